@@ -1,0 +1,47 @@
+# Everything a new machine needs is installed by these targets: Debian 12 or later, Python 3.11 or later, root or sudo.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get
+DEMO := captures/pq-mlkem768-psk.pcap
+
+.PHONY: demo test unit lint bench clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/ikeanalyze report $(DEMO)
+
+test: $(VENV)/.test-installed $(VENV)/.system-installed lint
+	$(BIN)/python -m pytest
+
+unit: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -m "not tshark and not large"
+
+lint: $(VENV)/.test-installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test-installed $(VENV)/.system-installed
+	$(BIN)/python -m benchmarks.compare
+
+# Debian splits venv and ensurepip off into a package of their own.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(APT) update -qq && $(APT) install -y -qq python3-venv; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+# tshark is the tests' independent oracle. A capture is read from a file, so nothing needs the right to record one.
+$(VENV)/.system-installed: | $(VENV)/bin/python
+	@command -v tshark >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark; }
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

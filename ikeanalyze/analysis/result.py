@@ -1,0 +1,66 @@
+"""What an analysis gives: the four tables, a summary of each capture, and what the user should know about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+#: Every packet of a capture is counted under exactly one of these.
+ACCOUNTING = (
+    "ike",
+    "esp",
+    "ah",
+    "nat_keepalive",
+    "radius",
+    "hip",
+    "tcp_encapsulation",
+    "icmp",
+    "other",
+    "malformed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSummary:
+    """One capture that could be read, wholly or up to its damage."""
+
+    path: str  # as it was given; "-" is standard input
+    format: str  # "pcap" or "pcapng"
+    packets: int
+    bytes: int  # sum of the frame lengths on the wire
+    first_ns: int | None  # time of the first packet, ns since 1970-01-01 UTC; None: no packets
+    last_ns: int | None
+    snaplen_truncated: int  # packets of which the file has less than crossed the wire
+    damaged: bool  # the file is cut or broken behind the last packet that was read
+    accounting: Mapping[str, int]  # packets by ACCOUNTING; they add up to `packets`
+    accounting_bytes: Mapping[str, int]  # bytes by ACCOUNTING; they add up to `bytes`
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A capture of which nothing could be read."""
+
+    path: str
+    reason: str  # one line: what is wrong, where, and what to do
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:  # noqa: A001 - the word of the report's schema
+    """Something that could be read and counted, but that the user should know of."""
+
+    capture: str
+    frame: int | None  # number of the packet, None: the capture as a whole
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The result: tables as in `schema`, over all captures that could be read."""
+
+    captures: list[CaptureSummary]
+    frames: pl.DataFrame
+    messages: pl.DataFrame
+    exchanges: pl.DataFrame
+    handshakes: pl.DataFrame
+    warnings: list[Warning] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)

@@ -1,0 +1,180 @@
+"""The four tables: what one row is, and every column with its type and unit.
+
+This is the contract between the steps of the analysis, the renderers and whoever reads the Parquet files. Times are
+integers in nanoseconds (`*_ns`; points in time count from 1970-01-01 UTC), bytes are frame lengths on the wire with the
+link header, null means unknown. SPIs are unsigned integers in `frames` and `messages` (a million rows) and 16 hex digits
+in `handshakes`.
+"""
+
+from typing import Final
+
+import polars as pl
+
+PROTOCOLS: Final = pl.Enum(["IKEv2", "IKEv1", "RADIUS", "HIP"])
+ENCAPSULATIONS: Final = pl.Enum(["UDP 500", "UDP 4500", "TCP 4500", "UDP", "IP"])
+SENDERS: Final = pl.Enum(["initiator", "responder", "aaa"])
+KINDS: Final = pl.Enum(["request", "response"])
+OUTCOMES: Final = pl.Enum(["established", "completed", "failed", "unanswered", "cut"])
+VANTAGES: Final = pl.Enum(["initiator", "responder", "unknown"])
+
+Schema = dict[str, pl.DataType | type[pl.DataType]]
+
+#: One row is one frame that carries (a part of) an IKE, RADIUS or HIP message. A TCP segment that carries parts of several
+#: IKE messages has a row for each; its bytes are split between them, so that sums stay right.
+FRAMES: Final[Schema] = {
+    "capture": pl.Categorical,  # path of the capture as it was given
+    "number": pl.UInt32,  # of the packet in its capture, from 1, as Wireshark counts
+    "time_ns": pl.Int64,
+    "interface": pl.UInt32,  # of the capture (pcapng: counted from 0 over all sections)
+    "bytes": pl.UInt32,  # length on the wire, link header included
+    "captured": pl.UInt32,  # bytes of it that are in the file
+    "protocol": PROTOCOLS,
+    "encapsulation": ENCAPSULATIONS,  # "UDP": another port that was asked for; "IP": HIP as IP protocol 139
+    "source": pl.Categorical,
+    "source_port": pl.UInt16,
+    "destination": pl.Categorical,
+    "destination_port": pl.UInt16,
+    "ttl": pl.UInt8,  # IPv4 time to live or IPv6 hop limit
+    "ip_id": pl.UInt32,  # null in an IPv6 packet that is no fragment
+    "ip_fragment": pl.Boolean,  # the IP packet was fragmented: several frames are one datagram
+    "capture_duplicate": pl.Boolean,  # the same frame, captured once more on its way through this machine
+    "spi_i": pl.UInt64,  # IKE SPIs, IKEv1 cookies; null for RADIUS and HIP
+    "spi_r": pl.UInt64,
+    "next_payload": pl.UInt8,
+    "exchange_type": pl.UInt8,  # IKE: exchange type; RADIUS: code; HIP: packet type
+    "flags": pl.UInt8,
+    "message_id": pl.UInt32,  # IKE: message ID; RADIUS: identifier
+    "ike_bytes": pl.UInt32,  # length of the message by its own header, non-ESP marker and framing not included
+    "fragment": pl.UInt16,  # RFC 7383 fragment number (or that of an IKEv1 fragment); null: not fragmented by IKE
+    "fragments": pl.UInt16,  # RFC 7383 total; null where the protocol does not tell
+    "digest": pl.UInt64,  # XXH3-64 of the message's bytes in this frame (all of the datagram where IP fragmented it)
+    "message": pl.UInt32,  # row of `messages` that this frame belongs to
+    "handshake": pl.UInt32,  # id in `handshakes`; null: belongs to none (HIP, RADIUS that fits no handshake or several)
+}
+
+#: One row is one IKE (or RADIUS) message each time that it is sent: its first transmission or one of its retransmissions.
+MESSAGES: Final[Schema] = {
+    "capture": pl.Categorical,
+    "message": pl.UInt32,  # id, unique in the report; in order of first_ns
+    "handshake": pl.UInt32,
+    "exchange": pl.UInt32,  # id in `exchanges`
+    "protocol": PROTOCOLS,
+    "type": pl.Categorical,  # exchange type by name (RADIUS: code by name)
+    "message_id": pl.UInt32,
+    "sender": SENDERS,  # initiator and responder of the IKE SA; "aaa" answers the responder's RADIUS requests
+    "kind": KINDS,
+    "set_up": pl.Boolean,  # belongs to what sets the IKE SA up
+    "transmission": pl.UInt32,  # 1: first, 2...: retransmission
+    "first_frame": pl.UInt32,  # number of its first frame
+    "first_ns": pl.Int64,  # time of its first frame
+    "last_ns": pl.Int64,  # time of its last frame
+    "frames": pl.UInt32,
+    "bytes": pl.UInt64,
+    "needed_bytes": pl.UInt64,  # bytes of those of its fragments that no earlier transmission had already carried
+    "fragments": pl.UInt16,  # RFC 7383 total; null: not fragmented
+    "fragments_seen": pl.UInt16,  # distinct fragments of this transmission in the capture; null: not fragmented
+    "ip_fragments": pl.UInt32,  # frames that are IP fragments
+    "digest": pl.UInt64,  # equal digests, SPIs, message ID and direction: the same message
+    "decrypted": pl.Boolean,  # null: no keys were given
+}
+
+#: One row is one request and its response, all their transmissions included. A request repeated with another body
+#: (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) begins a row of its own. IKEv1 has no such pairs: main mode's six messages are
+#: three rows, the third message of aggressive and quick mode and each informational message is a row without response.
+EXCHANGES: Final[Schema] = {
+    "capture": pl.Categorical,
+    "exchange": pl.UInt32,  # id, unique in the report
+    "handshake": pl.UInt32,
+    "type": pl.Categorical,
+    "message_id": pl.UInt32,
+    "attempt": pl.UInt32,  # 1, or more where the request was repeated with another body
+    "initiated_by": SENDERS,
+    "set_up": pl.Boolean,
+    "extra_round_trip": pl.String,  # notify by which the responder asked for another request: COOKIE, ...
+    "request_messages": pl.UInt32,  # transmissions; null: no request in the capture
+    "request_frames": pl.UInt32,
+    "request_bytes": pl.UInt64,
+    "request_ns": pl.Int64,  # time of the first frame of the first transmission
+    "response_messages": pl.UInt32,  # null: no response in the capture
+    "response_frames": pl.UInt32,
+    "response_bytes": pl.UInt64,
+    "response_ns": pl.Int64,
+    "rtt_ns": pl.Int64,  # from the transmission of the request that was answered to the response that ended the exchange
+    "wait_ns": pl.Int64,  # from the first transmission of the request to the one that was answered
+    "end_ns": pl.Int64,  # last frame of the response that ended the exchange; null: unanswered
+    "epoch": pl.UInt32,  # null: no keys were given
+    "decrypted": pl.Boolean,  # null: no keys were given
+}
+
+#: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick mode
+#: of IKEv1. Counts are of the set-up alone unless the column says `after_setup`.
+HANDSHAKES: Final[Schema] = {
+    "capture": pl.Categorical,
+    "handshake": pl.UInt32,  # id, from 1, in order of start_ns within a capture
+    "protocol": PROTOCOLS,
+    "spi_i": pl.String,  # 16 hex digits
+    "spi_r": pl.String,  # 16 hex digits; zeros: no responder SPI was seen
+    "initiator_address": pl.String,
+    "initiator_port": pl.UInt16,
+    "responder_address": pl.String,
+    "responder_port": pl.UInt16,
+    "nat": pl.String,  # "none", "initiator", "responder", "both": who is behind a NAT; null: the capture does not tell
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "outcome": OUTCOMES,
+    "reason": pl.String,
+    "auth_initiator": pl.String,
+    "auth_responder": pl.String,
+    "auth_eap": pl.String,
+    "auth_guessed": pl.Boolean,
+    "encryption": pl.String,
+    "prf": pl.String,
+    "integrity": pl.String,
+    "key_exchange": pl.String,
+    "additional_key_exchanges": pl.List(pl.Struct({"slot": pl.UInt8, "method": pl.String, "id": pl.UInt16})),
+    "offered": pl.List(pl.String),  # proposals in the initiator's order
+    "initiator_supports": pl.List(pl.String),  # notifies and vendor IDs of IKE_SA_INIT, by name
+    "responder_supports": pl.List(pl.String),
+    "initiator_messages": pl.UInt32,  # link initiator-responder, sent by the initiator
+    "initiator_frames": pl.UInt32,
+    "initiator_bytes": pl.UInt64,
+    "responder_messages": pl.UInt32,
+    "responder_frames": pl.UInt32,
+    "responder_bytes": pl.UInt64,
+    "nas_address": pl.String,  # link responder-aaa: the responder's address there; null: no RADIUS seen
+    "aaa_address": pl.String,
+    "aaa_request_messages": pl.UInt32,
+    "aaa_request_frames": pl.UInt32,
+    "aaa_request_bytes": pl.UInt64,
+    "aaa_response_messages": pl.UInt32,
+    "aaa_response_frames": pl.UInt32,
+    "aaa_response_bytes": pl.UInt64,
+    "phases": pl.List(
+        pl.Struct({"type": pl.String, "messages": pl.UInt32, "frames": pl.UInt32, "bytes": pl.UInt64})
+    ),
+    "after_setup_initiator_messages": pl.UInt32,
+    "after_setup_initiator_frames": pl.UInt32,
+    "after_setup_initiator_bytes": pl.UInt64,
+    "after_setup_responder_messages": pl.UInt32,
+    "after_setup_responder_frames": pl.UInt32,
+    "after_setup_responder_bytes": pl.UInt64,
+    "setup_ns": pl.Int64,  # null: the handshake did not end, or its beginning is missing
+    "network_ns": pl.Int64,  # the parts of setup_ns; a null part is contained in the others
+    "initiator_ns": pl.Int64,
+    "responder_ns": pl.Int64,
+    "aaa_ns": pl.Int64,
+    "retransmission_wait_ns": pl.Int64,
+    "vantage": VANTAGES,  # the side that the capture was taken on
+    "path_rtt_ns": pl.Int64,  # round-trip time of the path that network_ns was computed with
+    "path_rtt_source": pl.String,  # "given", "smallest seen" (an estimate), null
+    "retransmitted_messages": pl.UInt32,  # both directions of the link initiator-responder
+    "retransmitted_frames": pl.UInt32,
+    "retransmitted_bytes": pl.UInt64,
+    "blowup": pl.Float64,  # bytes sent / bytes that one transmission of each message needs
+    "ike_messages_fragmented": pl.UInt32,
+    "ike_fragments": pl.UInt32,
+    "ip_fragments": pl.UInt32,
+    "extra_round_trips": pl.List(pl.String),  # reasons, in order
+    "capture_duplicates": pl.UInt32,  # frames seen more than once by the capture, not counted anywhere above
+    "one_sided": SENDERS,  # only this side's messages are in the capture; null: both
+}
