@@ -1,4 +1,4 @@
-"""What every capture file format is turned into: batches of packet records over one buffer, without an object per packet."""
+"""What every capture file format is turned into: batches of packet records, without an object per packet."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,12 +6,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-#: Zero bytes behind the last record of a batch's buffer, so that a fixed-width header can be gathered at any offset.
+#: Zero bytes behind the last record of a batch's buffer: a fixed-width header can be gathered at any offset.
 PADDING: Final = 256
+
+#: Bytes of the longest packet that is believed: a longer one is damage.
+MAX_RECORD: Final = 16 << 20
 
 
 class CaptureError(Exception):
-    """Nothing of this capture can be read. The text is one line for the user: what is wrong, where, what to do."""
+    """Nothing of this capture can be read; one line for the user: what is wrong, where, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,15 @@ class Damage:
 
     offset: int  # byte offset in the (decompressed) file of the record or block that could not be read
     what: str  # one clause, without the offset: "the file ends inside a packet of 1434 bytes"
+
+
+@dataclass(slots=True)
+class Note:
+    """Something about a capture that its user should be told, though no packet was lost by it."""
+
+    what: str  # one clause: "packets without a time of their own have the time of the packet before"
+    first: int  # number of the first packet that it is true of, from 1
+    count: int  # of the packets that it is true of, so far
 
 
 @dataclass(slots=True)
@@ -47,3 +59,13 @@ class RecordBatch:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What one walk over a stretch of a capture found: whole packets, and what stands behind them."""
+
+    batch: RecordBatch  # may be empty
+    stop: int  # buffer offset behind the last whole record or block; what begins there is unfinished or wrong
+    needed: int  # bytes that what begins at `stop` takes, as far as can be told yet: more than were there
+    wrong: str | None  # why what begins at `stop` cannot be a record, one clause; None: it may be one

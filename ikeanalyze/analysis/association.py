@@ -1,0 +1,252 @@
+"""Which IKE SA a message belongs to, and which of the two peers sent it.
+
+An IKE SA is known by its two SPIs, wherever its packets come from: a NAT may change ports and MOBIKE addresses. Only IKE_SA_INIT
+needs more, because the responder's SPI is still 0 in the request:
+
+- one initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. That is nearly
+  every one, and is seen for all of them at once;
+- anything else is settled message by message, in order of time (`_Settler`): a request with another body is the same
+  IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce; it is another one if
+  it comes from elsewhere (two initiators chose the same SPI) or after the IKE SA had got its answer (an SPI used again).
+
+RFC 7296, 2.6 (SPIs and cookies), 1.2 (INVALID_KE_PAYLOAD), 2.11 (addresses may change); RFC 5685, 3 (REDIRECT).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.units import Units
+from ikeanalyze.wire.ikev2 import InitView, read_init
+
+IKE_SA_INIT: Final = 34
+IKE_SESSION_RESUME: Final = 38
+#: Notifies by which a responder asks for another IKE_SA_INIT request.
+ASKS_AGAIN: Final = {17: "INVALID_KE_PAYLOAD", 16390: "COOKIE", 16407: "REDIRECT"}
+
+_NO_SPI: Final = np.uint64(0)
+_NONE: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+Endpoint = int
+"""An address and a port in one number."""
+
+
+@dataclass(slots=True)
+class Association:
+    """For each unit: which handshake, and which side sent it."""
+
+    handshake: npt.NDArray[np.int64]  # from 0, in order of the handshakes' first units
+    from_initiator: npt.NDArray[np.bool_]
+    count: int  # handshakes
+
+
+def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
+    """Tell the IKE SAs of a capture's IKE units apart.
+
+    `units` are in order of time; `clear` has the bytes of those that can be read without keys, by `units.unit`.
+    """
+    total = len(units)
+    if not total:
+        return Association(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
+    order = np.argsort(units.spi_i, kind="stable")
+    spi_i = units.spi_i[order]
+    start = np.flatnonzero(np.concatenate([[True], spi_i[1:] != spi_i[:-1]]))
+    size = np.diff(np.append(start, total))
+    group = np.repeat(np.arange(len(start)), size)
+
+    label = group.copy()
+    unclear = _unclear(units, order, start)
+    fresh = len(start)
+    for index in np.flatnonzero(unclear).tolist():
+        rows = order[start[index] : start[index] + size[index]]
+        found = _Settler(units, clear).settle(rows)
+        place = slice(start[index], start[index] + size[index])
+        label[place] = np.where(found == 0, index, fresh + found - 1)
+        fresh += int(found.max())
+    by_unit = np.empty(total, np.int64)
+    by_unit[order] = label
+    # number the handshakes in order of their first units
+    _, first, inverse = np.unique(by_unit, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    handshake = rank[inverse]
+    return Association(handshake, _senders(units, handshake, len(first)), len(first))
+
+
+def _endpoints(units: Units, initiator: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """The initiator's address and port, where `initiator` says whether it is the sender."""
+    shift = np.uint64(16)
+    sender = units.source << shift | units.source_port
+    receiver = units.destination << shift | units.destination_port
+    return np.where(initiator, sender, receiver)
+
+
+def is_init(units: Units) -> npt.NDArray[np.bool_]:
+    """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0."""
+    v2 = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
+    return np.where(units.is_ikev1, units.spi_r == 0, v2)
+
+
+def _unclear(
+    units: Units, order: npt.NDArray[np.int64], start: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Which groups of one SPIi need a closer look."""
+    spi_r = units.spi_r[order]
+    init = is_init(units)[order]
+    request = np.where(units.is_ikev1, True, ~units.is_response)
+    endpoint = _endpoints(units, request)[order]
+    request = request[order]
+    digest = units.digest[order]
+    protocol = units.protocol[order]
+
+    def differs(values: npt.NDArray[np.generic], where: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        low = np.minimum.reduceat(np.where(where, values, _NONE), start)
+        high = np.maximum.reduceat(np.where(where, values, _NO_SPI), start)
+        return (low < high) & (low != _NONE)
+
+    everything = np.ones(len(order), np.bool_)
+    return (
+        differs(spi_r, spi_r != 0)
+        | differs(digest, init & request)
+        | differs(endpoint, init)
+        | differs(protocol.astype(np.uint64), everything)
+        | (units.spi_i[order][start] == 0)
+    )
+
+
+def _senders(units: Units, handshake: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
+    """Who sent what: IKEv2 says it in a flag; in IKEv1 the initiator is who sent the first message."""
+    result = units.from_initiator.copy()
+    old = np.flatnonzero(units.is_ikev1)
+    if len(old):
+        first = np.full(count, -1, np.int64)
+        ids = handshake[old]
+        first[ids[::-1]] = old[::-1]
+        head = first[ids]
+        same_host = units.source[old] == units.source[head]
+        both_ends_alike = units.source[head] == units.destination[head]
+        same_port = units.source_port[old] == units.source_port[head]
+        result[old] = np.where(both_ends_alike, same_port, same_host)
+    return result
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """An IKE SA under construction."""
+
+    index: int
+    protocol: int
+    address: int | None  # of the initiator
+    spis: set[int] = field(default_factory=set)  # responder SPIs
+    nonces: set[bytes] = field(default_factory=set)
+    asked_again: bool = False  # the last IKE_SA_INIT response wanted another request
+    answered: bool = False  # an IKE_SA_INIT response took the request
+
+
+class _Settler:
+    """Units of one initiator SPI, taken in order of time."""
+
+    def __init__(self, units: Units, clear: Mapping[int, bytes]) -> None:
+        self._units = units
+        self._clear = clear
+        self._candidates: list[_Candidate] = []
+        self._by_digest: dict[int, _Candidate] = {}
+        self._by_endpoint: dict[Endpoint, _Candidate] = {}
+        self._by_spi: dict[tuple[int, int], _Candidate] = {}
+        self._by_address: dict[int, _Candidate] = {}
+        self._by_nonce: dict[bytes, _Candidate] = {}
+
+    def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Which of the IKE SAs, numbered from 0, each unit belongs to."""
+        some = self._units.take(rows)
+        request = np.where(some.is_ikev1, some.spi_r == 0, ~some.is_response)
+        endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
+        init = is_init(some)
+        place: Callable[..., _Candidate]
+        result = np.empty(len(rows), np.int64)
+        for row in range(len(rows)):
+            spi_r, protocol = int(some.spi_r[row]), int(some.protocol[row])
+            here = int(endpoint[row])
+            if init[row]:
+                view = read_init(self._clear.get(int(some.unit[row]), b""))
+                place = self._request if request[row] else self._response
+                candidate = place(view, here, protocol, int(some.digest[row]), spi_r)
+            else:
+                candidate = self._later(here, protocol, spi_r)
+            result[row] = candidate.index
+        return result
+
+    def _new(self, endpoint: Endpoint, protocol: int) -> _Candidate:
+        candidate = _Candidate(len(self._candidates), protocol, endpoint >> 16)
+        self._candidates.append(candidate)
+        self._by_endpoint[endpoint] = candidate
+        self._by_address[endpoint >> 16] = candidate
+        return candidate
+
+    def _request(
+        self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
+    ) -> _Candidate:
+        candidate = self._by_digest.get(digest)
+        if candidate is None and view.nonce is not None:
+            candidate = self._by_nonce.get(view.nonce)
+        if candidate is None:
+            candidate = self._by_endpoint.get(endpoint)
+            if candidate is not None and not self._continues(candidate, view, protocol):
+                candidate = None
+        if candidate is None:
+            candidate = self._new(endpoint, protocol)
+        self._by_digest[digest] = candidate
+        self._by_endpoint[endpoint] = candidate
+        if view.nonce is not None:
+            candidate.nonces.add(view.nonce)
+            self._by_nonce[view.nonce] = candidate
+        if spi_r:
+            self._know_spi(candidate, protocol, spi_r)
+        candidate.asked_again = False
+        return candidate
+
+    def _continues(self, candidate: _Candidate, view: InitView, protocol: int) -> bool:
+        """Whether a request with a new body and a new nonce may still be the same IKE SA's."""
+        if candidate.protocol != protocol:
+            return False
+        if candidate.asked_again or not candidate.nonces:
+            return True
+        has_cookie = any(kind == 16390 for kind, _ in view.notifies)
+        return has_cookie and not candidate.answered
+
+    def _response(
+        self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
+    ) -> _Candidate:
+        candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
+        if candidate is None:
+            candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)
+        if candidate is None:
+            candidate = self._new(endpoint, protocol)
+        if spi_r:
+            self._know_spi(candidate, protocol, spi_r)
+        candidate.asked_again = any(kind in ASKS_AGAIN for kind, _ in view.notifies)
+        candidate.answered |= not candidate.asked_again
+        return candidate
+
+    def _later(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _Candidate:
+        candidate = self._by_spi.get((protocol, spi_r))
+        if candidate is None:
+            # the response that brought this SPI is not in the capture
+            candidate = self._by_address.get(endpoint >> 16)
+            if (
+                candidate is not None
+                and (candidate.answered or candidate.protocol != protocol)
+                and candidate.spis
+            ):
+                candidate = None
+            if candidate is None:
+                candidate = self._new(endpoint, protocol)
+            self._know_spi(candidate, protocol, spi_r)
+        return candidate
+
+    def _know_spi(self, candidate: _Candidate, protocol: int, spi_r: int) -> None:
+        candidate.spis.add(spi_r)
+        self._by_spi.setdefault((protocol, spi_r), candidate)

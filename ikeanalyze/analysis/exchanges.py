@@ -1,0 +1,242 @@
+"""Messages to exchanges: each request with its response, their times, and what was waited for.
+
+Which response ended an exchange, and which transmission of the request it answers, can be read from the order of things alone: the
+response that ended it is the first one after the last transmission of the request (whoever still repeats the request has not got
+the response yet), as long as that lies before the same side's next request. It answers the latest transmission before it, unless as
+many responses as requests are there: then they answer one another in order, late ones too.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.capture.datagrams import Protocol
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: What is not known, in a column of int64.
+UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
+_NEVER: Final = np.int64(np.iinfo(np.int64).max)
+
+#: Exchanges of the initiator that set the IKE SA up: IKE_SA_INIT, IKE_AUTH, IKE_SESSION_RESUME, GSA_AUTH, IKE_INTERMEDIATE.
+_SET_UP: Final = np.array([34, 35, 38, 39, 43], np.uint8)
+#: Of IKEv1: base, main, authentication only, aggressive, transaction (XAuth, mode config); and the first quick mode.
+_IKEV1_SET_UP: Final = np.array([1, 2, 3, 4, 6], np.uint8)
+_QUICK_MODE: Final = 32
+
+
+@dataclass(slots=True)
+class Exchanges:
+    """Columns of one length, ordered by handshake and time."""
+
+    handshake: Numbers
+    protocol: npt.NDArray[np.uint8]
+    exchange_type: npt.NDArray[np.uint8]
+    message_id: npt.NDArray[np.uint32]
+    attempt: Numbers  # from 0
+    initiator_asked: Mask
+    set_up: Mask
+    start_ns: Numbers
+    request_messages: Numbers  # 0: none in the capture
+    request_frames: Numbers
+    request_bytes: Numbers
+    request_ns: Numbers
+    response_messages: Numbers
+    response_frames: Numbers
+    response_bytes: Numbers
+    response_ns: Numbers  # UNKNOWN: none
+    answered_ns: Numbers  # first frame of the transmission of the request that was answered
+    answer_ns: Numbers  # first frame of the response that ended the exchange
+    end_ns: Numbers  # last frame of that response
+    rtt_ns: Numbers
+    wait_ns: Numbers
+
+    def __len__(self) -> int:
+        return len(self.handshake)
+
+    def take(self, chosen: npt.NDArray[np.generic]) -> "Exchanges":
+        """Some of the exchanges, or all in another order."""
+        return Exchanges(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+
+_COLUMNS: Final = tuple(Exchanges.__dataclass_fields__)
+
+
+def make_exchanges(messages: Messages) -> tuple[Exchanges, Numbers]:
+    """The exchanges of a capture's messages, and for each message the exchange that it belongs to."""
+    count = len(messages)
+    attempt = _attempts(messages)
+    pair = messages.slot >> 1
+    # requests before responses, each in order of body and transmission
+    order = np.arange(count)
+    several = np.flatnonzero(attempt > 0)
+    if len(several):
+        rows = np.flatnonzero(np.isin(pair, pair[several]))
+        order[rows] = rows[np.lexsort((rows, messages.response[rows], attempt[rows], pair[rows]))]
+    ordered = messages.take(order)
+    pair, attempt = pair[order], attempt[order]
+    new = np.ones(count, np.bool_)
+    new[1:] = (pair[1:] != pair[:-1]) | (attempt[1:] != attempt[:-1])
+    start = np.flatnonzero(new)
+    exchange_of = np.cumsum(new) - 1
+    exchanges = _count(ordered, attempt, start)
+    sequence = np.lexsort((exchanges.start_ns, exchanges.handshake))
+    _set_up(exchanges, sequence)
+    _answers(ordered, exchanges, exchange_of, start, sequence)
+    place = np.empty(len(start), np.int64)
+    place[sequence] = np.arange(len(start))
+    exchange_of_message = np.empty(count, np.int64)
+    exchange_of_message[order] = place[exchange_of]
+    return exchanges.take(sequence), exchange_of_message
+
+
+def _attempts(messages: Messages) -> Numbers:
+    """Which attempt each message belongs to, where a request was repeated with another body.
+
+    A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side is answered by
+    the n-th of the other.
+    """
+    attempt = np.zeros(len(messages), np.int64)
+    old = messages.protocol == Protocol.IKEV1
+    attempt[old] = messages.body[old]
+    pair = messages.slot >> 1
+    several = np.unique(pair[(messages.body > 0) & ~old])
+    for low, high in zip(
+        np.searchsorted(pair, several).tolist(),
+        np.searchsorted(pair, several, side="right").tolist(),
+        strict=True,
+    ):
+        asked: list[int] = []
+        answered: dict[int, int] = {}
+        for row in range(low, high):
+            body, when = int(messages.body[row]), int(messages.first_ns[row])
+            if not messages.response[row]:
+                if body == len(asked):
+                    asked.append(when)
+                attempt[row] = body
+            else:
+                if body not in answered:
+                    answered[body] = max(sum(earlier <= when for earlier in asked) - 1, 0)
+                attempt[row] = answered[body]
+    return attempt
+
+
+def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
+    count = len(start)
+    response = messages.response
+
+    def total(values: Numbers, where: Mask) -> Numbers:
+        return np.add.reduceat(np.where(where, values, 0), start) if count else np.zeros(0, np.int64)
+
+    def first(where: Mask) -> Numbers:
+        if not count:
+            return np.zeros(0, np.int64)
+        when = np.minimum.reduceat(np.where(where, messages.first_ns, _NEVER), start)
+        return np.where(when == _NEVER, UNKNOWN, when)
+
+    request_ns, response_ns = first(~response), first(response)
+    one = np.ones(len(messages), np.int64)
+    unknown = np.full(count, UNKNOWN)
+    return Exchanges(
+        handshake=messages.handshake[start],
+        protocol=messages.protocol[start],
+        exchange_type=messages.exchange_type[start],
+        message_id=messages.message_id[start],
+        attempt=attempt[start],
+        initiator_asked=messages.initiator_asked[start],
+        set_up=np.zeros(count, np.bool_),
+        start_ns=np.where(request_ns == UNKNOWN, response_ns, request_ns),
+        request_messages=total(one, ~response),
+        request_frames=total(messages.frames, ~response),
+        request_bytes=total(messages.bytes, ~response),
+        request_ns=request_ns,
+        response_messages=total(one, response),
+        response_frames=total(messages.frames, response),
+        response_bytes=total(messages.bytes, response),
+        response_ns=response_ns,
+        answered_ns=unknown,
+        answer_ns=unknown.copy(),
+        end_ns=unknown.copy(),
+        rtt_ns=unknown.copy(),
+        wait_ns=unknown.copy(),
+    )
+
+
+def _set_up(exchanges: Exchanges, sequence: Numbers) -> None:
+    """Mark what sets the IKE SA up."""
+    old = exchanges.protocol == Protocol.IKEV1
+    v2 = ~old & np.isin(exchanges.exchange_type, _SET_UP) & exchanges.initiator_asked
+    exchanges.set_up[:] = v2 | (old & np.isin(exchanges.exchange_type, _IKEV1_SET_UP))
+    quick = sequence[(old & (exchanges.exchange_type == _QUICK_MODE))[sequence]]
+    if len(quick):
+        _, first = np.unique(exchanges.handshake[quick], return_index=True)
+        earliest = dict(
+            zip(
+                exchanges.handshake[quick[first]].tolist(),
+                exchanges.message_id[quick[first]].tolist(),
+                strict=True,
+            )
+        )
+        of_first = [
+            earliest[int(exchanges.handshake[row])] == int(exchanges.message_id[row])
+            for row in quick.tolist()
+        ]
+        exchanges.set_up[quick[of_first]] = True
+
+
+def _answers(
+    messages: Messages, exchanges: Exchanges, exchange_of: Numbers, start: Numbers, sequence: Numbers
+) -> None:
+    """Find the response that ended each exchange, and the transmission of the request that it answers."""
+    count = len(start)
+    if not count:
+        return
+    when, response = messages.first_ns, messages.response
+    until = _next_requests(exchanges, sequence)[exchange_of]
+    current = when < until
+    asking, answering = ~response & current, response & current
+
+    last_request = np.maximum.reduceat(np.where(asking, when, UNKNOWN), start)
+    ending = np.minimum.reduceat(
+        np.where(answering & (when > last_request[exchange_of]), when, _NEVER), start
+    )
+    latest = np.maximum.reduceat(np.where(answering, when, UNKNOWN), start)
+    answer = np.where(ending != _NEVER, ending, np.where(latest != UNKNOWN, latest, exchanges.response_ns))
+    exchanges.answer_ns = answer
+    has_answer = answer != UNKNOWN
+    row = np.where(response & (when == answer[exchange_of]), np.arange(len(when)), len(when))
+    ended_by = np.minimum.reduceat(row, start)
+    ended = has_answer & (ended_by < len(when))
+    exchanges.end_ns[ended] = messages.last_ns[ended_by[ended]]
+
+    answered = np.maximum.reduceat(np.where(~response & (when <= answer[exchange_of]), when, UNKNOWN), start)
+    requests = np.add.reduceat(asking.astype(np.int64), start)
+    responses = np.add.reduceat(answering.astype(np.int64), start)
+    nth = np.add.reduceat((answering & (when <= answer[exchange_of])).astype(np.int64), start)
+    paired = np.flatnonzero((requests == responses) & (requests > 1) & (nth > 0) & has_answer)
+    answered[paired] = when[start[paired] + nth[paired] - 1]
+
+    known = has_answer & (answered != UNKNOWN) & (answered <= answer)
+    exchanges.answered_ns = np.where(known, answered, UNKNOWN)
+    exchanges.rtt_ns = np.where(known, answer - answered, UNKNOWN)
+    asked = exchanges.request_ns != UNKNOWN
+    waited_until = np.where(known, answered, np.where(has_answer, UNKNOWN, last_request))
+    exchanges.wait_ns = np.where(
+        asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN
+    )
+
+
+def _next_requests(exchanges: Exchanges, sequence: Numbers) -> Numbers:
+    """When the same side of the same IKE SA began its next exchange; never: the end of time."""
+    until = np.full(len(exchanges), _NEVER)
+    asked = exchanges.request_ns[sequence] != UNKNOWN
+    for side in (True, False):
+        rows = sequence[asked & (exchanges.initiator_asked[sequence] == side)]
+        same = exchanges.handshake[rows[1:]] == exchanges.handshake[rows[:-1]]
+        until[rows[:-1][same]] = exchanges.request_ns[rows[1:][same]]
+    # two exchanges that began with the same frame time say nothing of each other
+    return np.where(until > exchanges.start_ns, until, _NEVER)

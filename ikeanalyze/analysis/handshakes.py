@@ -1,0 +1,370 @@
+"""Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.inits import Inits, read_inits
+from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auth, init_facts, phase1_facts
+from ikeanalyze.analysis.nat import HashPlaces, describe
+from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
+from ikeanalyze.analysis.radius import RadiusPair
+from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
+from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.network import FIRST_IPV6
+from ikeanalyze.wire.eap import method_of
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Vantage = Literal["initiator", "responder"]
+
+_IKE_AUTH: Final = 35
+_GSA_AUTH: Final = 39
+_MAIN_MODE: Final = 2
+_AGGRESSIVE: Final = 4
+_QUICK_MODE: Final = 32
+_ACCESS_REJECT: Final = 3
+_ACCESS_CHALLENGE: Final = 11
+
+
+@dataclass(slots=True)
+class Handshakes:
+    """Columns of one length, one row per handshake, in order of their first units."""
+
+    head: Numbers  # row of the first unit
+    protocol: npt.NDArray[np.uint8]
+    spi_i: npt.NDArray[np.uint64]
+    spi_r: npt.NDArray[np.uint64]
+    initiator: npt.NDArray[np.uint64]  # address codes
+    initiator_port: npt.NDArray[np.uint16]
+    responder: npt.NDArray[np.uint64]
+    responder_port: npt.NDArray[np.uint16]
+    outcome: npt.NDArray[np.uint8]
+    reason: dict[int, str]
+    vantage: npt.NDArray[np.uint8]
+    breakdown: Breakdown
+    rtt_given: bool
+    one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
+    nat: list[str | None]
+    #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
+    request_form: Numbers
+    response_form: Numbers
+    facts: list[InitFacts]
+    phase1: dict[int, Phase1Facts]
+    auth: dict[int, AuthMethods]
+    extra_round_trips: dict[int, list[str]]
+    extra_round_trip_of_exchange: dict[int, str]
+    pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A capture's IKE traffic, as far as it has been taken apart: what the handshakes are made of."""
+
+    units: Units
+    association: Association
+    messages: Messages
+    message_of_unit: Numbers
+    exchanges: Exchanges
+    exchange_of_message: Numbers
+    clear: Mapping[int, bytes]
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    last_ns: int  # of the capture
+
+
+def make_handshakes(
+    conversation: Conversation, pairs: list[RadiusPair], aaa_ns: Numbers, vantage: Vantage | None, rtt_ns: int | None
+) -> Handshakes:
+    """The handshakes of a capture. `aaa_ns` is the time that each exchange waited for the AAA server. (exchanges,)"""
+    units, association = conversation.units, conversation.association
+    count = association.count
+    head = np.zeros(count, np.int64)
+    head[association.handshake[::-1]] = np.arange(len(units))[::-1]
+    first_is_initiators = association.from_initiator[head]
+    protocol = units.protocol[head]
+    initiator = np.where(first_is_initiators, units.source[head], units.destination[head])
+    responder = np.where(first_is_initiators, units.destination[head], units.source[head])
+    initiator_port = np.where(first_is_initiators, units.source_port[head], units.destination_port[head])
+    responder_port = np.where(first_is_initiators, units.destination_port[head], units.source_port[head])
+
+    request, response = _last_inits(units, association, count)
+    inits, request_form, response_form = _forms(conversation, request, response)
+    facts = [init_facts(view) for view in inits.views]
+    own_pairs: dict[int, list[RadiusPair]] = {}
+    for pair in pairs:
+        if pair.handshake is not None:
+            own_pairs.setdefault(pair.handshake, []).append(pair)
+    phase1 = _phase1(conversation, head, protocol)
+    extra_of_exchange, extra = _extra_round_trips(conversation)
+    reason = _reasons(facts, response_form, phase1, own_pairs)
+    outcome = decide(_evidence(conversation, head, reason, own_pairs))
+    whole = outcome == Outcome.COMPLETED
+
+    given = {"initiator": INITIATOR, "responder": RESPONDER}
+    if vantage is not None:
+        side = np.full(count, given[vantage], np.uint8)
+    else:
+        side = vantages(association.handshake, association.from_initiator, units.ttl, count)
+    hosts = np.unique(np.stack([initiator, responder]), axis=1, return_inverse=True)[1].reshape(-1)
+    breakdown = break_down(conversation.exchanges, whole, side, hosts.astype(np.int64), aaa_ns, rtt_ns)
+    return Handshakes(
+        head=head,
+        protocol=protocol,
+        spi_i=units.spi_i[head],
+        spi_r=_responder_spis(units, association, count),
+        initiator=initiator,
+        initiator_port=initiator_port,
+        responder=responder,
+        responder_port=responder_port,
+        outcome=outcome,
+        reason={row: text for row, text in reason.items() if outcome[row] == Outcome.FAILED},
+        vantage=side,
+        breakdown=breakdown,
+        rtt_given=rtt_ns is not None,
+        one_sided=_one_sided(units, association, count),
+        nat=_nat(conversation, inits, request, response, request_form, response_form),
+        request_form=request_form,
+        response_form=response_form,
+        facts=facts,
+        phase1=phase1,
+        auth=_auth(conversation, count, own_pairs, phase1),
+        extra_round_trips=extra,
+        extra_round_trip_of_exchange=extra_of_exchange,
+        pairs=own_pairs,
+    )
+
+
+def _last_inits(units: Units, association: Association, count: int) -> tuple[Numbers, Numbers]:
+    """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
+    init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
+    init &= ~units.is_ikev1
+    request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    rows = np.flatnonzero(init & ~units.is_response)
+    request[association.handshake[rows]] = rows
+    rows = np.flatnonzero(init & units.is_response)
+    response[association.handshake[rows]] = rows
+    return request, response
+
+
+def _forms(conversation: Conversation, request: Numbers, response: Numbers) -> tuple[Inits, Numbers, Numbers]:
+    rows = np.concatenate([request, response])
+    seen = np.flatnonzero(rows >= 0)
+    clear = conversation.clear
+    inits = read_inits([clear.get(unit, b"") for unit in conversation.units.unit[rows[seen]].tolist()])
+    form = np.full(len(rows), -1, np.int64)
+    form[seen] = inits.form
+    return inits, form[: len(request)], form[len(request) :]
+
+
+def _responder_spis(units: Units, association: Association, count: int) -> npt.NDArray[np.uint64]:
+    """The responder's SPI: that of the protected messages, else the last one that it answered with."""
+    spi_r = np.zeros(count, np.uint64)
+    known = units.spi_r != 0
+    init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
+    for rows in (np.flatnonzero(known & init), np.flatnonzero(known & ~init)):
+        spi_r[association.handshake[rows]] = units.spi_r[rows]
+    return spi_r
+
+
+def _one_sided(units: Units, association: Association, count: int) -> npt.NDArray[np.int8]:
+    """Whose messages alone are in the capture, though the other side must have sent some."""
+    initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
+    responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
+    answered = np.bincount(association.handshake[units.spi_r != 0], minlength=count) > 0
+    result = np.full(count, -1, np.int8)
+    result[(responders == 0) & answered] = 0
+    result[(initiators == 0) & (responders > 0)] = 1
+    return result
+
+
+def _phase1(conversation: Conversation, head: Numbers, protocol: npt.NDArray[np.uint8]) -> dict[int, Phase1Facts]:
+    """What the clear messages of IKEv1 tell."""
+    wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
+    if not wanted:
+        return {}
+    units, clear = conversation.units, conversation.clear
+    messages: dict[int, list[tuple[bool, bytes]]] = {one: [] for one in wanted}
+    for row in np.flatnonzero(units.is_ikev1).tolist():
+        data = clear.get(int(units.unit[row]))
+        if data is not None:
+            handshake = int(conversation.association.handshake[row])
+            messages[handshake].append((bool(conversation.association.from_initiator[row]), data))
+    return {handshake: phase1_facts(some) for handshake, some in messages.items()}
+
+
+def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict[int, list[str]]]:
+    """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
+    exchanges = conversation.exchanges
+    init = np.flatnonzero(np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME)))
+    init = init[exchanges.protocol[init] == Protocol.IKEV2]
+    followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
+    if not len(followed):
+        return {}, {}
+    of_unit = conversation.exchange_of_message[conversation.message_of_unit]
+    rows = np.flatnonzero(np.isin(of_unit, followed) & conversation.units.is_response)
+    unit = conversation.units.unit
+    inits = read_inits([conversation.clear.get(one, b"") for one in unit[rows].tolist()])
+    by_exchange: dict[int, str] = {}
+    for row, form in zip(rows.tolist(), inits.form.tolist(), strict=True):
+        for kind, _ in inits.views[form].notifies:
+            if kind in ASKS_AGAIN:
+                by_exchange.setdefault(int(of_unit[row]), ASKS_AGAIN[kind])
+    by_handshake: dict[int, list[str]] = {}
+    for exchange in sorted(by_exchange):
+        by_handshake.setdefault(int(exchanges.handshake[exchange]), []).append(by_exchange[exchange])
+    return by_exchange, by_handshake
+
+
+def _reasons(
+    facts: list[InitFacts], response_form: Numbers, phase1: dict[int, Phase1Facts], pairs: dict[int, list[RadiusPair]]
+) -> dict[int, str]:
+    """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
+    reasons: dict[int, str] = {}
+    failing = np.array([fact.error is not None for fact in facts] + [False])
+    for row in np.flatnonzero(failing[response_form]).tolist():
+        reasons[row] = facts[response_form[row]].error or ""
+    for row, fact in phase1.items():
+        if fact.error is not None:
+            reasons[row] = fact.error
+    for row, some in pairs.items():
+        if any(pair.response_view is not None and pair.response_view.code == _ACCESS_REJECT for pair in some):
+            reasons[row] = "Access-Reject"
+    return reasons
+
+
+def _evidence(
+    conversation: Conversation, head: Numbers, reason: dict[int, str], pairs: dict[int, list[RadiusPair]]
+) -> Evidence:
+    units, exchanges = conversation.units, conversation.exchanges
+    count = len(head)
+
+    def any_of(rows: Mask) -> Mask:
+        return np.bincount(exchanges.handshake[rows], minlength=count) > 0
+
+    v1 = exchanges.protocol == Protocol.IKEV1
+    kind, attempt = exchanges.exchange_type, exchanges.attempt
+    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    # the third message of IKEv1's aggressive and quick mode is not answered
+    closing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt > 0)
+    unanswered = exchanges.set_up & asked & ~answered & ~closing
+    initiators = np.flatnonzero(exchanges.initiator_asked & asked)
+    is_last = np.zeros(len(exchanges), np.bool_)
+    last = np.ones(len(initiators), np.bool_)
+    last[:-1] = exchanges.handshake[initiators[1:]] != exchanges.handshake[initiators[:-1]]
+    is_last[initiators[last]] = True
+
+    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked
+    begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
+    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered
+    done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
+    open_last = unanswered & is_last
+    last_sent = np.full(count, UNKNOWN)
+    last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + exchanges.wait_ns)[open_last]
+    refused = np.zeros(count, np.bool_)
+    refused[list(reason)] = True
+    aaa_open = np.zeros(count, np.bool_)
+    for row, some in pairs.items():
+        last_view = some[-1].response_view
+        aaa_open[row] = last_view is not None and last_view.code == _ACCESS_CHALLENGE
+    return Evidence(
+        refused=refused,
+        begun=begun,
+        hole=any_of(unanswered & ~is_last) | any_of(exchanges.set_up & ~asked),
+        aaa_open=aaa_open,
+        last_unanswered=any_of(open_last),
+        last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
+        waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns - last_sent),
+        finished=any_of(auth_v2) | any_of(done_v1),
+    )
+
+
+def _nat(
+    conversation: Conversation,
+    inits: Inits,
+    request: Numbers,
+    response: Numbers,
+    request_form: Numbers,
+    response_form: Numbers,
+) -> list[str | None]:
+    """Who is behind a NAT, by both messages of IKE_SA_INIT, for each handshake."""
+    units, clear = conversation.units, conversation.clear
+    places = [HashPlaces(view, sample) for view, sample in zip(inits.views, inits.samples, strict=True)]
+    endpoints: dict[tuple[int, int], bytes] = {}
+
+    def endpoint(address: int, port: int) -> bytes:
+        known = endpoints.get((address, port))
+        if known is None:
+            if address >= FIRST_IPV6:
+                known = conversation.addresses[address - FIRST_IPV6]
+            else:
+                known = address.to_bytes(4, "big")
+            known = endpoints[address, port] = known + port.to_bytes(2, "big")
+        return known
+
+    def judge(rows: Numbers, forms: Numbers) -> list[tuple[bool | None, bool | None]]:
+        result: list[tuple[bool | None, bool | None]] = []
+        columns = zip(
+            rows.tolist(), forms.tolist(), units.unit[rows].tolist(), units.source[rows].tolist(),
+            units.source_port[rows].tolist(), units.destination[rows].tolist(), units.destination_port[rows].tolist(),
+            strict=True,
+        )  # fmt: skip
+        for row, form, unit, source, source_port, destination, destination_port in columns:
+            if row < 0:
+                result.append((None, None))
+                continue
+            result.append(
+                places[form].differs(
+                    clear.get(unit, b""), endpoint(source, source_port), endpoint(destination, destination_port)
+                )
+            )
+        return result
+
+    words: list[str | None] = []
+    for (sender, receiver), (answerer, asker) in zip(
+        judge(request, request_form), judge(response, response_form), strict=True
+    ):
+        words.append(describe(_either(sender, asker), _either(receiver, answerer)))
+    return words
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    if one is None:
+        return other
+    return one or bool(other)
+
+
+def _auth(
+    conversation: Conversation, count: int, pairs: dict[int, list[RadiusPair]], phase1: dict[int, Phase1Facts]
+) -> dict[int, AuthMethods]:
+    """How the peers authenticated: read from RADIUS and IKEv1's proposal, guessed from sizes and counts elsewhere."""
+    exchanges = conversation.exchanges
+    rows = (exchanges.exchange_type == _IKE_AUTH) & (exchanges.protocol == Protocol.IKEV2)
+    rounds = np.bincount(exchanges.handshake[rows], minlength=count)
+    asked = np.bincount(exchanges.handshake[rows], exchanges.request_bytes[rows], minlength=count)
+    answered = np.bincount(exchanges.handshake[rows], exchanges.response_bytes[rows], minlength=count)
+    asked /= np.maximum(np.bincount(exchanges.handshake[rows], exchanges.request_messages[rows], minlength=count), 1)
+    answered /= np.maximum(np.bincount(exchanges.handshake[rows], exchanges.response_messages[rows], minlength=count), 1)
+    result: dict[int, AuthMethods] = {}
+    for row, some in pairs.items():
+        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
+        method = method_of([message for message in eap if message])
+        result[row] = AuthMethods("eap", None, method, guessed=False)
+    for row, fact in phase1.items():
+        if fact.auth is not None:
+            result[row] = fact.auth
+    for row in np.flatnonzero(rounds > 0).tolist():
+        if row not in result:
+            guess = guess_auth(int(rounds[row]), float(asked[row]), float(answered[row]))
+            if guess is not None:
+                result[row] = guess
+    return result

@@ -1,0 +1,164 @@
+"""Units to messages: one row per IKE message, each time that it was sent."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.association import Association
+from ikeanalyze.analysis.retransmission import find_turns
+from ikeanalyze.analysis.units import Units
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_IKEV1_INFORMATIONAL: Final = 5
+
+
+@dataclass(slots=True)
+class Messages:
+    """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
+
+    slot: (
+        Numbers  # slots that differ in their last bit alone are the request and the response of one exchange
+    )
+    handshake: Numbers
+    from_initiator: Mask
+    initiator_asked: Mask  # the exchange is the initiator's
+    response: Mask
+    protocol: npt.NDArray[np.uint8]
+    exchange_type: npt.NDArray[np.uint8]
+    message_id: npt.NDArray[np.uint32]
+    body: Numbers  # from 0
+    transmission: Numbers  # from 1
+    first_ns: Numbers
+    last_ns: Numbers
+    first_frame: Numbers
+    frames: Numbers
+    bytes: Numbers
+    needed_bytes: Numbers
+    fragments: Numbers  # 0: not fragmented
+    fragments_seen: Numbers  # 0: not fragmented
+    ip_fragments: Numbers
+    digest: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def take(self, chosen: npt.NDArray[np.generic]) -> "Messages":
+        """Some of the messages, or all in another order."""
+        return Messages(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+
+_COLUMNS: Final = tuple(Messages.__dataclass_fields__)
+
+
+def make_messages(units: Units, association: Association) -> tuple[Messages, Numbers]:
+    """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
+    asked, response = _roles(units, association)
+    slot = _slots(units, association, asked, response)
+    order = np.argsort(slot, kind="stable")
+    slot = slot[order]
+    body, transmission, first_copy = find_turns(
+        slot,
+        units.first_ns[order],
+        units.fragment[order].astype(np.int64),
+        units.fragments[order].astype(np.int64),
+        units.digest[order],
+        units.is_ikev1[order],
+    )
+    turn = body << 20 | transmission
+    moved = np.flatnonzero(np.concatenate([[False], (slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])]))
+    if len(moved):
+        rows = np.flatnonzero(np.isin(slot, slot[moved]))
+        sorted_rows = rows[np.lexsort((turn[rows], slot[rows]))]
+        order[rows], turn[rows], first_copy[rows] = (
+            order[sorted_rows],
+            turn[sorted_rows],
+            first_copy[sorted_rows],
+        )
+
+    count = len(slot)
+    new = (
+        np.concatenate([[True], (slot[1:] != slot[:-1]) | (turn[1:] != turn[:-1])])
+        if count
+        else np.zeros(0, np.bool_)
+    )
+    start = np.flatnonzero(new)
+    message_of_unit = np.empty(count, np.int64)
+    message_of_unit[order] = np.cumsum(new) - 1
+
+    def total(values: Numbers) -> Numbers:
+        return np.add.reduceat(values[order], start) if count else np.zeros(0, np.int64)
+
+    size = units.bytes[order]
+    fragment = units.fragment[order]
+    # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
+    part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
+    head = order[start]
+    fragmented = fragment[start] > 0
+    messages = Messages(
+        slot=slot[start],
+        handshake=association.handshake[head],
+        from_initiator=association.from_initiator[head],
+        initiator_asked=asked[head],
+        response=response[head],
+        protocol=units.protocol[head],
+        exchange_type=units.exchange_type[head],
+        message_id=units.message_id[head],
+        body=turn[start] >> 20,
+        transmission=turn[start] & 0xFFFFF,
+        first_ns=np.minimum.reduceat(units.first_ns[order], start) if count else np.zeros(0, np.int64),
+        last_ns=np.maximum.reduceat(units.last_ns[order], start) if count else np.zeros(0, np.int64),
+        first_frame=np.minimum.reduceat(units.number[order], start).astype(np.int64)
+        if count
+        else np.zeros(0, np.int64),
+        frames=total(units.frames),
+        bytes=total(units.bytes),
+        needed_bytes=np.add.reduceat(np.where(first_copy, size, 0), start)
+        if count
+        else np.zeros(0, np.int64),
+        fragments=np.maximum.reduceat(units.fragments[order], start).astype(np.int64)
+        if count
+        else np.zeros(0, np.int64),
+        fragments_seen=np.where(fragmented, np.diff(np.append(start, count)), 0),
+        ip_fragments=total(units.ip_fragments),
+        digest=np.add.reduceat(part, start) if count else np.zeros(0, np.uint64),
+    )
+    return messages, message_of_unit
+
+
+def _roles(units: Units, association: Association) -> tuple[Mask, Mask]:
+    """Whose exchange each unit belongs to (True: the initiator's), and whether it is the response in it.
+
+    IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
+    never answered (RFC 2408, 4.8).
+    """
+    response = units.is_response.copy()
+    asked = units.from_initiator ^ response
+    old = np.flatnonzero(units.is_ikev1)
+    if len(old):
+        sender = association.from_initiator[old]
+        asked[old] = sender
+        response[old] = False
+        spoken = old[units.exchange_type[old] != _IKEV1_INFORMATIONAL]
+        exchange = association.handshake[spoken] << 40 | units.exchange_type[spoken].astype(np.int64) << 32
+        exchange |= units.message_id[spoken]
+        _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)
+        asked[spoken] = association.from_initiator[spoken[first]][inverse]
+        response[spoken] = asked[spoken] != association.from_initiator[spoken]
+    return asked, response
+
+
+def _slots(units: Units, association: Association, asked: Mask, response: Mask) -> Numbers:
+    """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
+    message_id = units.message_id.astype(np.int64)
+    if len(message_id) and message_id.max() >= 1 << 16:
+        # IKEv1 draws them at random from 32 bits
+        message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
+    width = int(message_id.max()).bit_length() if len(message_id) else 0
+    slot = association.handshake << width | message_id
+    slot = slot << 8 | units.exchange_type
+    slot = slot << 1 | ~asked
+    return slot << 1 | response

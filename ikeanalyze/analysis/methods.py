@@ -1,0 +1,162 @@
+"""What the clear messages tell of proposals, abilities and authentication, in the words of the report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.analysis.association import ASKS_AGAIN
+from ikeanalyze.wire.ikev1 import read_phase1
+from ikeanalyze.wire.ikev2 import InitView, Proposal
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries import ikev2 as ikev2_registry
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.radius import Code
+from ikeanalyze.wire.registries.vendor_ids import vendor_name
+
+#: Status notifies of IKE_SA_INIT that say nothing about what a peer supports.
+_NOT_ABILITIES: Final = frozenset({16388, 16389, 16390, 16407, 16408})
+_SIGNATURE_HASH_ALGORITHMS: Final = 16431
+_FIRST_STATUS: Final = 16384
+_ADDKE1, _ADDKE7 = 6, 12
+_ENCR, _PRF, _INTEG, _KE = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A chosen proposal."""
+
+    encryption: str | None
+    prf: str | None
+    integrity: str | None
+    key_exchange: str | None
+    additional: tuple[tuple[int, str, int], ...] = ()  # slot (1 to 7), method, its number
+
+
+@dataclass(frozen=True, slots=True)
+class AuthMethods:
+    """How the peers authenticated."""
+
+    initiator: str | None
+    responder: str | None
+    eap: str | None
+    guessed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InitFacts:
+    """What one form of IKE_SA_INIT message tells."""
+
+    proposals: list[str]
+    chosen: Chosen | None  # its first proposal: in a response, the one that was chosen
+    supports: list[str]
+    error: str | None  # an error notify, or REDIRECT: the responder did not take the request
+
+
+@dataclass(frozen=True, slots=True)
+class Phase1Facts:
+    """What the clear messages of an IKEv1 handshake tell."""
+
+    offered: list[str]
+    chosen: Chosen | None
+    auth: AuthMethods | None
+    initiator_supports: list[str]
+    responder_supports: list[str]
+    error: str | None
+
+
+def exchange_name(version: int, kind: int) -> str:
+    """Name of an exchange type of IKEv2 or IKEv1; its number where there is none."""
+    return name_of(ikev2_registry.ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
+
+
+def phase_name(version: int, kind: int) -> str:
+    """Name of a phase: that of its exchange type."""
+    return exchange_name(version, kind)
+
+
+def radius_code_name(code: int) -> str:
+    """Name of a RADIUS code."""
+    return name_of(Code, code)
+
+
+def init_facts(view: InitView) -> InitFacts:
+    """Facts of an IKE_SA_INIT message."""
+    supports: list[str] = []
+    error = None
+    for kind, data in view.notifies:
+        if kind < _FIRST_STATUS or ASKS_AGAIN.get(kind) == "REDIRECT":
+            error = error or name_of(ikev2_registry.NotifyType, kind)
+        elif kind == _SIGNATURE_HASH_ALGORITHMS:
+            supports.append(_signature_hashes(data))
+        elif kind not in _NOT_ABILITIES:
+            supports.append(name_of(ikev2_registry.NotifyType, kind))
+    supports.extend(_vendors(view.vendor_ids))
+    return InitFacts(
+        proposals=[proposal.describe() for proposal in view.proposals],
+        chosen=_chosen(view.proposals[0]) if view.proposals else None,
+        supports=list(dict.fromkeys(supports)),
+        error=error,
+    )
+
+
+def _signature_hashes(data: bytes) -> str:
+    numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
+    names = [name_of(ikev2_registry.HashAlgorithm, number) for number in numbers]
+    return f"SIGNATURE_HASH_ALGORITHMS({', '.join(names)})"
+
+
+def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
+    return [f"vendor {vendor_name(one) or one.hex()}" for one in vendor_ids]
+
+
+def _chosen(proposal: Proposal) -> Chosen:
+    names: dict[int, str] = {}
+    additional: list[tuple[int, str, int]] = []
+    for transform in proposal.transforms:
+        if _ADDKE1 <= transform.type <= _ADDKE7:
+            if transform.id:
+                additional.append((transform.type - _ADDKE1 + 1, transform.name, transform.id))
+        else:
+            names.setdefault(transform.type, transform.name)
+    return Chosen(names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional)))
+
+
+def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
+    """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
+    offered: list[str] = []
+    chosen: Chosen | None = None
+    auth: AuthMethods | None = None
+    error: str | None = None
+    supports: tuple[dict[str, None], dict[str, None]] = ({}, {})
+    for from_initiator, data in messages:
+        view = read_phase1(data)
+        for name in _vendors(view.vendor_ids):
+            supports[not from_initiator][name] = None
+        if view.transforms and from_initiator and not offered:
+            offered = [transform.describe() for transform in view.transforms]
+        elif view.transforms and not from_initiator and chosen is None:
+            first = view.transforms[0]
+            chosen = Chosen(first.encryption, first.hash, first.hash, first.group)
+            auth = AuthMethods(first.auth, first.auth, None, guessed=False)
+        for kind in view.notifies:
+            if kind < _FIRST_STATUS:
+                error = error or name_of(ikev1_registry.NotifyType, kind)
+    return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
+
+
+#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650 and more.
+_LARGEST_PSK: Final = 500
+
+
+def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> AuthMethods | None:
+    """Guess the authentication from what can be seen without keys: how many IKE_AUTH exchanges, and how large.
+
+    More than one exchange is EAP (RFC 7296, 2.16) or multiple authentication (RFC 4739). With one, messages too small for a certificate
+    mean a pre-shared key (or, rarely, signatures with certificates that were not sent); large ones mean signatures, of unknown kind.
+    """
+    if rounds > 1:
+        return AuthMethods("eap", None, None, guessed=True)
+    psk = [0 < size <= _LARGEST_PSK for size in (request_bytes, response_bytes)]
+    if not any(psk):
+        return None
+    return AuthMethods("psk" if psk[0] else None, "psk" if psk[1] else None, None, guessed=True)

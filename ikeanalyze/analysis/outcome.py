@@ -1,0 +1,60 @@
+"""How a handshake ended: the rules, in order, each with its reason.
+
+1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further request followed; in IKEv1
+   an error notify in a clear message; or the AAA server's Access-Reject.
+2. cut: the capture does not have the handshake's first request; or responses that must have come, since the next request was sent,
+   are not in it; or the AAA server was still asking when it ended.
+3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once, or the capture
+   went on for longer than the field's slowest first retransmission timer (strongSwan's 4 s).
+4. cut: the last request has no response, or no IKE_AUTH was sent.
+5. completed: all requests are answered. Whether with success is not to be read without keys.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+
+#: strongSwan's default retransmit_timeout, the longest first timer among common stacks.
+SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000
+
+
+class Outcome(IntEnum):
+    """Physical values of schema.OUTCOMES."""
+
+    ESTABLISHED = 0
+    COMPLETED = 1
+    FAILED = 2
+    UNANSWERED = 3
+    CUT = 4
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What the rules look at, a row per handshake."""
+
+    refused: Mask  # an error notify, or Access-Reject
+    begun: Mask  # the first request is in the capture
+    hole: Mask  # a response is missing though the next request was sent
+    aaa_open: Mask  # the AAA server's last word was Access-Challenge
+    last_unanswered: Mask
+    last_repeated: Mask  # the last request was sent more than once
+    waited_ns: npt.NDArray[np.int64]  # from the last request to the end of the capture
+    finished: Mask  # the exchanges that a handshake needs are there: IKE_AUTH; phase 1 of IKEv1
+
+
+def decide(evidence: Evidence) -> npt.NDArray[np.uint8]:
+    """Apply the rules. (n,)"""
+    given_up = evidence.last_repeated | (evidence.waited_ns > SLOWEST_FIRST_TIMER_NS)
+    rules = [
+        (evidence.refused, Outcome.FAILED),
+        (~evidence.begun | evidence.hole | evidence.aaa_open, Outcome.CUT),
+        (evidence.last_unanswered & given_up, Outcome.UNANSWERED),
+        (evidence.last_unanswered | ~evidence.finished, Outcome.CUT),
+    ]
+    result = np.select([mask for mask, _ in rules], [outcome for _, outcome in rules], Outcome.COMPLETED)
+    return result.astype(np.uint8)

@@ -1,0 +1,158 @@
+"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that waited for it.
+
+A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The same identifier with the same
+authenticator is a retransmission, with another authenticator a new request. The pairs of one EAP conversation are chained by the State
+attribute: the server sends it in Access-Challenge, and the next Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
+
+A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server was asked: every pair lies within an
+exchange of that handshake. Where several fit, the peers' addresses in Calling-Station-Id and Called-Station-Id decide; if they do not, it is
+ambiguous, given to none, and a warning says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.units import Units
+from ikeanalyze.wire.radius import RadiusView, read_radius
+
+#: Codes sent by the client: Access-Request, Accounting-Request, Status-Server.
+_REQUESTS: Final = frozenset({1, 4, 12})
+#: Requests sent by the server to the client: Disconnect-Request, CoA-Request (RFC 5176).
+_SERVER_REQUESTS: Final = frozenset({40, 43})
+
+
+
+@dataclass(slots=True)
+class RadiusPair:
+    """One RADIUS request, all its transmissions, and its response."""
+
+    code: int
+    identifier: int
+    client: int  # address codes
+    server: int
+    from_client: bool
+    view: RadiusView  # of the request
+    requests: list[int] = field(default_factory=list)  # rows of the units, in order of time
+    responses: list[int] = field(default_factory=list)
+    response_view: RadiusView | None = None
+    conversation: int = -1
+    handshake: int | None = None
+    exchange: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""
+
+    start_ns: npt.NDArray[np.int64]
+    end_ns: npt.NDArray[np.int64]
+    handshake: npt.NDArray[np.int64]
+    exchange: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RadiusResult:
+    """Pairs in order of time, and what could not be settled."""
+
+    pairs: list[RadiusPair]
+    warnings: list[tuple[int, str]]  # frame, what
+
+
+def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
+    """Pairs of a capture's RADIUS units, which are in order of time."""
+    pairs: list[RadiusPair] = []
+    waiting: dict[tuple[int, int, int, int, int], RadiusPair] = {}
+    states: dict[tuple[int, bytes], int] = {}
+    conversations = 0
+    columns = zip(
+        units.source.tolist(), units.source_port.tolist(), units.destination.tolist(), units.destination_port.tolist(),
+        units.exchange_type.tolist(), units.message_id.tolist(), units.unit.tolist(), strict=True,
+    )  # fmt: skip
+    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(columns):
+        view = read_radius(clear.get(unit, b""))
+        if code in _REQUESTS or code in _SERVER_REQUESTS:
+            key = (source, source_port, destination, destination_port, identifier)
+            pair = waiting.get(key)
+            if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
+                from_client = code in _REQUESTS
+                client, server = (source, destination) if from_client else (destination, source)
+                pair = RadiusPair(code, identifier, client, server, from_client, view)
+                pairs.append(pair)
+                waiting[key] = pair
+                earlier = states.get((server, view.state)) if view.state is not None else None
+                if earlier is None:
+                    earlier = conversations
+                    conversations += 1
+                pair.conversation = earlier
+            pair.requests.append(row)
+            continue
+        pair = waiting.get((destination, destination_port, source, source_port, identifier))
+        if pair is None:
+            # its request is not in the capture
+            pair = RadiusPair(code, identifier, destination, source, True, view, conversation=conversations)
+            conversations += 1
+            pairs.append(pair)
+            waiting[(destination, destination_port, source, source_port, identifier)] = pair
+        pair.responses.append(row)
+        pair.response_view = view
+        if view.state is not None:
+            states[(source, view.state)] = pair.conversation
+    return pairs
+
+
+def assign(
+    pairs: list[RadiusPair],
+    units: Units,
+    turns: Turns,
+    peers: Mapping[int, tuple[str, str]],
+) -> list[tuple[int, str]]:
+    """Give each conversation to the handshake that waited for it; returns the warnings (frame, what).
+
+    `peers` are the addresses of initiator and responder as text, by handshake.
+    """
+    warnings: list[tuple[int, str]] = []
+    conversations: dict[int, list[RadiusPair]] = {}
+    for pair in pairs:
+        if pair.code == 1 and pair.requests:
+            conversations.setdefault(pair.conversation, []).append(pair)
+    longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
+    for members in conversations.values():
+        places = [_holding(pair, units, turns, longest) for pair in members]
+        fitting = set(places[0])
+        for place in places[1:]:
+            fitting &= set(place)
+        if len(fitting) > 1:
+            named = {one for one in fitting if _named(members[0].view, peers.get(one))}
+            fitting = named or fitting
+        if len(fitting) == 1:
+            (handshake,) = fitting
+            for pair, place in zip(members, places, strict=True):
+                pair.handshake, pair.exchange = handshake, place[handshake]
+        elif fitting:
+            frame = int(units.number[members[0].requests[0]])
+            which = ", ".join(str(one + 1) for one in sorted(fitting)[:5])
+            warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
+    return warnings
+
+
+def _holding(pair: RadiusPair, units: Units, turns: Turns, longest: int) -> dict[int, int]:
+    """Handshakes, with the exchange, whose responder was waiting during all of the pair."""
+    begin = int(units.first_ns[pair.requests[0]])
+    finish = max(int(units.last_ns[row]) for row in (*pair.requests, *pair.responses))
+    low = int(np.searchsorted(turns.start_ns, begin - longest))
+    high = int(np.searchsorted(turns.start_ns, begin, side="right"))
+    around = np.flatnonzero(turns.end_ns[low:high] >= finish) + low
+    return {int(turns.handshake[row]): int(turns.exchange[row]) for row in around.tolist()}
+
+
+def _named(view: RadiusView, peers: tuple[str, str] | None) -> bool:
+    """The stations named in the request are these peers. strongSwan writes them as 192.0.2.1[4500]."""
+    if peers is None or view.calling_station_id is None:
+        return False
+    calling = view.calling_station_id.split("[")[0]
+    called = (view.called_station_id or "").split("[")[0]
+    return calling == peers[0] and (not called or called == peers[1])

@@ -1,0 +1,191 @@
+"""The rules of retransmission, and nothing else.
+
+Theory
+------
+A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange type, message ID. RFC 7296, 2.1 and 2.2
+allow one message in each; what is sent again must be the same bytes. So, within the units of one slot, in order of time:
+
+1. Not fragmented: each different content is a message of its own (a *body*: IKE_SA_INIT again after COOKIE or INVALID_KE_PAYLOAD;
+   in IKEv1, where all of main mode has message ID 0, its successive messages). The same content again is the next
+   *transmission* of that body, however late it comes.
+2. Fragmented (RFC 7383): all fragments of a message are one transmission, even when the capture lacks some. When a fragment
+   number comes a second time, a second transmission has begun. Where it began, if fragments before it may belong to either, is
+   at the longest pause between the two: a sender sends its fragments at once, and repeats them after a timer.
+3. A fragment number that comes again with other bytes begins another body, unless the total has changed: then the sender has
+   cut the same message anew, into smaller pieces (RFC 7383, 2.5.1) or for the first time, and that is a transmission. (Not in
+   IKEv1, where a slot has several messages and only some of them need fragments: there it is another body.)
+
+A unit is a *first copy* if no earlier unit of its body had the same fragment number: the bytes of first copies are what one
+transmission of each message needs, and what is sent divided by that is the blow-up.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one unit of a slot is."""
+
+    body: int  # from 0: which of the slot's messages
+    transmission: int  # from 1
+    first_copy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One unit of a slot, as the rules look at it."""
+
+    time_ns: int
+    fragment: int  # RFC 7383 number, 0: not fragmented
+    total: int
+    digest: int
+
+
+def turns(units: list[Sent], *, ikev1: bool = False) -> list[Turn]:
+    """Apply the rules to the units of one slot, in order of time."""
+    if all(unit.fragment == 0 for unit in units):
+        return _whole(units)
+    return _fragmented(units, ikev1)
+
+
+def _whole(units: list[Sent]) -> list[Turn]:
+    bodies: dict[int, int] = {}
+    sent: dict[int, int] = {}
+    result = []
+    for unit in units:
+        body = bodies.setdefault(unit.digest, len(bodies))
+        sent[body] = sent.get(body, 0) + 1
+        result.append(Turn(body, sent[body], sent[body] == 1))
+    return result
+
+
+def _recut(before: Sent, unit: Sent) -> bool:
+    """The two are not of one cut. The total is 0 where the protocol does not tell it."""
+    if (before.fragment == 0) != (unit.fragment == 0):
+        return True
+    return bool(before.total and unit.total) and before.total != unit.total
+
+
+def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
+    # first where transmissions begin, by number alone; then which body each of them is
+    starts = [0]
+    place: dict[int, int] = {units[0].fragment: 0}
+    for index in range(1, len(units)):
+        unit = units[index]
+        if _recut(units[index - 1], unit):
+            starts.append(index)
+            place = {}
+        elif unit.fragment in place:
+            earliest = place[unit.fragment] + 1
+            begin = max(
+                range(earliest, index + 1), key=lambda at: (units[at].time_ns - units[at - 1].time_ns, at)
+            )
+            starts.append(begin)
+            place = {units[at].fragment: at for at in range(begin, index)}
+        place[unit.fragment] = index
+    ends = [*starts[1:], len(units)]
+
+    result: list[Turn] = []
+    body = transmission = 0
+    contents: dict[tuple[int, int], int] = {}
+    copied: set[int] = set()
+    for turn, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        part = units[start:end]
+        changed = any(contents.get((unit.total, unit.fragment), unit.digest) != unit.digest for unit in part)
+        changed |= ikev1 and turn > 0 and _recut(units[start - 1], part[0])
+        if turn == 0 or changed:
+            body += turn > 0
+            transmission = 1
+            contents, copied = {}, set()
+        else:
+            transmission += 1
+        recut = bool(contents) and part[0].total not in {total for total, _ in contents}
+        for unit in part:
+            contents[unit.total, unit.fragment] = unit.digest
+            # one transmission in either cut is enough, so a second cut needs nothing
+            result.append(Turn(body, transmission, not recut and unit.fragment not in copied))
+            copied.add(unit.fragment)
+    return result
+
+
+def find_turns(
+    slot: Numbers,
+    time_ns: Numbers,
+    fragment: Numbers,
+    total: Numbers,
+    digest: npt.NDArray[np.uint64],
+    ikev1: npt.NDArray[np.bool_],
+) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    """`turns` for all slots at once: body, transmission and first copy of each unit. (n,) each
+
+    The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments
+    are done in columns; only fragmented slots in which something is repeated are looked at one by one.
+    """
+    count = len(slot)
+    body, transmission, first_copy = (
+        np.zeros(count, np.int64),
+        np.ones(count, np.int64),
+        np.ones(count, np.bool_),
+    )
+    if not count:
+        return body, transmission, first_copy
+    start = np.flatnonzero(np.concatenate([[True], slot[1:] != slot[:-1]]))
+    size = np.diff(np.append(start, count))
+    several = size > 1
+    has_fragments = np.maximum.reduceat(fragment, start) > 0
+
+    plain = several & ~has_fragments
+    rows = np.flatnonzero(np.repeat(plain, size))
+    if len(rows):
+        body[rows], transmission[rows] = _whole_columns(slot[rows], digest[rows])
+        first_copy[rows] = transmission[rows] == 1
+
+    cut = several & has_fragments
+    rows = np.flatnonzero(np.repeat(cut, size))
+    if len(rows):
+        # a slot is plain sailing if its fragment numbers are all different and of one total
+        piece = slot[rows] << 16 | fragment[rows]
+        order = np.argsort(piece, kind="stable")
+        again = np.concatenate([[False], piece[order][1:] == piece[order][:-1]])
+        differing = np.concatenate(
+            [[False], (slot[rows][1:] == slot[rows][:-1]) & (total[rows][1:] != total[rows][:-1])]
+        )
+        strange = np.unique(np.concatenate([slot[rows][order][again], slot[rows][differing]]))
+        ends = start + size
+        for index in np.searchsorted(slot[start], strange).tolist():
+            place = range(int(start[index]), int(ends[index]))
+            units = [
+                Sent(int(time_ns[at]), int(fragment[at]), int(total[at]), int(digest[at])) for at in place
+            ]
+            for at, turn in zip(place, turns(units, ikev1=bool(ikev1[start[index]])), strict=True):
+                body[at], transmission[at], first_copy[at] = turn.body, turn.transmission, turn.first_copy
+    return body, transmission, first_copy
+
+
+def _whole_columns(slot: Numbers, digest: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    """Rule 1 for slots without fragments, ordered by slot and time: body and transmission."""
+    count = len(slot)
+    order = np.lexsort((digest, slot))  # stable: equal contents stay in order of time
+    new = np.concatenate(
+        [[True], (slot[order][1:] != slot[order][:-1]) | (digest[order][1:] != digest[order][:-1])]
+    )
+    run = np.cumsum(new) - 1
+    begin = np.flatnonzero(new)
+    transmission = np.empty(count, np.int64)
+    transmission[order] = np.arange(count) - begin[run] + 1
+    # bodies are numbered in the order in which they first appear in their slot
+    first = order[begin]
+    by_appearance = np.argsort(first, kind="stable")
+    slots = slot[first[by_appearance]]
+    beginning = np.concatenate([[True], slots[1:] != slots[:-1]])
+    ordinal = np.arange(len(first)) - np.flatnonzero(beginning)[np.cumsum(beginning) - 1]
+    number = np.empty(len(first), np.int64)
+    number[by_appearance] = ordinal
+    body = np.empty(count, np.int64)
+    body[order] = number[run]
+    return body, transmission

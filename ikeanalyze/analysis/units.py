@@ -1,0 +1,108 @@
+"""Units: IKE messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
+
+A unit is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what was captured, units
+are what the rules of retransmission speak of; almost always the two are one to one.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.frames import Columns
+
+Numbers = npt.NDArray[np.int64]
+
+_RESPONSE: Final = 0x20  # RFC 7296, 3.1
+_FROM_INITIATOR: Final = 0x08
+
+
+@dataclass(slots=True)
+class Units:
+    """Columns of one length, in order of time."""
+
+    unit: npt.NDArray[np.uint32]  # as in the frames
+    first_ns: Numbers  # of its first frame
+    last_ns: Numbers  # of its last frame
+    number: npt.NDArray[np.uint32]  # of its first frame
+    frames: Numbers
+    bytes: Numbers  # of all its frames
+    ip_fragments: Numbers  # frames that are IP fragments
+    protocol: npt.NDArray[np.uint8]
+    source: npt.NDArray[np.uint64]
+    source_port: npt.NDArray[np.uint16]
+    destination: npt.NDArray[np.uint64]
+    destination_port: npt.NDArray[np.uint16]
+    ttl: npt.NDArray[np.uint8]
+    spi_i: npt.NDArray[np.uint64]
+    spi_r: npt.NDArray[np.uint64]
+    exchange_type: npt.NDArray[np.uint8]
+    flags: npt.NDArray[np.uint8]
+    message_id: npt.NDArray[np.uint32]
+    fragment: npt.NDArray[np.uint16]  # 0: not fragmented
+    fragments: npt.NDArray[np.uint16]
+    digest: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def take(self, chosen: npt.NDArray[np.generic]) -> "Units":
+        """Some of the units."""
+        return Units(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
+
+    @property
+    def is_response(self) -> npt.NDArray[np.bool_]:
+        """IKEv2's response flag (RFC 7296, 3.1)."""
+        return (self.flags & _RESPONSE) != 0
+
+    @property
+    def from_initiator(self) -> npt.NDArray[np.bool_]:
+        """IKEv2's flag of the original initiator of the IKE SA (RFC 7296, 3.1)."""
+        return (self.flags & _FROM_INITIATOR) != 0
+
+    @property
+    def is_ikev1(self) -> npt.NDArray[np.bool_]:
+        """Version 1 of IKE."""
+        return self.protocol == Protocol.IKEV1
+
+
+_UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
+
+
+def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
+    """Units of a capture's frames, the capture's duplicates left out.
+
+    Frames of one unit become one row: its time is that of its first frame, its bytes are those of all of them.
+    """
+    keep = ~duplicate
+    if not keep.all():
+        columns = {name: column[keep] for name, column in columns.items()}
+    time = columns["time_ns"].astype(np.int64, copy=False)
+    count = len(time)
+    unit = columns["unit"]
+    several = len(np.unique(unit)) != count
+    first_ns, last_ns, frames = time, time, np.ones(count, np.int64)
+    size = columns["bytes"].astype(np.int64)
+    fragments = columns["ip_fragment"].astype(np.int64)
+    if several:
+        order = np.argsort(unit, kind="stable")
+        start = np.flatnonzero(np.concatenate([[True], unit[order][1:] != unit[order][:-1]]))
+        first_ns = np.minimum.reduceat(time[order], start)
+        last_ns = np.maximum.reduceat(time[order], start)
+        frames = np.diff(np.append(start, count))
+        size = np.add.reduceat(size[order], start)
+        fragments = np.add.reduceat(fragments[order], start)
+        columns = {name: column[order[start]] for name, column in columns.items()}
+    units = Units(
+        first_ns=first_ns,
+        last_ns=last_ns,
+        frames=frames,
+        bytes=size,
+        ip_fragments=fragments,
+        **{name: columns[name] for name in _UNIT_COLUMNS if name in columns and name != "bytes"},
+    )  # type: ignore[arg-type]
+    if (units.first_ns[1:] < units.first_ns[:-1]).any():
+        units = units.take(np.argsort(units.first_ns, kind="stable"))
+    return units

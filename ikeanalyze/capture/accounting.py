@@ -1,0 +1,54 @@
+"""The first law: every packet of a capture is counted under exactly one category, with its bytes."""
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Category(IntEnum):
+    """What a packet is counted as; the names are those of the report's `accounting`."""
+
+    IKE = 0
+    ESP = 1
+    AH = 2
+    NAT_KEEPALIVE = 3
+    RADIUS = 4
+    HIP = 5
+    TCP_ENCAPSULATION = 6  # RFC 9329 segments that carry neither IKE nor ESP: handshake, stream prefix, ACKs
+    ICMP = 7
+    OTHER = 8
+    MALFORMED = 9
+
+    #: Not a category: the packet waits for others (IP fragments, TCP segments) and is counted when they tell what it is.
+    PENDING = 255
+
+
+_COUNT = len(Category) - 1
+
+
+class Accounting:
+    """Packets and bytes by category."""
+
+    def __init__(self) -> None:
+        self._packets = np.zeros(_COUNT, np.int64)
+        self._bytes = np.zeros(_COUNT, np.int64)
+
+    def add_batch(self, category: npt.NDArray[np.uint8], length: npt.NDArray[np.int64]) -> None:
+        """Count a batch; pending packets are left out."""
+        self._packets += np.bincount(category, minlength=256)[:_COUNT]
+        # float64 weights are exact: a batch is far below 2**53 bytes
+        self._bytes += np.bincount(category, weights=length, minlength=256)[:_COUNT].astype(np.int64)
+
+    def add(self, category: Category, packets: int, length: int) -> None:
+        """Count packets that were pending."""
+        self._packets[category] += packets
+        self._bytes[category] += length
+
+    def packets(self) -> dict[str, int]:
+        """Packets by the report's names."""
+        return {category.name.lower(): int(self._packets[category]) for category in list(Category)[:_COUNT]}
+
+    def bytes(self) -> dict[str, int]:
+        """Bytes on the wire by the report's names."""
+        return {category.name.lower(): int(self._bytes[category]) for category in list(Category)[:_COUNT]}

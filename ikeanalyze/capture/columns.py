@@ -1,0 +1,28 @@
+"""Reading header fields of many packets at once: fixed-width headers gathered from a buffer at given positions."""
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def gather(buffer: Bytes, at: Positions, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """The header of type `layout` at each position: one copy of a few dozen bytes a packet, no object.
+
+    A position too near the end of the buffer is moved back, so its fields are garbage; the caller's length checks must
+    already have refused it.
+    """
+    width = layout.itemsize
+    window = as_strided(buffer[:width].view(f"V{width}"), shape=(len(buffer) - width + 1,), strides=(1,))
+    return window[np.minimum(at, len(buffer) - width)].view(layout)
+
+
+def big_endian(buffer: Bytes, at: Positions) -> npt.NDArray[np.uint16]:
+    """The 16-bit big-endian number at each position."""
+    return gather(buffer, at, _UINT16)["value"].astype(np.uint16)
+
+
+_UINT16 = np.dtype([("value", ">u2")])

@@ -1,0 +1,509 @@
+"""A capture to its frames table: every packet accounted for, those with IKE, RADIUS or HIP kept as rows of columns."""
+
+import ipaddress
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ikeanalyze.capture.accounting import Accounting, Category
+from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.datagrams import (
+    HEADER_COLUMNS,
+    Encapsulation,
+    Messages,
+    Protocol,
+    clear_messages,
+    read_ike_headers,
+    sort_packets,
+)
+from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
+from ikeanalyze.capture.link import locate
+from ikeanalyze.capture.linktypes import link_type_name
+from ikeanalyze.capture.network import (
+    FIRST_IPV6,
+    PROTOCOL_TCP,
+    AddressBook,
+    Packets,
+    join,
+    read_ipv4,
+    read_ipv6,
+)
+from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
+from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes of the file that were read, and its size where that is known."""
+
+#: More warnings about single packets than this are only counted.
+MOST_PACKET_WARNINGS: Final = 1000
+
+_TCP_PORT: Final = 4500
+
+#: Columns of a kept frame, beside HEADER_COLUMNS.
+_FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
+    "number": np.uint32,
+    "time_ns": np.int64,
+    "interface": np.uint32,
+    "bytes": np.uint32,
+    "captured": np.uint32,
+    "encapsulation": np.uint8,
+    "source": np.uint64,
+    "source_port": np.uint16,
+    "destination": np.uint64,
+    "destination_port": np.uint16,
+    "ttl": np.uint8,
+    "ip_id": np.uint32,
+    "ip_fragment": np.bool_,
+    "capture_duplicate": np.bool_,
+    "digest": np.uint64,
+    "unit": np.uint32,
+}
+
+Columns = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(slots=True)
+class CaptureFrames:
+    """What a capture holds, before anything is made of it."""
+
+    format: str
+    packets: int
+    bytes: int
+    first_ns: int | None
+    last_ns: int | None
+    snaplen_truncated: int
+    damaged: bool
+    accounting: dict[str, int]
+    accounting_bytes: dict[str, int]
+    #: One row is one frame that carries a message or a part of one; the columns are those of schema.FRAMES, with numbers
+    #: for names: `source` and `destination` are AddressBook codes, `unit` numbers the messages as they crossed the wire
+    #: (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
+    columns: Columns
+    #: Bytes of the messages that can be read without keys, by unit.
+    clear: dict[int, bytes]
+    addresses: list[bytes]  # IPv6 addresses of the AddressBook codes
+    interfaces: list[Interface]
+    warnings: list[tuple[int | None, str]] = field(default_factory=list)
+
+    def address(self, code: int) -> str:
+        """An address as text (RFC 5952 for IPv6)."""
+        return address_text(code, self.addresses)
+
+
+def address_text(code: int, ipv6: Sequence[bytes]) -> str:
+    """Text of an AddressBook code."""
+    if code >= FIRST_IPV6:
+        return str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
+    return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
+
+
+def read_frames(path: str, ports: Collection[int] = (), progress: Progress | None = None) -> CaptureFrames:
+    """Read a capture file, or standard input for "-".
+
+    Raises:
+        CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is returned.
+    """
+    with open_capture(path) as reader:
+        collector = _Collector(ports, reader.interfaces)
+        for batch in reader.batches():
+            collector.add(batch)
+            if progress is not None:
+                progress(reader.source.consumed, reader.source.size)
+        collector.finish()
+        warnings = collector.warnings()
+        if reader.damage is not None:
+            warnings.append(
+                (None, f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there")
+            )
+        warnings.extend((None, note) for note in reader.notes)
+        return CaptureFrames(
+            format=reader.format,
+            packets=collector.packets,
+            bytes=collector.bytes,
+            first_ns=collector.first_ns,
+            last_ns=collector.last_ns,
+            snaplen_truncated=collector.truncated,
+            damaged=reader.damage is not None,
+            accounting=collector.accounting.packets(),
+            accounting_bytes=collector.accounting.bytes(),
+            columns=collector.columns(),
+            clear=collector.clear,
+            addresses=collector.book.ipv6,
+            interfaces=reader.interfaces,
+            warnings=warnings,
+        )
+
+
+class _Collector:
+    """Batches in; frames, accounting and warnings out."""
+
+    def __init__(self, ports: Collection[int], interfaces: list[Interface]) -> None:
+        self.accounting = Accounting()
+        self.book = AddressBook()
+        self.clear: dict[int, bytes] = {}
+        self.packets = self.bytes = self.truncated = 0
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self._ports = ports
+        self._tcp_ports = {_TCP_PORT, *ports}
+        self._interfaces = interfaces
+        self._parts: list[Columns] = []
+        self._units = 0
+        self._reassembler = Reassembler()
+        self._streams = Streams()
+        self._refused: list[tuple[int, str]] = []
+        self._refused_count = 0
+        self._foreign_links: dict[int, int] = {}
+
+    def add(self, batch: RecordBatch) -> None:
+        """Take a batch of packets."""
+        count = len(batch)
+        if not count:
+            return
+        self.bytes += int(batch.length.sum())
+        self.truncated += int((batch.captured < batch.length).sum())
+        low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
+        self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
+        self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
+
+        category = np.full(count, Category.OTHER, np.uint8)
+        packets = self._network(batch, category)
+        if packets is not None:
+            whole = packets.fragmented
+            if whole.any():
+                self._fragments(batch, packets.take(whole), category)
+                packets = packets.take(~whole)
+            sorted_as, found, refused = sort_packets(batch.buffer, packets, self._ports)
+            category[packets.row] = sorted_as
+            for one in refused:
+                self._refuse(self.packets + 1 + int(packets.row[one.packet]), one.what)
+            tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
+            if len(tcp):
+                self._segments(batch, packets.take(tcp), category)
+            for messages in found:
+                self._keep(batch, packets, messages)
+        self.accounting.add_batch(category, batch.length)
+        self.packets += count
+
+    def finish(self) -> None:
+        """The end of the capture: settle what waited for more."""
+        self._datagrams(list(self._reassembler.finish()))
+        self._settle_segments(self._streams.finish())
+
+    def columns(self) -> Columns:
+        """All kept frames, in the order of their numbers."""
+        names = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
+        if not self._parts:
+            return {name: np.zeros(0, dtype) for name, dtype in names.items()}
+        whole: Columns = {}
+        for name in names:
+            whole[name] = np.concatenate([part.pop(name) for part in self._parts])
+        self._parts.clear()
+        number = whole["number"]
+        if (number[1:] < number[:-1]).any():
+            order = np.argsort(number, kind="stable")
+            whole = {name: column[order] for name, column in whole.items()}
+        return whole
+
+    def warnings(self) -> list[tuple[int | None, str]]:
+        """What was strange about single packets and links."""
+        warnings: list[tuple[int | None, str]] = [
+            (
+                None,
+                f"link type {link_type_name(kind)} is not decoded: its {count} packets are counted as other",
+            )
+            for kind, count in sorted(self._foreign_links.items())
+        ]
+        warnings.extend(self._refused)
+        if self._refused_count > len(self._refused):
+            more = self._refused_count - len(self._refused)
+            warnings.append((None, f"{more} more malformed packets, counted but not listed"))
+        return warnings
+
+    def _refuse(self, number: int, what: str) -> None:
+        self._refused_count += 1
+        if len(self._refused) < MOST_PACKET_WARNINGS:
+            self._refused.append((number, what))
+
+    def _network(self, batch: RecordBatch, category: npt.NDArray[np.uint8]) -> Packets | None:
+        """The IP packets of a batch; frames whose IP header is impossible become malformed."""
+        link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
+        kinds = np.unique(link_types[np.unique(batch.interface)]).tolist()
+        parts: list[Packets] = []
+        for kind in kinds:
+            if len(kinds) == 1:
+                row = np.arange(len(batch))
+            else:
+                row = np.flatnonzero(link_types[batch.interface] == kind)
+            at = batch.offset[row]
+            end = at + batch.captured[row]
+            located = locate(kind, batch.buffer, at, end)
+            if located is None:
+                self._foreign_links[kind] = self._foreign_links.get(kind, 0) + len(row)
+                continue
+            inside, family = located
+            wire_end = at + batch.length[row]
+            for version in (4, 6):
+                chosen = family == version
+                if not chosen.any():
+                    continue
+                which = slice(None) if chosen.all() else chosen
+                arguments = (batch.buffer, row[which], inside[which], end[which], wire_end[which])
+                packets, bad = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self.book)
+                if bad.any():
+                    for index in row[which][bad].tolist():
+                        category[index] = Category.MALFORMED
+                        self._refuse(self.packets + 1 + index, f"IPv{version} header is cut or impossible")
+                parts.append(packets)
+        return join(parts) if parts else None
+
+    def _keep(self, batch: RecordBatch, packets: Packets, messages: Messages) -> None:
+        """Rows for messages that are one frame each."""
+        index = messages.packet
+        row = packets.row[index]
+        units = np.arange(self._units, self._units + len(row), dtype=np.uint32)
+        self._units += len(row)
+        self._parts.append(
+            {
+                "number": (row + (self.packets + 1)).astype(np.uint32),
+                "time_ns": batch.time_ns[row],
+                "interface": batch.interface[row],
+                "bytes": batch.length[row].astype(np.uint32),
+                "captured": batch.captured[row].astype(np.uint32),
+                "encapsulation": messages.encapsulation,
+                "source": packets.source[index],
+                "source_port": messages.source_port,
+                "destination": packets.destination[index],
+                "destination_port": messages.destination_port,
+                "ttl": packets.ttl[index],
+                "ip_id": packets.ident[index],
+                "ip_fragment": np.zeros(len(row), np.bool_),
+                "capture_duplicate": np.zeros(len(row), np.bool_),
+                "digest": self._digests(batch.buffer, messages, units),
+                "unit": units,
+                **messages.header,
+            }
+        )
+
+    def _digests(
+        self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.uint64]:
+        """XXH3-64 of each message; the bytes of the clear ones are put aside."""
+        view = memoryview(buffer)
+        digest = xxhash.xxh3_64_intdigest
+        begin, end = messages.at.tolist(), messages.end.tolist()
+        for index in np.flatnonzero(messages.clear).tolist():
+            self.clear[int(units[index])] = bytes(view[begin[index] : end[index]])
+        return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
+
+    def _fragments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
+        """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
+        category[packets.row] = Category.PENDING
+        settled: list[Datagram] = []
+        view = memoryview(batch.buffer)
+        for index in range(len(packets)):
+            row = int(packets.row[index])
+            at, end = int(packets.at[index]), int(packets.end[index])
+            fragment = Fragment(
+                number=self.packets + 1 + row,
+                time_ns=int(batch.time_ns[row]),
+                interface=int(batch.interface[row]),
+                length=int(batch.length[row]),
+                captured=int(batch.captured[row]),
+                ttl=int(packets.ttl[index]),
+                offset=int(packets.offset[index]),
+                more=bool(packets.more[index]),
+                payload=bytes(view[at : max(at, end)]),
+                wire_size=int(packets.wire_end[index]) - at,
+            )
+            source, destination = int(packets.source[index]), int(packets.destination[index])
+            protocol = int(packets.protocol[index])
+            key = (source, destination, int(packets.ident[index]), protocol if source < FIRST_IPV6 else -1)
+            settled.extend(self._reassembler.add(key, protocol, fragment))
+        self._datagrams(settled)
+
+    def _datagrams(self, settled: list[Datagram]) -> None:
+        """Count the fragments of settled datagrams, and keep rows for those that carry a message."""
+        if not settled:
+            return
+        fresh = [one for one in settled if one.repeats is None and one.has_first]
+        for one in settled:
+            if one.repeats is None and not one.has_first:
+                one.category = Category.OTHER
+        if fresh:
+            self._sort_datagrams(fresh)
+        for one in settled:
+            if one.repeats is not None:
+                one.category, one.unit = one.repeats.category, one.repeats.unit
+            self.accounting.add(
+                Category(one.category), len(one.fragments), sum(fragment.length for fragment in one.fragments)
+            )
+        self._repeated_fragments([one for one in settled if one.repeats is not None and one.unit is not None])
+
+    def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
+        joined = bytearray()
+        at, end, wire_end = [], [], []
+        for datagram in datagrams:
+            known, size = datagram.payload()
+            at.append(len(joined))
+            joined += known
+            end.append(len(joined))
+            wire_end.append(at[-1] + size)
+        count = len(datagrams)
+        buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
+        packets = Packets(
+            row=np.arange(count),
+            at=np.array(at, np.int64),
+            end=np.array(end, np.int64),
+            wire_end=np.array(wire_end, np.int64),
+            protocol=np.array([datagram.protocol for datagram in datagrams], np.uint8),
+            source=np.array([datagram.key[0] for datagram in datagrams], np.uint64),
+            destination=np.array([datagram.key[1] for datagram in datagrams], np.uint64),
+            ttl=np.array([datagram.fragments[0].ttl for datagram in datagrams], np.uint8),
+            ident=np.array([datagram.key[2] for datagram in datagrams], np.uint32),
+            offset=np.zeros(count, np.int64),
+            more=np.zeros(count, np.bool_),
+        )
+        sorted_as, found, refused = sort_packets(buffer, packets, self._ports)
+        for datagram, category in zip(datagrams, sorted_as.tolist(), strict=True):
+            datagram.category = category
+        for one in refused:
+            self._refuse(datagrams[one.packet].fragments[0].number, one.what)
+        for messages in found:
+            units = np.arange(self._units, self._units + len(messages), dtype=np.uint32)
+            self._units += len(messages)
+            digests = self._digests(buffer, messages, units)
+            owners = [datagrams[index] for index in messages.packet.tolist()]
+            for datagram, unit in zip(owners, units.tolist(), strict=True):
+                datagram.unit = unit
+            repeat = np.repeat(np.arange(len(owners)), [len(datagram.fragments) for datagram in owners])
+            fragments = [fragment for datagram in owners for fragment in datagram.fragments]
+            packet = messages.packet[repeat]
+            self._parts.append(
+                {
+                    **_fragment_columns(fragments),
+                    "encapsulation": messages.encapsulation[repeat],
+                    "source": packets.source[packet],
+                    "source_port": messages.source_port[repeat],
+                    "destination": packets.destination[packet],
+                    "destination_port": messages.destination_port[repeat],
+                    "ip_id": packets.ident[packet],
+                    "digest": digests[repeat],
+                    "unit": units[repeat],
+                    **{name: column[repeat] for name, column in messages.header.items()},
+                }
+            )
+
+    def _repeated_fragments(self, datagrams: list[Datagram]) -> None:
+        """Rows for the capture's duplicates of fragments of datagrams that were complete already."""
+        for datagram in datagrams:
+            for part in self._parts:
+                match = np.flatnonzero(part["unit"] == datagram.unit)
+                if len(match):
+                    one = match[:1]
+                    columns = {name: column[one].copy() for name, column in part.items()}
+                    columns.update(_fragment_columns(datagram.fragments))
+                    self._parts.append(columns)
+                    break
+
+    def _segments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
+        """Hand TCP segments on the ports of RFC 9329 to the stream follower."""
+        buffer = batch.buffer
+        source = buffer[packets.at].astype(np.int64) << 8 | buffer[packets.at + 1]
+        destination = buffer[packets.at + 2].astype(np.int64) << 8 | buffer[packets.at + 3]
+        ports = np.array(sorted(self._tcp_ports), np.int64)
+        ours = (np.isin(source, ports) | np.isin(destination, ports)) & (packets.end - packets.at >= 4)
+        view = memoryview(buffer)
+        for index in np.flatnonzero(ours).tolist():
+            row = int(packets.row[index])
+            category[row] = Category.PENDING
+            segment = Segment(
+                number=self.packets + 1 + row,
+                time_ns=int(batch.time_ns[row]),
+                interface=int(batch.interface[row]),
+                length=int(batch.length[row]),
+                captured=int(batch.captured[row]),
+                ttl=int(packets.ttl[index]),
+                ident=int(packets.ident[index]),
+                source=int(packets.source[index]),
+                source_port=0,
+                destination=int(packets.destination[index]),
+                destination_port=0,
+            )
+            trouble = self._streams.add(
+                segment, bytes(view[int(packets.at[index]) : int(packets.end[index])])
+            )
+            if trouble is not None:
+                self._refuse(segment.number, trouble)
+        self._settle_segments(self._streams.settled())
+
+    def _settle_segments(self, segments: list[Segment]) -> None:
+        """Count segments, and keep rows for those that carried IKE messages."""
+        shares: list[tuple[Segment, StreamMessage, int]] = []
+        for segment in segments:
+            self.accounting.add(segment.category, 1, segment.length)
+            shares.extend((segment, message, size) for message, size in segment.ike_shares())
+        if not shares:
+            return
+        distinct = list({id(message): message for _, message, _ in shares}.values())
+        place = {id(message): index for index, message in enumerate(distinct)}
+        begin: list[int] = []
+        joined = bytearray()
+        for message in distinct:
+            begin.append(len(joined))
+            joined += message.data
+            if message.unit is None:
+                message.unit = self._units
+                self._units += 1
+        buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
+        header = read_ike_headers(buffer, np.array(begin, np.int64))
+        readable = clear_messages(header)
+        for index, message in enumerate(distinct):
+            assert message.unit is not None
+            if readable[index]:
+                self.clear[message.unit] = message.data
+        repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
+        digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in distinct], np.uint64)
+        owners = [segment for segment, _, _ in shares]
+        self._parts.append(
+            {
+                "number": np.array([one.number for one in owners], np.uint32),
+                "time_ns": np.array([one.time_ns for one in owners], np.int64),
+                "interface": np.array([one.interface for one in owners], np.uint32),
+                "bytes": np.array([size for _, _, size in shares], np.uint32),
+                "captured": np.array([min(one.captured, size) for one, _, size in shares], np.uint32),
+                "encapsulation": np.full(len(owners), Encapsulation.TCP_4500, np.uint8),
+                "source": np.array([one.source for one in owners], np.uint64),
+                "source_port": np.array([one.source_port for one in owners], np.uint16),
+                "destination": np.array([one.destination for one in owners], np.uint64),
+                "destination_port": np.array([one.destination_port for one in owners], np.uint16),
+                "ttl": np.array([one.ttl for one in owners], np.uint8),
+                "ip_id": np.array([one.ident for one in owners], np.uint32),
+                "ip_fragment": np.zeros(len(owners), np.bool_),
+                "capture_duplicate": np.zeros(len(owners), np.bool_),
+                "digest": digests[repeat],
+                "unit": np.array([message.unit for _, message, _ in shares], np.uint32),
+                **{name: column[repeat] for name, column in header.items()},
+            }
+        )
+
+
+def _fragment_columns(fragments: Sequence[Fragment]) -> Columns:
+    return {
+        "number": np.array([one.number for one in fragments], np.uint32),
+        "time_ns": np.array([one.time_ns for one in fragments], np.int64),
+        "interface": np.array([one.interface for one in fragments], np.uint32),
+        "bytes": np.array([one.length for one in fragments], np.uint32),
+        "captured": np.array([one.captured for one in fragments], np.uint32),
+        "ttl": np.array([one.ttl for one in fragments], np.uint8),
+        "ip_fragment": np.ones(len(fragments), np.bool_),
+        "capture_duplicate": np.array([one.repeated for one in fragments], np.bool_),
+    }
+
+
+__all__ = ["CaptureFrames", "Progress", "Protocol", "address_text", "read_frames"]

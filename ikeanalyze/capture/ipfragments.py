@@ -1,0 +1,147 @@
+"""Reassembly of IP fragments, IPv4 and IPv6 alike (RFC 791, 3.2; RFC 8200, 4.5).
+
+A large IKE_SA_INIT or a certificate chain without RFC 7383 comes in several IP fragments; each is a frame on the wire, and
+its bytes belong to the message. ESP is fragmented too, and every packet must be accounted for: so all fragments go through
+here, and come out as groups of which the first fragment tells what they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+#: How long the fragments of one datagram are waited for, in capture time (Linux: 30 s).
+TIMEOUT_NS: Final = 30_000_000_000
+#: The same fragment again within this time is the capture's doing; later it is a new datagram with the same identification.
+DUPLICATE_NS: Final = 1_000_000
+#: Datagrams waited for at the same time; more than that is an attack or garbage.
+_MOST_PENDING: Final = 4096
+
+#: Source, destination, IP identification, protocol (IPv6: of the first header behind the fragment header, so left out).
+Key = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One IP fragment and the frame that it came in."""
+
+    number: int  # of the packet in its capture
+    time_ns: int
+    interface: int
+    length: int  # of the frame on the wire
+    captured: int
+    ttl: int
+    offset: int  # of its payload in the datagram
+    more: bool
+    payload: bytes  # as captured
+    wire_size: int  # of its payload on the wire
+    repeated: bool = False  # a duplicate of the capture
+
+
+@dataclass(slots=True)
+class Datagram:
+    """Fragments of one IP datagram."""
+
+    key: Key
+    protocol: int
+    fragments: list[Fragment] = field(default_factory=list)
+    size: int | None = None  # of the whole, once the last fragment is there
+    repeats: "Datagram | None" = None  # the datagram of which this one is a duplicate of the capture
+    unit: int | None = None  # of the message in it, once that is found; None: it carries none of ours
+    category: int = 0  # what it was counted as, once that is known
+
+    @property
+    def complete(self) -> bool:
+        """No byte is missing (on the wire; the snapshot length may still have cut some off)."""
+        if self.size is None:
+            return False
+        reached = 0
+        for fragment in sorted(self.fragments, key=lambda one: one.offset):
+            if fragment.offset > reached:
+                return False
+            reached = max(reached, fragment.offset + fragment.wire_size)
+        return reached >= self.size
+
+    def payload(self) -> tuple[bytes, int]:
+        """The bytes from the first one on, as far as they are known, and how many there were on the wire.
+
+        Where fragments overlap, the first one to arrive is believed.
+        """
+        known = bytearray()
+        size = self.size
+        if size is None:
+            size = max(fragment.offset + fragment.wire_size for fragment in self.fragments)
+        for fragment in sorted(self.fragments, key=lambda one: one.offset):
+            if fragment.offset > len(known):
+                break
+            known += fragment.payload[len(known) - fragment.offset :]
+            if len(fragment.payload) < fragment.wire_size:
+                break
+        return bytes(known[:size]), size
+
+    @property
+    def has_first(self) -> bool:
+        """The fragment with the transport header is there."""
+        return any(fragment.offset == 0 for fragment in self.fragments)
+
+
+class Reassembler:
+    """Fragments in, datagrams out: complete ones at once, the others when their time is over."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Key, Datagram] = {}
+        self._done: dict[Key, Datagram] = {}  # lately completed, to recognise the capture's duplicates
+
+    def add(self, key: Key, protocol: int, fragment: Fragment) -> Iterator[Datagram]:
+        """Take a fragment; give the datagrams that are settled by it."""
+        yield from self._expire(fragment.time_ns)
+        done = self._done.get(key)
+        if done is not None and _repeats(done, fragment):
+            yield Datagram(key, protocol, [replace(fragment, repeated=True)], done.size, done)
+            return
+        datagram = self._pending.get(key)
+        if datagram is not None and _repeats(datagram, fragment):
+            datagram.fragments.append(replace(fragment, repeated=True))
+            return
+        if datagram is not None and any(one.offset == fragment.offset for one in datagram.fragments):
+            # the identification is used again, so the earlier datagram lost a fragment
+            yield self._pending.pop(key)
+            datagram = None
+        if datagram is None:
+            datagram = self._pending[key] = Datagram(key, protocol)
+        datagram.fragments.append(fragment)
+        if fragment.offset == 0:
+            datagram.protocol = protocol
+        if not fragment.more:
+            datagram.size = fragment.offset + fragment.wire_size
+        if datagram.complete:
+            del self._pending[key]
+            self._done.pop(key, None)
+            self._done[key] = datagram
+            if len(self._done) > _MOST_PENDING:
+                del self._done[next(iter(self._done))]
+            yield datagram
+        elif len(self._pending) > _MOST_PENDING:
+            yield self._pending.pop(next(iter(self._pending)))
+
+    def finish(self) -> Iterator[Datagram]:
+        """Give what is still incomplete at the end of the capture."""
+        yield from self._pending.values()
+        self._pending.clear()
+
+    def _expire(self, now_ns: int) -> Iterator[Datagram]:
+        # dictionaries keep the order of arrival: the oldest datagram is the first one
+        while self._pending:
+            key, datagram = next(iter(self._pending.items()))
+            if now_ns - datagram.fragments[0].time_ns <= TIMEOUT_NS:
+                return
+            del self._pending[key]
+            yield datagram
+
+
+def _repeats(datagram: Datagram, fragment: Fragment) -> bool:
+    return any(
+        one.offset == fragment.offset
+        and abs(fragment.time_ns - one.time_ns) <= DUPLICATE_NS
+        and one.payload == fragment.payload
+        for one in datagram.fragments
+    )

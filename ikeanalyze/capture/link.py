@@ -1,0 +1,161 @@
+"""Link layers: where the IP packet begins in each frame, for a whole batch at once.
+
+Link-layer header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP protocol field
+compression: RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture.columns import Bytes, Mask, Positions, big_endian
+
+_IPV4: Final = 0x0800
+_IPV6: Final = 0x86DD
+_PPPOE_SESSION: Final = 0x8864
+_VLAN_TAGS: Final = np.array([0x8100, 0x88A8, 0x9100, 0x9200, 0x9300], np.uint16)
+_PPP_IPV4: Final = 0x0021
+_PPP_IPV6: Final = 0x0057
+#: Address families that BSDs, Linux and macOS write into a loopback header for IPv6.
+_LOOPBACK_IPV6: Final = (10, 24, 28, 30)
+
+#: Positions of the packets inside the frames, and 4 (IPv4), 6 (IPv6) or 0 (neither) for each.
+Located = tuple[Positions, npt.NDArray[np.uint8]]
+
+
+def locate(link_type: int, buffer: Bytes, at: Positions, end: Positions) -> Located | None:
+    """Find the IP packets in frames of one link type; None: this link type is not decoded.
+
+    `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too short for its
+    own header has family 0.
+    """
+    decoder = _DECODERS.get(link_type)
+    if decoder is None:
+        return None
+    inside, family = decoder(buffer, at, end)
+    family[inside >= end] = 0
+    return inside, family
+
+
+def decoded_link_types() -> frozenset[int]:
+    """The LINKTYPE numbers that `locate` knows."""
+    return frozenset(_DECODERS)
+
+
+def _families(ethertype: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+    family = np.zeros(len(ethertype), np.uint8)
+    family[ethertype == _IPV4] = 4
+    family[ethertype == _IPV6] = 6
+    return family
+
+
+def _ethertypes(
+    buffer: Bytes, inside: Positions, end: Positions, ethertype: npt.NDArray[np.uint16]
+) -> Located:
+    """Go through VLAN tags, PPPoE and LLC/SNAP to what they carry."""
+    family = _families(ethertype)
+    rest = np.flatnonzero(family == 0)
+    while len(rest):
+        kind = ethertype[rest]
+        tagged = rest[np.isin(kind, _VLAN_TAGS) & (inside[rest] + 4 <= end[rest])]
+        snap = rest[(kind <= 1500) & (inside[rest] + 8 <= end[rest])]
+        # LLC with both service access points 0xAA and an encapsulated Ethernet type (RFC 1042)
+        snap = snap[(big_endian(buffer, inside[snap]) == 0xAAAA) & (ethertype[snap] != 0)]
+        session = rest[(kind == _PPPOE_SESSION) & (inside[rest] + 7 <= end[rest])]
+        inside[tagged] += 4
+        inside[snap] += 8
+        rest = np.concatenate([tagged, snap])
+        ethertype[rest] = big_endian(buffer, inside[rest] - 2)
+        # a length that follows LLC/SNAP is no second LLC header
+        ethertype[snap[ethertype[snap] <= 1500]] = 0
+        family[rest] = _families(ethertype[rest])
+        rest = rest[family[rest] == 0]
+        if len(session):
+            inside[session], family[session] = _ppp_protocol(buffer, inside[session] + 6)
+    return inside, family
+
+
+def _ethernet(buffer: Bytes, at: Positions, end: Positions) -> Located:
+    inside = at + 14
+    ethertype = big_endian(buffer, at + 12)
+    ethertype[inside > end] = 0
+    return _ethertypes(buffer, inside, end, ethertype)
+
+
+def _cooked(header: int, protocol_at: int) -> Callable[[Bytes, Positions, Positions], Located]:
+    def decode(buffer: Bytes, at: Positions, end: Positions) -> Located:
+        inside = at + header
+        ethertype = big_endian(buffer, at + protocol_at)
+        ethertype[inside > end] = 0
+        return _ethertypes(buffer, inside, end, ethertype)
+
+    return decode
+
+
+def _raw(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001 - one signature for all
+    family = buffer[at] >> 4
+    family[(family != 4) & (family != 6)] = 0
+    return at.copy(), family
+
+
+def _raw_of(version: int) -> Callable[[Bytes, Positions, Positions], Located]:
+    def decode(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+        return at.copy(), np.full(len(at), version, np.uint8)
+
+    return decode
+
+
+def _loopback(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+    # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is below 256,
+    # so whichever half is not zero has it.
+    high, low = big_endian(buffer, at), big_endian(buffer, at + 2)
+    value = np.where(low != 0, low, high)
+    value = np.where(value > 255, value >> 8, value)
+    family = np.zeros(len(at), np.uint8)
+    family[value == 2] = 4
+    family[np.isin(value, _LOOPBACK_IPV6)] = 6
+    return at + 4, family
+
+
+def _ppp_protocol(buffer: Bytes, at: Positions) -> Located:
+    first = buffer[at].astype(np.uint16)
+    compressed: Mask = (first & 1) == 1
+    protocol = np.where(compressed, first, big_endian(buffer, at))
+    family = np.zeros(len(at), np.uint8)
+    family[protocol == _PPP_IPV4] = 4
+    family[protocol == _PPP_IPV6] = 6
+    return at + np.where(compressed, 1, 2), family
+
+
+def _ppp(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+    # address 0xFF and control 0x03 may be compressed away (RFC 1661, 6.6)
+    framed = big_endian(buffer, at) == 0xFF03
+    return _ppp_protocol(buffer, at + np.where(framed, 2, 0))
+
+
+def _ppp_with_direction(buffer: Bytes, at: Positions, end: Positions) -> Located:
+    return _ppp(buffer, at + 1, end)
+
+
+def _pppoe(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+    return _ppp_protocol(buffer, at + 6)
+
+
+_DECODERS: Final[dict[int, Callable[[Bytes, Positions, Positions], Located]]] = {
+    0: _loopback,  # NULL
+    1: _ethernet,
+    9: _ppp,
+    12: _raw,  # DLT_RAW of most systems, seen in files
+    14: _raw,  # DLT_RAW of OpenBSD, seen in files
+    50: _ppp,  # PPP_HDLC
+    51: _pppoe,
+    101: _raw,
+    108: _loopback,  # LOOP
+    113: _cooked(16, 14),
+    204: _ppp_with_direction,
+    228: _raw_of(4),
+    229: _raw_of(6),
+    276: _cooked(20, 0),
+}

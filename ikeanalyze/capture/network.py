@@ -1,0 +1,194 @@
+"""IPv4 and IPv6: what each packet of a batch carries, between whom, and whether IP fragmented it.
+
+RFC 791; RFC 8200, 4 (extension headers, fragment header). Lengths that contradict each other are settled in favour of the
+bytes that are there; only a packet whose fixed header is cut or impossible is malformed.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture.columns import Bytes, Mask, Positions, gather
+
+PROTOCOL_ICMP: Final = 1
+PROTOCOL_TCP: Final = 6
+PROTOCOL_UDP: Final = 17
+PROTOCOL_ESP: Final = 50
+PROTOCOL_AH: Final = 51
+PROTOCOL_ICMPV6: Final = 58
+PROTOCOL_HIP: Final = 139
+
+_IPV4: Final = np.dtype(
+    [
+        ("version", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"),
+        ("ttl", "u1"), ("protocol", "u1"), ("checksum", ">u2"), ("source", ">u4"), ("destination", ">u4"),
+    ]
+)  # fmt: skip
+_IPV6: Final = np.dtype(
+    [
+        ("version", "u1"), ("flow", "u1", 3), ("payload", ">u2"), ("next", "u1"), ("hops", "u1"),
+        ("source", "V16"), ("destination", "V16"),
+    ]
+)  # fmt: skip
+_EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2"), ("ident", ">u4")])
+
+_FRAGMENT_HEADER: Final = 44
+_SKIPPED_HEADERS: Final = np.array([0, 43, 60, 135, 140], np.uint8)  # options, routing, mobility, shim6
+
+#: `ident` of a packet without identification.
+NO_IDENT: Final = 0xFFFFFFFF
+#: Addresses above this are indexes into AddressBook.ipv6.
+FIRST_IPV6: Final = 1 << 32
+
+
+@dataclass(slots=True)
+class AddressBook:
+    """Addresses as numbers: an IPv4 address is itself, an IPv6 address FIRST_IPV6 plus its place in the book."""
+
+    ipv6: list[bytes] = field(default_factory=list)
+    _places: dict[bytes, int] = field(default_factory=dict)
+
+    def codes(self, addresses: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+        """Numbers of 16-byte addresses, new ones entered."""
+        places = self._places
+        codes = np.empty(len(addresses), np.uint64)
+        for index, address in enumerate(addresses.tolist()):
+            place = places.get(address)
+            if place is None:
+                place = places[address] = len(self.ipv6)
+                self.ipv6.append(address)
+            codes[index] = FIRST_IPV6 + place
+        return codes
+
+
+@dataclass(slots=True)
+class Packets:
+    """IP packets of a batch, in columns of one length."""
+
+    row: npt.NDArray[np.int64]  # which packet of the batch
+    at: Positions  # first byte of what IP carries
+    end: Positions  # behind its last byte that was captured
+    wire_end: Positions  # behind its last byte on the wire, in the same count
+    protocol: npt.NDArray[np.uint8]
+    source: npt.NDArray[np.uint64]  # AddressBook codes
+    destination: npt.NDArray[np.uint64]
+    ttl: npt.NDArray[np.uint8]
+    ident: npt.NDArray[np.uint32]  # NO_IDENT: none
+    offset: npt.NDArray[np.int64]  # of a fragment, in bytes
+    more: Mask  # more fragments follow
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, chosen: Positions | Mask) -> "Packets":
+        """Some of the packets."""
+        return Packets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
+
+    @property
+    def fragmented(self) -> Mask:
+        """Which of them are IP fragments."""
+        return self.more | (self.offset > 0)
+
+
+_PACKET_COLUMNS: Final = tuple(Packets.__dataclass_fields__)
+
+
+def join(parts: list[Packets]) -> Packets:
+    """One table of several, ordered by row."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = Packets(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PACKET_COLUMNS))
+    return whole.take(np.argsort(whole.row, kind="stable"))
+
+
+def read_ipv4(
+    buffer: Bytes, row: Positions, at: Positions, end: Positions, wire_end: Positions
+) -> tuple[Packets, Mask]:
+    """Decode IPv4 headers at `at`; also which of the rows are malformed (and not among the packets)."""
+    header = gather(buffer, at, _IPV4)
+    size = (header["version"] & 15).astype(np.int64) * 4
+    bad = (header["version"] >> 4 != 4) | (size < 20) | (at + size > end)
+    total = header["total"].astype(np.int64)
+    bad |= (total < size) & (total != 0)
+    if bad.any():
+        good = ~bad
+        row, at, end, wire_end, header, size, total = (
+            column[good] for column in (row, at, end, wire_end, header, size, total)
+        )
+    # A total length of 0 is left by segmentation offload; one beyond the frame by a capture that lies. Ethernet padding
+    # stands behind the total length.
+    stop = np.where(total == 0, wire_end, np.minimum(at + total, wire_end))
+    fragment = header["fragment"].astype(np.int64)
+    packets = Packets(
+        row=row,
+        at=at + size,
+        end=np.minimum(stop, end),
+        wire_end=stop,
+        protocol=header["protocol"].copy(),
+        source=header["source"].astype(np.uint64),
+        destination=header["destination"].astype(np.uint64),
+        ttl=header["ttl"].copy(),
+        ident=header["ident"].astype(np.uint32),
+        offset=(fragment & 0x1FFF) * 8,
+        more=(fragment & 0x2000) != 0,
+    )
+    return packets, bad
+
+
+def read_ipv6(
+    buffer: Bytes, row: Positions, at: Positions, end: Positions, wire_end: Positions, book: AddressBook
+) -> tuple[Packets, Mask]:
+    """Decode IPv6 headers at `at` and their extension headers; also which of the rows are malformed."""
+    header = gather(buffer, at, _IPV6)
+    bad = (header["version"] >> 4 != 6) | (at + 40 > end)
+    good = np.flatnonzero(~bad)
+    header, row, at, end, wire_end = header[good], row[good], at[good], end[good], wire_end[good]
+    payload = header["payload"].astype(np.int64)
+    # a payload length of 0 is a jumbogram or was left by segmentation offload
+    stop = np.where(payload == 0, wire_end, np.minimum(at + 40 + payload, wire_end))
+    captured = np.minimum(stop, end)
+    inside = at + 40
+    protocol = header["next"].copy()
+    count = len(row)
+    ident = np.full(count, NO_IDENT, np.uint32)
+    offset = np.zeros(count, np.int64)
+    more = np.zeros(count, np.bool_)
+    cut = np.zeros(count, np.bool_)
+    rest = np.flatnonzero(np.isin(protocol, _SKIPPED_HEADERS) | (protocol == _FRAGMENT_HEADER))
+    while len(rest):
+        short = inside[rest] + 8 > captured[rest]
+        cut[rest[short]] = True
+        rest = rest[~short]
+        extension = gather(buffer, inside[rest], _EXTENSION)
+        is_fragment = protocol[rest] == _FRAGMENT_HEADER
+        which = rest[is_fragment]
+        ident[which] = extension["ident"][is_fragment]
+        offset[which] = extension["fragment"][is_fragment] & 0xFFF8
+        more[which] = extension["fragment"][is_fragment] & 1
+        inside[rest] += np.where(is_fragment, 8, extension["length"].astype(np.int64) * 8 + 8)
+        protocol[rest] = extension["next"]
+        # what follows a fragment header stands in the first fragment alone
+        onward = (np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == _FRAGMENT_HEADER)) & (
+            offset[rest] == 0
+        )
+        rest = rest[onward]
+    cut |= inside > captured
+    packets = Packets(
+        row=row,
+        at=inside,
+        end=captured,
+        wire_end=stop,
+        protocol=protocol,
+        source=book.codes(header["source"]),
+        destination=book.codes(header["destination"]),
+        ttl=header["hops"].copy(),
+        ident=ident,
+        offset=offset,
+        more=more,
+    )
+    if cut.any():
+        bad[good[cut]] = True
+        packets = packets.take(~cut)
+    return packets, bad

@@ -1,0 +1,110 @@
+"""The command `ikeanalyze`: one file per command; arguments, progress and exit codes, no analysis.
+
+Nothing but Typer is imported before a command runs, so that `--help` is instant.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ikeanalyze.cli import doctor, ladder, report
+from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
+
+
+class _Commands(TyperGroup):
+    """The group of commands; an error is one line and an exit status, whoever calls."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run, then exit: 2 for wrong usage, else what the command says."""
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(*args, **extra)
+        except typer.Abort:
+            status = INTERRUPTED
+        except Exception as error:
+            status = _wrong_usage(error)
+        if status == INTERRUPTED:
+            say("interrupted")
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+class _Command(TyperCommand):
+    """A command whose usage line is as we write it."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Click's signature
+        """What stands behind the name of the command."""
+        return [self.options_metavar or ""]
+
+
+def _wrong_usage(error: Exception) -> int:
+    """Say what is wrong with the arguments. Typer's errors are Click's or, in later versions, its own."""
+    if not hasattr(error, "format_message"):
+        return internal(error, verbose="--verbose" in sys.argv)
+    what = " ".join(error.format_message().split())
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message(), err=True)
+        return 2
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "ikeanalyze"
+    say(f"{what}{'' if what.endswith(('.', '?')) else '.'} See '{command} --help'")
+    return int(getattr(error, "exit_code", 2))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ikeanalyze import __version__
+
+        typer.echo(f"ikeanalyze {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _ikeanalyze(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Analyse captures of IKEv2 handshakes, post-quantum ones above all.
+
+    Reads pcap and pcapng files (gzip and zstd too) and says for each handshake what it cost: messages,
+    frames, bytes, round trips, retransmissions, and where its set-up time went.
+
+    Results go to standard output, all else to standard error. Exit status: 0 done, 1 the input could not be
+    read or the job failed, 2 wrong usage, 3 done but some of several inputs were skipped.
+    """
+
+
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE... [OPTIONS]",
+    short_help="What each handshake cost: messages, bytes, time.",
+)(report.report)
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE [OPTIONS]",
+    short_help="One handshake, message by message.",
+)(ladder.ladder)
+app.command(
+    cls=_Command,
+    options_metavar="[OPTIONS]",
+    short_help="What this machine has and lacks for the above.",
+)(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app(prog_name="ikeanalyze")

@@ -1,0 +1,121 @@
+"""Captures to an analysis, as the commands have it in common, and what standard error is told of it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from ikeanalyze.cli.outcome import FAILED, say
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+
+_FEW_WARNINGS: Final = 10
+
+Port = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=1,
+        max=65535,
+        help="A UDP port that carries IKE besides 500 and 4500. Can be repeated.",
+    ),
+]
+Handshake = Annotated[
+    int | None,
+    typer.Option(
+        "--handshake",
+        metavar="N",
+        min=1,
+        help="Only the handshake of this number, as the report counts them.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No warnings and no progress bar on standard error.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="All warnings, the time that reading takes, and tracebacks of internal errors."
+    ),
+]
+
+
+def check_inputs(captures: Sequence[str], output: str) -> None:
+    """Refuse what cannot be meant: standard input twice or from a keyboard, and a capture as the output."""
+    if captures.count("-") > 1:
+        raise typer.BadParameter("standard input can be read only once", param_hint="CAPTURE")
+    if "-" in captures and sys.stdin is not None and sys.stdin.isatty():
+        raise typer.BadParameter(
+            "standard input is a terminal; pipe a capture into it or name a file", param_hint="CAPTURE"
+        )
+    for capture in captures:
+        if output != "-" and capture != "-" and _same(capture, output):
+            raise typer.BadParameter(
+                f"{output} is one of the captures, it would be overwritten", param_hint="-o"
+            )
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return os.path.isfile(one) and os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def read(
+    captures: Sequence[str],
+    *,
+    ports: Sequence[int] | None,
+    vantage: Literal["initiator", "responder"] | None = None,
+    rtt_ms: float | None = None,
+    quiet: bool,
+    verbose: bool,
+) -> "Analysis":
+    """Read `captures` and say what is wrong with them; exit with status 1 if none of them can be read."""
+    import time
+
+    from ikeanalyze.analysis.read import read as read_captures
+    from ikeanalyze.cli.progress import bar
+
+    start = time.perf_counter()
+    with bar(quiet=quiet) as progress:
+        analysis = read_captures(
+            list(captures), ports=tuple(ports or ()), vantage=vantage, rtt_ms=rtt_ms, progress=progress
+        )
+    if verbose:
+        packets = sum(summary.packets for summary in analysis.captures)
+        say(
+            f"{packets:,} packets, {analysis.handshakes.height:,} handshakes "
+            f"read in {time.perf_counter() - start:.2f} s"
+        )
+    if not quiet:
+        _warn(analysis, everything=verbose)
+    for skipped in analysis.skipped:
+        say(f"{_name(skipped.path)}: {skipped.reason}")
+    if not analysis.captures:
+        raise typer.Exit(FAILED)
+    return analysis
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _warn(analysis: "Analysis", *, everything: bool) -> None:
+    order = {summary.path: i for i, summary in enumerate(analysis.captures)}
+    warnings = sorted(analysis.warnings, key=lambda warning: order.get(warning.capture, len(order)))
+    for path, group in groupby(warnings, key=lambda warning: warning.capture):
+        told = list(group)
+        shown = told if everything else told[:_FEW_WARNINGS]
+        for warning in shown:
+            where = "" if warning.frame is None else f"packet {warning.frame}: "
+            say(f"{_name(path)}: {where}{warning.what}")
+        if len(told) > len(shown):
+            say(f"{_name(path)}: {len(told) - len(shown):,} more warnings. --verbose shows all of them")
+    warned = {warning.capture for warning in warnings}
+    for summary in analysis.captures:
+        if summary.damaged and summary.path not in warned:
+            say(f"{_name(summary.path)}: cut or broken behind packet {summary.packets}. The rest was read")

@@ -1,0 +1,120 @@
+"""`ikeanalyze report`: what the handshakes in captures cost."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
+from ikeanalyze.cli.reading import Handshake, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.render import Format, View, write
+
+
+def _format(name: str) -> Format:
+    """The format of this name, or an error that says which there are."""
+    try:
+        return Format(name)
+    except ValueError:
+        pass
+    known = ", ".join(Format)
+    if name == "html":
+        raise typer.BadParameter(f"html is not there yet; there are {known}", param_hint="--format")
+    raise typer.BadParameter(f"there is no format {name!r}; there are {known}", param_hint="--format")
+
+
+def _vantage(side: str | None) -> Literal["initiator", "responder"] | None:
+    match side:
+        case None | "initiator" | "responder":
+            return side
+    raise typer.BadParameter(f"{side!r} is neither initiator nor responder", param_hint="--vantage")
+
+
+def _rtt(rtt: float | None) -> float | None:
+    if rtt is None or 0 <= rtt < float("inf"):
+        return rtt
+    raise typer.BadParameter(f"{rtt} is no time in milliseconds", param_hint="--rtt")
+
+
+def report(
+    captures: Annotated[
+        list[str],
+        typer.Argument(metavar="CAPTURE...", hidden=True),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="terminal, json, jsonl (a handshake a line), csv (a row per handshake), parquet "
+            "(a directory of the tables) or markdown.",
+            autocompletion=lambda: [str(f) for f in Format],
+        ),
+    ] = "terminal",
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="Where to write: a file, for parquet a directory; - is standard output.",
+        ),
+    ] = "-",
+    handshake: Handshake = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="All handshakes and captures in the terminal and markdown formats, not just 30."
+        ),
+    ] = False,
+    port: Port = None,
+    vantage: Annotated[
+        str | None,
+        typer.Option(
+            "--vantage",
+            metavar="SIDE",
+            help="The side that the captures were taken on, initiator or responder; else it is worked out.",
+        ),
+    ] = None,
+    rtt: Annotated[
+        float | None,
+        typer.Option(
+            "--rtt",
+            metavar="MS",
+            help="Round-trip time of the path in milliseconds, for the breakdown of the set-up time; else it "
+            "is estimated.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say what each handshake in the captures cost.
+
+    Messages, frames and bytes per link and direction, phases and exchanges, retransmissions and their
+    blow-up, fragmentation, and where the set-up time went.
+
+    A CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input. Several make
+    one report; one that cannot be read is skipped and named on standard error, and the exit status is then 3.
+    """
+    with job(verbose=verbose):
+        chosen = _format(form)
+        side, path_rtt = _vantage(vantage), _rtt(rtt)
+        check_inputs(captures, output)
+        if chosen is Format.PARQUET and output == "-":
+            raise typer.BadParameter(
+                "parquet is written as a directory: name it with -o", param_hint="--format"
+            )
+        from ikeanalyze.render.output import check
+
+        check(output, directory=chosen is Format.PARQUET)
+        analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
+        if handshake is not None:
+            from ikeanalyze.render import select
+
+            try:
+                analysis = select.handshake(analysis, handshake)
+            except LookupError as error:
+                raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
+        elif analysis.handshakes.is_empty() and not quiet:
+            say("no handshake in what was read. If its IKE is on another UDP port, name that with --port")
+        write(analysis, chosen, output, View(every=every))
+        if analysis.skipped:
+            raise typer.Exit(SOME_SKIPPED)

@@ -1,0 +1,166 @@
+"""One handshake between its hosts, message by message, in a terminal.
+
+    time, ms  initiator                            responder  frames    bytes
+                  |                                    |
+       0.000      |- IKE_SA_INIT 0 request ----------->|           1      354
+
+Time runs downwards; each message as sent, retransmissions included, is an arrow between the lifelines of the
+initiator, the responder and, where RADIUS was seen, the AAA server. What is special about a message stands
+below its arrow.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from textwrap import wrap
+from typing import Any, Final, TextIO
+
+from rich.cells import cell_len
+
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.render import View
+from ikeanalyze.render.document import text_columns
+from ikeanalyze.render.table import clip, pad
+from ikeanalyze.render.terminal import Painter
+from ikeanalyze.render.values import clean, count, endpoint, instant, ms, number
+
+_WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
+
+#: Lines and arrow heads, for terminals that have them and for those that do not.
+_LINES: Final = {
+    True: {"life": "│", "dash": "─", "right": "▶", "left": "◀"},
+    False: {"life": "|", "dash": "-", "right": ">", "left": "<"},
+}
+
+
+def write(analysis: Analysis, out: TextIO, view: View) -> None:
+    """Draw the one handshake of `analysis`, see `select.handshake`."""
+    paint = Painter(out, view.width)
+    handshake = analysis.handshakes.with_columns(*text_columns(analysis.handshakes)).row(0, named=True)
+    for line in _heading(handshake):
+        for text in wrap(line, paint.width, subsequent_indent="  ", break_on_hyphens=False):
+            out.write(text + "\n")
+    out.write("\n")
+    for line in _Ladder(paint, handshake, _messages(analysis)).draw():
+        out.write(line + "\n")
+
+
+def _heading(row: Mapping[str, Any]) -> Iterator[str]:
+    reason = f": {clean(row['reason'])}" if row["reason"] else ""
+    set_up = f" in {ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    yield f"Handshake {row['handshake']:,}: {row['outcome']}{reason}{set_up}"
+    yield f"{row['protocol']}, SPIi {row['spi_i']}, SPIr {row['spi_r']}"
+    yield f"from {instant(row['start_ns'])}"
+    yield f"initiator: {endpoint(row['initiator_address'], row['initiator_port'])}"
+    yield f"responder: {endpoint(row['responder_address'], row['responder_port'])}"
+    if row["aaa_address"] is not None:
+        yield f"AAA: {clean(row['aaa_address'])}"
+
+
+def _messages(analysis: Analysis) -> list[dict[str, Any]]:
+    """Messages in order of time, each with the reason of an extra round trip that its exchange asks for."""
+    reasons = analysis.exchanges.select("exchange", "extra_round_trip")
+    return (
+        analysis.messages.with_columns(*text_columns(analysis.messages))
+        .join(reasons, on="exchange", how="left")
+        .sort("first_ns", "message")
+        .to_dicts()
+    )
+
+
+def _widest(heading: str, texts: Iterable[str]) -> int:
+    return max(map(cell_len, (heading, *texts)))
+
+
+def _label(message: Mapping[str, Any]) -> str:
+    name = f"{clean(message['type'])} {message['message_id']}"
+    return name if message["protocol"] == "RADIUS" else f"{name} {message['kind']}"
+
+
+class _Ladder:
+    def __init__(self, paint: Painter, handshake: Mapping[str, Any], messages: list[dict[str, Any]]) -> None:
+        self.paint = paint
+        self.signs = _LINES[paint.unicode]
+        self.messages = messages
+        self.start = handshake["start_ns"]
+        if self.start is None:
+            self.start = min((m["first_ns"] for m in messages), default=0)
+        self.time = 2 + _widest("time, ms", (ms(m["first_ns"] - self.start) for m in messages))
+        self.frames = 1 + _widest("frames", (number(m["frames"]) for m in messages))
+        self.bytes = 2 + _widest("bytes", (number(m["bytes"]) for m in messages))
+        room = min(paint.width, _WIDE_ENOUGH) - self.time - self.frames - self.bytes - 2
+        self.spans: tuple[int, ...] = (room,)
+        if handshake["aaa_address"] is not None:
+            radius = (
+                _widest("Access-Request 0", (_label(m) for m in messages if m["protocol"] == "RADIUS")) + 4
+            )
+            self.spans = (room - 1 - radius, radius)
+
+    def draw(self) -> Iterator[str]:
+        """The ladder, line by line."""
+        heading = pad("time, ms", self.time - 2, right=True) + "  "
+        if len(self.spans) == 1:
+            heading += pad("initiator", self.spans[0] - 7) + "responder"
+        else:
+            heading += pad("initiator", self.spans[0] - 3) + pad("responder", self.spans[1] + 3) + "AAA"
+        room = self.time + sum(self.spans) + len(self.spans) + 1
+        yield self.paint(pad(heading, room) + self._tail("frames", "bytes"), "dim")
+        yield self._between(["" for _ in self.spans])
+        set_up = True
+        for message in self.messages:
+            if set_up and not message["set_up"]:
+                set_up = False
+                rule = self.signs["dash"] * 2
+                yield self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim")
+            yield from self._message(message)
+
+    def _tail(self, frames: str, size: str) -> str:
+        return pad(frames, self.frames, right=True) + pad(size, self.bytes, right=True)
+
+    def _message(self, message: dict[str, Any]) -> Iterator[str]:
+        hop = 1 if message["protocol"] == "RADIUS" and len(self.spans) > 1 else 0
+        rightwards = message["kind"] == "request" if hop else message["sender"] == "initiator"
+        spans = ["" for _ in self.spans]
+        spans[hop] = self._arrow(_label(message), self.spans[hop], rightwards=rightwards)
+        special = message["transmission"] > 1 or (
+            message["kind"] == "response" and message["extra_round_trip"]
+        )
+        style = "yellow" if special else ""
+        time = pad(ms(message["first_ns"] - self.start), self.time - 2, right=True) + "  "
+        yield self._between(
+            spans, time, self._tail(number(message["frames"]), number(message["bytes"])), style
+        )
+        for note in _notes(message):
+            for text in wrap(note, self.spans[hop] - 2, break_on_hyphens=False):
+                spans = ["" for _ in self.spans]
+                spans[hop] = f" {text}" if rightwards else pad(text, self.spans[hop] - 1, right=True)
+                yield self._between(spans, style=style or "dim")
+
+    def _arrow(self, label: str, width: int, *, rightwards: bool) -> str:
+        """An arrow with its label, `width` cells; a long label takes the place of the line."""
+        dash = self.signs["dash"]
+        label = clip(label, width - 2)
+        tail = dash if cell_len(label) <= width - 4 else ""
+        line = dash * (width - 3 - cell_len(label) - len(tail))
+        if rightwards:
+            return pad(f"{tail} {label} {line}", width - 1) + self.signs["right"]
+        return self.signs["left"] + pad(f"{line} {label} {tail}".rstrip(), width - 1, right=not tail)
+
+    def _between(self, spans: list[str], time: str = "", tail: str = "", style: str = "") -> str:
+        """A line of the ladder: `spans` between the lifelines."""
+        life = self.signs["life"]
+        cells = [self.paint(pad(text, width), style) for text, width in zip(spans, self.spans, strict=True)]
+        return f"{pad(time, self.time)}{life}{life.join(cells)}{life}{tail}".rstrip()
+
+
+def _notes(message: dict[str, Any]) -> Iterator[str]:
+    """What is special about a message."""
+    parts = []
+    if message["transmission"] > 1:
+        parts.append(f"retransmission {message['transmission'] - 1}")
+    if message["fragments"] is not None:
+        parts.append(f"{message['fragments_seen']}/{message['fragments']} fragments seen")
+    if message["ip_fragments"]:
+        parts.append(count(message["ip_fragments"], "IP fragment"))
+    if parts:
+        yield ", ".join(parts)
+    if message["kind"] == "response" and message["extra_round_trip"] and message["transmission"] == 1:
+        yield f"extra round trip: {clean(message['extra_round_trip'])}"

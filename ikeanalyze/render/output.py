@@ -1,0 +1,112 @@
+"""Where output goes: standard output, or a file that appears under its name only when it is complete."""
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+
+class OutputError(Exception):
+    """The output cannot be written: the path, what is wrong with it, and what to do."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path = path
+        self.what = what
+
+
+def cannot_write(path: str, error: OSError) -> OutputError:
+    """The operating system's error in one line."""
+    return OutputError(path, f"cannot be written: {error.strerror or error}. Name another output with -o")
+
+
+def check(path: str, *, directory: bool = False) -> None:
+    """Raise `OutputError` now if `path` cannot be written: nobody wants to wait for a report to learn it."""
+    if path == "-":
+        return
+    target = Path(path)
+    try:
+        if directory:
+            if target.exists() and not target.is_dir():
+                raise OutputError(
+                    path, "is a file, and this format needs a directory. Name another output with -o"
+                )
+            parent = next(p for p in (target, *target.absolute().parents) if p.exists())
+        else:
+            if target.is_dir():
+                raise OutputError(path, "is a directory. Name a file with -o")
+            if _is_special(target):
+                return
+            parent = Path(os.path.realpath(target)).parent
+            if not parent.exists():
+                raise OutputError(
+                    path, f"there is no directory {parent}. Make it first, or name another output with -o"
+                )
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(path, f"no permission to write in {parent}. Name another output with -o")
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """A text stream to `path` ("-": standard output); on an error nothing of the file stays behind."""
+    if path == "-":
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise cannot_write("standard output", error) from None
+    elif _is_special(Path(path)):
+        try:
+            with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
+                yield stream
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise cannot_write(path, error) from None
+    else:
+        check(path)
+        with (
+            replaced(path) as temporary,
+            open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
+        ):
+            yield stream
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its name at the end, or is removed on an error.
+
+    A link is written through, and an existing file's permissions stay. Raises `OutputError` for what the
+    system refuses.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """A device or a pipe: written to directly, since a file must not take its place."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

@@ -1,0 +1,83 @@
+"""Text in columns that fit a width, fast enough for a hundred thousand rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+_GAP: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    right: bool = False  # numbers stand at the right
+    narrow: int = 0  # may be cut down to this many cells; 0: is never cut
+    optional: int = 0  # is left out if there is no room, the highest first; 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A table as it fits."""
+
+    columns: tuple[int, ...]  # those that are shown
+    widths: tuple[int, ...]
+    left_out: tuple[int, ...]  # those for which there is no room
+
+
+def clip(text: str, width: int) -> str:
+    """`text` in at most `width` cells, with an ellipsis where something is missing."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """`text` in exactly `width` cells."""
+    text = clip(text, width)
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Fitted:
+    """Widths for `columns`: what can be left out goes first, then the widest is cut."""
+    natural = [
+        max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)
+    ]
+    shown = list(range(len(columns)))
+
+    def excess(least: bool) -> int:
+        widths = [
+            min(natural[i], max(columns[i].narrow, cell_len(columns[i].name)))
+            if least and columns[i].narrow
+            else natural[i]
+            for i in shown
+        ]
+        return sum(widths) + len(_GAP) * (len(shown) - 1) - width
+
+    left_out: list[int] = []
+    while excess(least=True) > 0 and any(columns[i].optional for i in shown):
+        least_wanted = max(shown, key=lambda i: columns[i].optional)
+        shown.remove(least_wanted)
+        left_out.append(least_wanted)
+    while (over := excess(least=False)) > 0:
+        floor = {i: max(columns[i].narrow, cell_len(columns[i].name)) for i in shown if columns[i].narrow}
+        room = {i: natural[i] - floor[i] for i in floor if natural[i] > floor[i]}
+        if not room:
+            break
+        widest = max(room, key=lambda i: natural[i])
+        others = [natural[i] for i in room if i != widest and natural[i] < natural[widest]]
+        step = natural[widest] - max(others) if others else over
+        natural[widest] -= max(1, min(over, room[widest], step))
+    return Fitted(tuple(shown), tuple(natural[i] for i in shown), tuple(sorted(left_out)))
+
+
+def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], fitted: Fitted) -> Iterator[str]:
+    """The heading, then a line for each row; without spaces at the end."""
+    layout = [(i, width, columns[i].right) for i, width in zip(fitted.columns, fitted.widths, strict=True)]
+    yield _GAP.join(pad(columns[i].name, width, right=right) for i, width, right in layout).rstrip()
+    for row in rows:
+        yield _GAP.join(pad(row[i], width, right=right) for i, width, right in layout).rstrip()

@@ -1,0 +1,87 @@
+"""Values as people read them: times, numbers, lists, and text that came out of a capture."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+#: What stands where nothing is known.
+UNKNOWN = "-"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def iso(ns: int | None) -> str | None:
+    """A point in time as ISO 8601 in UTC with nine fractional digits."""
+    if ns is None:
+        return None
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def instant(ns: int | None) -> str:
+    """A point in time for people: UTC, microseconds."""
+    text = iso(ns)
+    return UNKNOWN if text is None else f"{text[:10]} {text[11:26]} UTC"
+
+
+def ms(ns: int | None) -> str:
+    """A duration in milliseconds, to the microsecond."""
+    return UNKNOWN if ns is None else f"{ns / 1e6:,.3f}"
+
+
+def span(ns: int) -> str:
+    """A duration with the unit that suits it."""
+    if ns < 1_000_000_000:
+        return f"{ns / 1e6:,.3f} ms"
+    seconds = ns / 1e9
+    if seconds < 120:
+        return f"{seconds:,.3f} s"
+    whole = int(seconds)
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def number(value: int | None) -> str:
+    """An integer with thousands separated."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio such as the blow-up."""
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def count(value: int, one: str, many: str | None = None) -> str:
+    """A number and what it counts: `1 frame`, `2 frames`."""
+    return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
+def listed(items: Iterable[str | None]) -> str:
+    """Items after one another, what is unknown left out."""
+    return ", ".join(clean(item) for item in items if item) or UNKNOWN
+
+
+def endpoint(address: str | None, port: int | None) -> str:
+    """A host, with its port where there is one."""
+    if address is None:
+        return UNKNOWN
+    return clean(address) if port is None else f"{clean(address)} port {port}"
+
+
+def key_exchanges(
+    first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + "
+) -> str | None:
+    """All key exchange methods of a proposal, in the order in which they are done."""
+    names = [first, *(slot["method"] or f"method {slot['id']}" for slot in additional or ())]
+    known = [clean(name) for name in names if name]
+    return joint.join(known) or None
+
+
+def clean(text: str) -> str:
+    """`text` on one line and harmless to a terminal: what is not printable is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )

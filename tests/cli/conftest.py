@@ -1,0 +1,42 @@
+import sys
+import types
+
+import pytest
+from typer.testing import CliRunner
+
+from ikeanalyze.cli import app
+from tests.render import handmade
+
+
+class Reader:
+    """Stands in for reading captures: notes what it is asked for and gives the analysis that the test has set."""
+
+    def __init__(self) -> None:
+        self.analysis = handmade.analysis()
+        self.raises: BaseException | None = None
+        self.asked: dict = {}
+
+    def __call__(self, paths, **options):
+        self.asked = {"paths": paths, **options}
+        if self.raises is not None:
+            raise self.raises
+        return self.analysis
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    one = Reader()
+    module = types.ModuleType("ikeanalyze.analysis.read")
+    module.read = one
+    monkeypatch.setitem(sys.modules, "ikeanalyze.analysis.read", module)
+    return one
+
+
+@pytest.fixture
+def run():
+    """A function that runs the command line in this process: exit code, stdout and stderr."""
+
+    def invoke(*arguments: str):
+        return CliRunner().invoke(app, list(arguments), prog_name="ikeanalyze", catch_exceptions=False)
+
+    return invoke

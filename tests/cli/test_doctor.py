@@ -1,0 +1,86 @@
+import json
+import shutil
+
+import pytest
+
+from ikeanalyze.cli import doctor
+
+
+def test_json(run):
+    done = run("doctor", "--format", "json")
+    assert done.exit_code == 0
+    document = json.loads(done.stdout)
+    assert list(document) == ["schema", "ready", "checks"]
+    assert document["schema"] == "ikeanalyze.doctor/1"
+    assert document["ready"] is True
+    names = [check["name"] for check in document["checks"]]
+    assert {"ikeanalyze", "Python", "polars", "gzip", "zstandard", "tshark", "right to capture"} <= set(names)
+    for check in document["checks"]:
+        assert list(check) == ["name", "state", "found", "needed_for", "how_to_get"]
+        assert (check["how_to_get"] is None) == (check["state"] == "ok")
+
+
+def test_table(run):
+    done = run("doctor")
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "report and ladder work here." in done.stdout
+
+
+def test_without_programs(run, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    done = run("doctor")
+    assert done.exit_code == 0
+    assert "tshark, for looking into single packets: apt install tshark" in done.stdout
+
+
+def test_without_a_package(run, monkeypatch):
+    monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "report cannot work here." in done.stdout
+
+
+def test_a_package_that_cannot_be_loaded(run, monkeypatch):
+    import importlib
+
+    def fail(name):
+        raise ImportError(f"{name} is broken")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    done = run("doctor", "--format", "json")
+    assert done.exit_code == 1
+    assert "polars is broken" in done.stdout
+
+
+def test_a_program_that_does_not_start(tmp_path, monkeypatch):
+    program = tmp_path / "tshark"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = doctor._program("tshark", "x", "tshark")
+    assert (check.state, check.found) == ("lacks", "does not start")
+    assert doctor._capturing().state == "lacks"
+
+
+def test_old_versions(monkeypatch):
+    monkeypatch.setattr(doctor, "_least", lambda name: "9999.1")
+    assert doctor._package("polars", "x").state == "broken"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "least"), [("polars>=1.20", "1.20"), ("polars (>=1.2)", None), ("x>=1", None)]
+)
+def test_least(monkeypatch, requirement, least):
+    import importlib.metadata
+
+    monkeypatch.setattr(
+        importlib.metadata, "requires", lambda name: [requirement, 'polars>=9; extra == "test"']
+    )
+    assert doctor._least("polars") == least
+
+
+def test_wrong_format(run):
+    done = run("doctor", "--format", "csv")
+    assert done.exit_code == 2
+    assert "there are terminal, json" in done.stderr

@@ -1,0 +1,43 @@
+from ikeanalyze.analysis.result import Skipped
+from tests.render.handmade import CAPTURE, analysis
+
+
+def test_the_first_handshake(run, reader):
+    done = run("ladder", CAPTURE)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Handshake 1: established in 12.750 ms\n")
+    assert done.stderr == f"ikeanalyze: {CAPTURE}: the first of 5 handshakes. --handshake chooses another\n"
+    assert run("ladder", CAPTURE, "--quiet").stderr == ""
+
+
+def test_another(run, reader):
+    done = run("ladder", CAPTURE, "--handshake", "2", "--port", "4501")
+    assert "Access-Challenge 17" in done.stdout
+    assert done.stderr == ""
+    assert reader.asked["ports"] == (4501,)
+
+
+def test_to_a_file(run, reader, tmp_path):
+    assert run("ladder", CAPTURE, "--quiet", "-o", str(tmp_path / "x")).stdout == ""
+    assert "IKE_SA_INIT 0 request" in (tmp_path / "x").read_text()
+
+
+def test_no_such_handshake(run, reader):
+    done = run("ladder", CAPTURE, "--handshake", "6")
+    assert done.exit_code == 2
+    assert "there is no handshake 6" in done.stderr
+
+
+def test_no_handshake_at_all(run, reader):
+    reader.analysis = analysis([])
+    done = run("ladder", CAPTURE)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"ikeanalyze: {CAPTURE}: no handshake in it.")
+
+
+def test_not_readable(run, reader):
+    from dataclasses import replace
+
+    reader.analysis = replace(analysis([], skipped=[Skipped("x", "no such file")]), captures=[])
+    done = run("ladder", "x")
+    assert (done.exit_code, done.stderr) == (1, "ikeanalyze: x: no such file\n")

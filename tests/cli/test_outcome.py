@@ -1,0 +1,55 @@
+import pytest
+import typer
+
+from ikeanalyze.cli.outcome import FailureError, job, say
+from ikeanalyze.render.output import OutputError
+from tests.render.handmade import CAPTURE
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (FailureError("x: what. Do that"), 1, "ikeanalyze: x: what. Do that\n"),
+        (OutputError("x", "cannot be written"), 1, "ikeanalyze: x: cannot be written\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (MemoryError(), 1, "ikeanalyze: not enough memory."),
+        (KeyError("k"), 1, "ikeanalyze: internal error: KeyError: 'k'. This is a bug of ikeanalyze."),
+        (typer.Exit(3), 3, ""),
+    ],
+)
+def test_what_becomes_of_an_error(capsys, error, status, line):
+    with pytest.raises(typer.Exit) as raised, job(verbose=False):
+        raise error
+    assert raised.value.exit_code == status
+    told = capsys.readouterr().err
+    assert told.startswith(line)
+    assert len(told.splitlines()) == (1 if line else 0)
+
+
+def test_wrong_usage_passes(capsys):
+    with pytest.raises(typer.BadParameter), job(verbose=False):
+        raise typer.BadParameter("x")
+
+
+def test_a_traceback_only_if_asked_for(capsys):
+    with pytest.raises(typer.Exit), job(verbose=True):
+        raise KeyError("k")
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "report it with the lines above" in told
+
+
+def test_interrupted_and_internal_through_the_command(run, reader):
+    reader.raises = KeyboardInterrupt()
+    done = run("report", CAPTURE)
+    assert (done.exit_code, done.stderr) == (130, "ikeanalyze: interrupted\n")
+    reader.raises = RuntimeError("oops")
+    done = run("report", CAPTURE)
+    assert done.exit_code == 1
+    assert "Traceback" not in done.stderr
+    assert "internal error: RuntimeError: oops" in done.stderr
+
+
+def test_say_is_one_line(capsys):
+    say("a\nb\x1b[2J")
+    assert capsys.readouterr().err == "ikeanalyze: a b\\x1b[2J\n"

@@ -1,0 +1,160 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
+from ikeanalyze.render import Format
+from tests.render import handmade
+from tests.render.handmade import CAPTURE, analysis
+
+
+def test_terminal_is_the_default(run, reader):
+    done = run("report", CAPTURE)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(CAPTURE + "\n")
+    assert "Handshakes" in done.stdout
+    assert done.stderr == ""
+    assert reader.asked == {
+        "paths": [CAPTURE],
+        "ports": (),
+        "vantage": None,
+        "rtt_ms": None,
+        "progress": None,
+    }
+
+
+def test_options_reach_the_reader(run, reader):
+    options = ["--port", "4501", "--port", "501", "--vantage", "responder", "--rtt", "12.5", "--quiet"]
+    assert run("report", "a", "b", *options).exit_code == 0
+    assert reader.asked["paths"] == ["a", "b"]
+    assert reader.asked["ports"] == (4501, 501)
+    assert reader.asked["vantage"] == "responder"
+    assert reader.asked["rtt_ms"] == 12.5
+
+
+@pytest.mark.parametrize("form", [form for form in Format if form is not Format.PARQUET])
+def test_formats_to_standard_output(run, reader, form):
+    done = run("report", CAPTURE, "--format", form)
+    assert done.exit_code == 0
+    assert done.stdout
+
+
+def test_to_a_file(run, reader, tmp_path):
+    path = tmp_path / "report.json"
+    done = run("report", CAPTURE, "--format", "json", "-o", str(path))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert json.loads(path.read_text())["schema"] == "ikeanalyze.report/1"
+
+
+def test_parquet(run, reader, tmp_path):
+    assert run("report", CAPTURE, "--format", "parquet", "-o", str(tmp_path / "d")).exit_code == 0
+    assert len(list((tmp_path / "d").iterdir())) == 5
+
+
+def test_one_handshake(run, reader):
+    done = run("report", CAPTURE, "--handshake", "2", "--format", "json")
+    document = json.loads(done.stdout)
+    assert [h["id"] for h in document["handshakes"]] == [2]
+    assert document["totals"]["handshakes"] == 1
+    assert "Handshake 2: completed" in run("report", CAPTURE, "--handshake", "2").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ((), "Missing argument 'CAPTURE...'"),
+        ((CAPTURE, "--format", "html"), "html is not there yet; there are terminal, json, jsonl, csv"),
+        ((CAPTURE, "--format", "xml"), "there is no format 'xml'; there are terminal, json, jsonl, csv"),
+        ((CAPTURE, "--format", "parquet"), "parquet is written as a directory: name it with -o"),
+        ((CAPTURE, "--vantage", "here"), "'here' is neither initiator nor responder"),
+        ((CAPTURE, "--rtt", "-1"), "-1.0 is no time in milliseconds"),
+        ((CAPTURE, "--rtt", "nan"), "nan is no time in milliseconds"),
+        ((CAPTURE, "--port", "0"), "--port"),
+        ((CAPTURE, "--port", "65536"), "--port"),
+        ((CAPTURE, "--handshake", "99"), "there is no handshake 99: they are numbered 1 to 5"),
+        ((CAPTURE, "--keys", "k"), "--keys"),
+        (("-", "-"), "standard input can be read only once"),
+    ],
+)
+def test_wrong_usage(run, reader, arguments, what):
+    done = run("report", *arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert what in done.stderr
+    assert done.stderr.startswith("ikeanalyze: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "ikeanalyze report --help" in done.stderr
+
+
+def test_the_capture_is_not_overwritten(run, reader, tmp_path):
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(b"precious")
+    (tmp_path / "link").symlink_to(capture)
+    for path in (capture, tmp_path / "link"):
+        done = run("report", str(capture), "-o", str(path))
+        assert done.exit_code == 2
+        assert "it would be overwritten" in done.stderr
+    assert capture.read_bytes() == b"precious"
+
+
+def test_nothing_could_be_read(run, reader, tmp_path):
+    reader.analysis = replace(
+        analysis([], skipped=[Skipped("bad.pcap", "no pcap or pcapng file. Name a capture")]), captures=[]
+    )
+    out = tmp_path / "out"
+    done = run("report", "bad.pcap", "-o", str(out))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "ikeanalyze: bad.pcap: no pcap or pcapng file. Name a capture\n"
+    assert not out.exists()
+
+
+def test_some_skipped(run, reader):
+    reader.analysis = analysis(skipped=[Skipped("bad.pcap", "empty file"), Skipped("-", "empty file")])
+    done = run("report", CAPTURE, "bad.pcap", "-", "--quiet")
+    assert done.exit_code == 3
+    assert done.stdout
+    assert done.stderr == "ikeanalyze: bad.pcap: empty file\nikeanalyze: standard input: empty file\n"
+
+
+def test_damaged_is_done_with_a_warning(run, reader):
+    a = analysis()
+    reader.analysis = replace(a, captures=[replace(a.captures[0], damaged=True)])
+    done = run("report", CAPTURE)
+    assert done.exit_code == 0
+    assert f"{CAPTURE}: cut or broken behind packet 42" in done.stderr
+    reader.analysis = replace(reader.analysis, warnings=[Warning(CAPTURE, None, "cut in packet 43")])
+    assert run("report", CAPTURE).stderr == f"ikeanalyze: {CAPTURE}: cut in packet 43\n"
+    assert run("report", CAPTURE, "--quiet").stderr == ""
+
+
+def test_ten_warnings_per_capture(run, reader):
+    warnings = [Warning(path, i, "odd") for i in range(1, 13) for path in (CAPTURE, "other")]
+    reader.analysis = replace(
+        analysis(warnings=warnings), captures=[handmade.summary(CAPTURE), handmade.summary("other")]
+    )
+    lines = run("report", CAPTURE, "other").stderr.splitlines()
+    assert lines[0] == f"ikeanalyze: {CAPTURE}: packet 1: odd"
+    assert lines[10] == f"ikeanalyze: {CAPTURE}: 2 more warnings. --verbose shows all of them"
+    assert len(lines) == 22
+    assert len(run("report", CAPTURE, "--verbose").stderr.splitlines()) == 25
+    assert len(json.loads(run("report", CAPTURE, "--format", "json").stdout)["warnings"]) == 24
+
+
+def test_no_handshake(run, reader):
+    reader.analysis = analysis([])
+    done = run("report", CAPTURE)
+    assert done.exit_code == 0
+    assert "no handshake in what was read" in done.stderr
+
+
+def test_output_that_cannot_be_written(run, reader, tmp_path):
+    done = run("report", CAPTURE, "-o", str(tmp_path / "no" / "such"))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"ikeanalyze: {tmp_path}/no/such: there is no directory")
+    assert reader.asked == {}, "nobody waits for the reading to learn it"
+
+
+def test_what_a_capture_says_does_not_reach_the_terminal(run, reader):
+    reader.analysis = analysis(warnings=[Warning(CAPTURE, 1, "bad \x1b[2J\nname")])
+    assert run("report", CAPTURE).stderr == f"ikeanalyze: {CAPTURE}: packet 1: bad \\x1b[2J name\n"

@@ -1,0 +1,146 @@
+"""The report about recorded captures: counts as the daemons' own logs have them."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+ONE_HANDSHAKE = ["psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", "eap-md5-radius.pcapng"]
+
+
+def run(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ikeanalyze", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=CAPTURES.parent, **options
+    )
+
+
+def report(*arguments: str | Path) -> dict:
+    done = run("report", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_psk_classic():
+    document = report(CAPTURES / "psk-classic.pcap")
+    (handshake,) = document["handshakes"]
+    (link,) = handshake["links"]
+    assert link["a_to_b"] == {"messages": 2, "frames": 2, "bytes": 314 + 318}
+    assert link["b_to_a"] == {"messages": 2, "frames": 2, "bytes": 322 + 270}
+    assert list(handshake["phases"]) == ["IKE_SA_INIT", "IKE_AUTH"]
+    assert handshake["outcome"] in ("established", "completed")
+    assert handshake["blowup"] == 1.0
+
+
+def test_pq():
+    (handshake,) = report(CAPTURES / "pq-mlkem768-psk.pcap")["handshakes"]
+    assert list(handshake["phases"]) == ["IKE_SA_INIT", "IKE_INTERMEDIATE", "IKE_AUTH"]
+    assert handshake["phases"]["IKE_INTERMEDIATE"]["frames"] == 3
+    assert handshake["fragmentation"]["ike_fragments"] == 2
+    methods = [slot["id"] for slot in handshake["proposal"]["additional_key_exchanges"]]
+    assert methods == [36]
+
+
+def test_invalid_ke():
+    (handshake,) = report(CAPTURES / "invalid-ke.pcap")["handshakes"]
+    assert handshake["extra_round_trips"] == ["INVALID_KE_PAYLOAD"]
+    assert handshake["phases"]["IKE_SA_INIT"]["messages"] == 4
+
+
+def test_radius():
+    (handshake,) = report(CAPTURES / "eap-md5-radius.pcapng")["handshakes"]
+    assert [link["name"] for link in handshake["links"]] == ["initiator-responder", "responder-aaa"]
+    assert sum(e["type"] == "IKE_AUTH" for e in handshake["exchanges"]) == 4
+
+
+def test_loss():
+    document = report(CAPTURES / "loss20-classic.pcap")
+    assert len(document["handshakes"]) == 25
+    assert document["totals"]["retransmissions"]["messages"] > 0
+    assert document["totals"]["blowup"] > 1
+
+
+@pytest.mark.parametrize("name", [*ONE_HANDSHAKE, "loss20-classic.pcap"])
+def test_sums(name):
+    document = report(CAPTURES / name)
+    for capture in document["captures"]:
+        assert sum(capture["accounting"].values()) == capture["packets"]
+        assert sum(capture["accounting_bytes"].values()) == capture["bytes"]
+    for handshake in document["handshakes"]:
+        link = handshake["links"][0]
+        for what in ("messages", "frames", "bytes"):
+            phases = sum(phase[what] for phase in handshake["phases"].values())
+            assert phases == link["a_to_b"][what] + link["b_to_a"][what]
+
+
+@pytest.mark.parametrize("name", ONE_HANDSHAKE)
+def test_for_people(name):
+    for command in ("report", "ladder"):
+        done = run(command, CAPTURES / name)
+        assert done.returncode == 0, done.stderr
+        assert "IKE_AUTH" in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_several_of_which_one_is_bad(tmp_path):
+    (tmp_path / "bad.pcap").write_bytes(b"no capture at all, but some bytes")
+    done = run(
+        "report", CAPTURES / "psk-classic.pcap", tmp_path / "bad.pcap", tmp_path / "none", "--format", "json"
+    )
+    assert done.returncode == 3
+    document = json.loads(done.stdout)
+    assert len(document["captures"]) == 1
+    assert [one["path"] for one in document["skipped"]] == [
+        str(tmp_path / "bad.pcap"),
+        str(tmp_path / "none"),
+    ]
+    for path in (tmp_path / "bad.pcap", tmp_path / "none"):
+        assert f"ikeanalyze: {path}: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_to_read(tmp_path):
+    for path in (tmp_path / "none.pcap", tmp_path):
+        done = run("report", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith(f"ikeanalyze: {path}: ")
+
+
+def test_cut_in_the_middle(tmp_path):
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:-20])
+    done = run("report", path, "--format", "json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["captures"][0]["damaged"] is True
+    assert done.stderr.startswith(f"ikeanalyze: {path}: ")
+
+
+def test_standard_input_and_gzip(tmp_path):
+    data = (CAPTURES / "psk-classic.pcap").read_bytes()
+    plain = report(CAPTURES / "psk-classic.pcap")
+    for given in (data, gzip.compress(data)):
+        command = [sys.executable, "-m", "ikeanalyze", "report", "-", "--format", "json"]
+        done = subprocess.run(command, input=given, capture_output=True, timeout=120, cwd=CAPTURES.parent)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert document["captures"][0]["path"] == "-"
+        assert document["totals"] == plain["totals"]
+
+
+def test_as_a_library():
+    code = (
+        "import ikeanalyze; a = ikeanalyze.read('captures/psk-classic.pcap');"
+        "print(a.handshakes.height, a.messages['bytes'].sum() >= 1224)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(CAPTURES.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=CAPTURES.parent, env=environment
+    )
+    assert done.stdout == "1 True\n", done.stderr

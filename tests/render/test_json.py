@@ -1,0 +1,34 @@
+import json
+
+from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
+from ikeanalyze.render import Format, document
+from ikeanalyze.render.json import indented
+from tests.render.handmade import analysis
+
+
+def test_the_stream_is_the_document(rendered):
+    a = analysis(
+        warnings=[Warning("x", 3, 'a "b"'), Warning("x", None, "c")], skipped=[Skipped("bad", "no capture")]
+    )
+    text = rendered(a, Format.JSON)
+    assert json.loads(text) == document.report(a)
+    assert text.endswith("}\n")
+
+
+def test_indentation(rendered):
+    lines = rendered(analysis([1]), Format.JSON).splitlines()
+    assert lines[1] == '  "schema": "ikeanalyze.report/1",'
+    assert '      "id": 1,' in lines
+    assert '        "IKE_AUTH": {"messages": 2, "frames": 2, "bytes": 587}' in lines
+    assert lines.count("        {") == 4 + 1 + 1  # exchanges, links, after_setup
+    assert all((len(line) - len(line.lstrip())) % 2 == 0 for line in lines)
+
+
+def test_no_handshake(rendered):
+    assert json.loads(rendered(analysis([]), Format.JSON))["handshakes"] == []
+
+
+def test_indented_any_value():
+    value = {"a": [], "b": {}, "c": [{"d": 1}, {"e": [1, 2]}], "f": ["x" * 100, "y" * 100], "g": None}
+    assert json.loads(indented(value)) == value
+    assert indented({"a": 1, "b": 2.5}) == '{"a": 1, "b": 2.5}'

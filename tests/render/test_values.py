@@ -1,0 +1,44 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.render import values
+
+
+def test_times():
+    assert values.iso(1_764_000_000_000_000_001) == "2025-11-24T16:00:00.000000001Z"
+    assert values.iso(-1) == "1969-12-31T23:59:59.999999999Z"
+    assert values.iso(None) is None
+    assert values.instant(1_764_000_000_123_456_789) == "2025-11-24 16:00:00.123456 UTC"
+    assert values.instant(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0, "0.000 ms"), (12_345_678, "12.346 ms"), (2_500_000_000, "2.500 s"), (600 * 10**9, "10 min 0 s")]
+    + [(7200 * 10**9, "2 h 0 min")],
+)
+def test_span(ns, text):
+    assert values.span(ns) == text
+
+
+def test_numbers():
+    assert values.ms(12_345_678_901) == "12,345.679"
+    assert values.ms(None) == values.number(None) == values.ratio(None) == "-"
+    assert values.count(1, "frame") == "1 frame"
+    assert values.count(2000, "frame") == "2,000 frames"
+    assert values.endpoint("2001:db8::1", 500) == "2001:db8::1 port 500"
+    assert values.endpoint(None, 500) == "-"
+
+
+def test_key_exchanges():
+    slots = [{"slot": 1, "method": "ML-KEM-768", "id": 36}, {"slot": 2, "method": None, "id": 99}]
+    assert values.key_exchanges("ECP-384", slots) == "ECP-384 + ML-KEM-768 + method 99"
+    assert values.key_exchanges(None, None) is None
+
+
+@given(st.text(st.characters()))
+def test_clean_is_printable(text):
+    assert values.clean(text).isprintable()
+    if text.isprintable():
+        assert values.clean(text) == text
