@@ -120,7 +120,7 @@ def read_frames(path: str, ports: Collection[int] = (), progress: Progress | Non
             warnings.append(
                 (None, f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there")
             )
-        warnings.extend((None, note) for note in reader.notes)
+        warnings.extend((note.first, note.what) for note in reader.notes)
         return CaptureFrames(
             format=reader.format,
             packets=collector.packets,

@@ -22,7 +22,7 @@ def say(text: str) -> None:
     """One line on standard error, harmless to a terminal whatever is in it."""
     from ikeanalyze.render.values import clean
 
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):
         line = f"ikeanalyze: {clean(' '.join(text.splitlines()))}\n"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
@@ -36,7 +36,8 @@ def job(*, verbose: bool) -> Iterator[None]:
 
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except BrokenPipeError:

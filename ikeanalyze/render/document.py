@@ -23,7 +23,7 @@ SCHEMA: Final = "ikeanalyze.report/1"
 #: A JSON object.
 Document = dict[str, Any]
 
-#: What an object is made of: by name, JSON text in an expression, another object, or what depends on the depth.
+#: What an object is made of: JSON text in an expression, another object, or what depends on the depth.
 Spec = Mapping[str, Union["Spec", pl.Expr, Callable[[int | None], pl.Expr]]]
 
 _AT_ONCE: Final = 4_000  # handshakes whose text is held in memory

@@ -28,6 +28,8 @@ def cannot_write(path: str, error: OSError) -> OutputError:
 def check(path: str, *, directory: bool = False) -> None:
     """Raise `OutputError` now if `path` cannot be written: nobody wants to wait for a report to learn it."""
     if path == "-":
+        if sys.stdout is None:
+            raise OutputError("standard output", "is closed. Name another output with -o")
         return
     target = Path(path)
     try:
@@ -57,6 +59,7 @@ def check(path: str, *, directory: bool = False) -> None:
 def opened(path: str) -> Iterator[TextIO]:
     """A text stream to `path` ("-": standard output); on an error nothing of the file stays behind."""
     if path == "-":
+        check(path)
         try:
             yield sys.stdout
             sys.stdout.flush()

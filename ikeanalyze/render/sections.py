@@ -365,13 +365,13 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[Table]:
     columns = [
         Column("exchange", narrow=12),
         Column("ID", right=True),
-        Column("by", optional=2),
+        Column("by", optional=3),
         Column("request", right=True),
         Column("response", right=True),
         Column("RTT", right=True),
-        Column("waited", right=True),
-        Column("epoch", right=True, optional=1),
-        Column("again for", narrow=10),
+        Column("waited", right=True, optional=2),
+        Column("epoch", right=True, optional=4),
+        Column("again for", narrow=10, optional=1),
     ]
     empty = {
         "by": bool((table["initiated_by"] == "initiator").all()),

@@ -9,7 +9,7 @@ from tests.render import handmade
 
 
 class Reader:
-    """Stands in for reading captures: notes what it is asked for and gives the analysis that the test has set."""
+    """Stands in for reading captures: notes what it is asked for, gives what the test has set."""
 
     def __init__(self) -> None:
         self.analysis = handmade.analysis()

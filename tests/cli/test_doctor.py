@@ -69,7 +69,7 @@ def test_old_versions(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("requirement", "least"), [("polars>=1.20", "1.20"), ("polars (>=1.2)", None), ("x>=1", None)]
+    ("requirement", "least"), [("polars>=1.20", "1.20"), ("polars (>=1.2)", "1.2"), ("x>=1", None)]
 )
 def test_least(monkeypatch, requirement, least):
     import importlib.metadata

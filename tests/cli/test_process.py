@@ -112,3 +112,9 @@ def test_starting_is_fast():
         run("--help")
         best = min(best, time.perf_counter() - start)
     assert best < 0.25
+
+
+def test_closed_standard_streams():
+    process = stand_in("report", "x", preexec_fn=lambda: os.close(1))
+    assert process.stderr.read().startswith(b"ikeanalyze: standard output: is closed.")
+    assert process.wait(timeout=60) == 1

@@ -12,11 +12,16 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def stderr(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    return stream
+def terminal(monkeypatch):
+    """A function that makes standard error a terminal; pytest puts its own there before each test."""
+
+    def make() -> Terminal:
+        stream = Terminal()
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("TERM", "xterm")
+        return stream
+
+    return make
 
 
 def test_none_where_nobody_sees_it(monkeypatch):
@@ -25,19 +30,22 @@ def test_none_where_nobody_sees_it(monkeypatch):
         assert report is None
 
 
-def test_none_if_quiet(stderr):
+def test_none_if_quiet(terminal):
+    terminal()
     with progress.bar(quiet=True) as report:
         assert report is None
 
 
-def test_not_within_the_first_second(stderr):
+def test_not_within_the_first_second(terminal):
+    stderr = terminal()
     with progress.bar(quiet=False) as report:
         report(1, 100)
     assert stderr.getvalue() == ""
 
 
 @pytest.mark.parametrize("total", [100, None])
-def test_later(stderr, monkeypatch, total):
+def test_later(terminal, monkeypatch, total):
+    stderr = terminal()
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     with progress.bar(quiet=False) as report:
         report(1, total)

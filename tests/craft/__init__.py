@@ -1,16 +1,17 @@
 """The tests' own packet builder: captures of whatever shape, byte by byte, with nothing of ikeanalyze in it.
 
-From the wire up: `link` (Ethernet, SLL, PPP, ...), `ip`, `transport` (UDP, TCP, ICMP, ESP), `ike`, `ikev1`, `eap`,
-`radius`; `handshake` makes the messages of a whole IKE SA, `trace` gives them times and frames, `pcap` and
-`pcapng` make files of frames. Only struct: a test that builds its input with the code under test would test nothing.
+From the wire up: `link` (Ethernet, SLL, PPP, ...), `ip`, `transport` (UDP, TCP, ICMP, ESP), `ike`, `ikev1`,
+`eap`, `radius`; `handshake` makes the messages of a whole IKE SA, `trace` gives them times and frames,
+`pcap_file` and `pcapng_file` make files of frames. A test that builds its input with the code under test
+would test nothing.
 """
 
-from . import eap, ike, ikev1, ip, link, radius, transport
+from . import eap, ike, ikev1, ip, link, pcapng_file, radius, transport
 from .handshake import Handshake, Message
 from .ip import ip_fragments, ipv4, ipv6
 from .packet import MS, SECOND, Packet
-from .pcap import pcap
-from .pcapng import Interface, pcapng
+from .pcap_file import pcap
+from .pcapng_file import Interface, pcapng
 from .trace import Trace
 from .transport import tcp, tcp_packet, udp, udp_packet
 
@@ -32,6 +33,7 @@ __all__ = [
     "link",
     "pcap",
     "pcapng",
+    "pcapng_file",
     "radius",
     "tcp",
     "tcp_packet",

@@ -1,4 +1,4 @@
-"""The messages of an IKE SA, as both sides would send them: real headers and clear payloads, random ciphertext."""
+"""The messages of an IKE SA, as both sides send them: what is clear is real, ciphertext is random."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ class Message:
 class Handshake:
     """An IKE SA under way: each method gives the messages that follow and counts on.
 
-    `switch`: both sides go over to port 4500 after IKE_SA_INIT. `nat`: the initiator is behind a NAT, which gave it
-    `nat_ports` (on 500 and 4500); its own address is 10.0.0.1. `proposals`: what the initiator offers; the responder takes the
-    first.
+    `switch`: both sides go over to port 4500 after IKE_SA_INIT. `nat`: the initiator is behind a NAT, which
+    gave it `nat_ports` (for 500 and 4500); its own address is 10.0.0.1. `proposals`: what the initiator
+    offers; the responder takes the first.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Handshake:
         responder: str = "192.0.2.2",
         switch: bool = True,
         nat: bool = False,
-        nat_ports: tuple[int, int] = (1024, 4500),
+        nat_ports: tuple[int, int] = (61500, 61501),
         proposals: Sequence[ike.Proposal] = (ike.CLASSIC,),
         notifies: Sequence[ike.Payload] = (),
         sealer: ike.Sealer | None = None,
@@ -144,9 +144,9 @@ class Handshake:
         *,
         fragments: tuple[int, int] = (1, 1),
         by_initiator: bool = True,
-        first: int = ike.NOTIFY,
+        first: tuple[int, int] = (ike.NOTIFY, ike.NOTIFY),
     ) -> list[Message]:
-        """An encrypted request and its response. `sizes` and `fragments`: of the request, of the response."""
+        """An encrypted request and its response; `sizes`, `fragments`, `first`: of the one, of the other."""
         ident = self.message_id[by_initiator]
         self.message_id[by_initiator] += 1
         return [
@@ -157,9 +157,9 @@ class Handshake:
                 response=response,
                 message_id=ident,
                 fragments=count,
-                first=first,
+                first=inner,
             )
-            for response, size, count in zip((False, True), sizes, fragments, strict=True)
+            for response, size, count, inner in zip((False, True), sizes, fragments, first, strict=True)
         ]
 
     # ---- IKE_SA_INIT
@@ -198,7 +198,7 @@ class Handshake:
     def init(
         self, *, before: Literal["COOKIE", "INVALID_KE_PAYLOAD", "both"] | None = None, tried: int = 14
     ) -> list[Message]:
-        """Two messages; with `before`, the refused attempts first (`tried`: the group that the responder refuses)."""
+        """Two messages; with `before`, the refused attempts first. `tried`: the group that gets refused."""
         if self.message_id[True] != 0:
             raise ValueError("IKE_SA_INIT comes first")
         cookie: list[ike.Payload] = []
@@ -244,7 +244,9 @@ class Handshake:
     ) -> list[Message]:
         """An additional key exchange (RFC 9242 and 9370)."""
         to, back = ike.KE_BYTES[method]
-        return self.exchange(ike.IKE_INTERMEDIATE, (8 + to, 8 + back), fragments=fragments, first=ike.KE)
+        return self.exchange(
+            ike.IKE_INTERMEDIATE, (8 + to, 8 + back), fragments=fragments, first=(ike.KE, ike.KE)
+        )
 
     def auth(
         self, *, fragments: tuple[int, int] = (1, 1), sizes: tuple[int, int] | None = None
@@ -253,29 +255,30 @@ class Handshake:
         if sizes is None:
             request, response = (200 if count == 1 else 1100 * count - 150 for count in fragments)
             sizes = request, response
-        first = ike.ID_I if self.message_id[True] else ike.ID_R
-        return self.exchange(ike.IKE_AUTH, sizes, fragments=fragments, first=first)
+        return self.exchange(ike.IKE_AUTH, sizes, fragments=fragments, first=(ike.ID_I, ike.ID_R))
 
     def eap(self, rounds: int, *, sizes: tuple[int, int] = (60, 70)) -> list[Message]:
         """IKE_AUTH with EAP: first exchange without AUTH, `rounds` of EAP, then one with AUTH."""
-        result = self.exchange(ike.IKE_AUTH, (180, 900), first=ike.ID_I)
+        result = self.exchange(ike.IKE_AUTH, (180, 900), first=(ike.ID_I, ike.ID_R))
         for _ in range(rounds):
-            result += self.exchange(ike.IKE_AUTH, sizes, first=ike.EAP)
-        return result + self.exchange(ike.IKE_AUTH, (36, 180), first=ike.AUTH)
+            result += self.exchange(ike.IKE_AUTH, sizes, first=(ike.EAP, ike.EAP))
+        return result + self.exchange(ike.IKE_AUTH, (36, 180), first=(ike.AUTH, ike.AUTH))
 
     # ---- afterwards
 
     def informational(self, *, by_initiator: bool = True, size: int = 8) -> list[Message]:
-        return self.exchange(ike.INFORMATIONAL, (size, 0), by_initiator=by_initiator, first=ike.DELETE)
+        return self.exchange(ike.INFORMATIONAL, (size, 0), by_initiator=by_initiator, first=(ike.DELETE, 0))
 
     def create_child_sa(self, *, by_initiator: bool = True, size: int = 180) -> list[Message]:
-        return self.exchange(ike.CREATE_CHILD_SA, (size, size), by_initiator=by_initiator, first=ike.SA)
+        return self.exchange(
+            ike.CREATE_CHILD_SA, (size, size), by_initiator=by_initiator, first=(ike.SA, ike.SA)
+        )
 
     def followup_ke(self, method: int = ike.ML_KEM_768, *, by_initiator: bool = True) -> list[Message]:
         """After a CREATE_CHILD_SA (RFC 9370, section 2.2.4)."""
         to, back = ike.KE_BYTES[method]
         sizes = 28 + to, 28 + back
-        return self.exchange(ike.IKE_FOLLOWUP_KE, sizes, by_initiator=by_initiator, first=ike.NOTIFY)
+        return self.exchange(ike.IKE_FOLLOWUP_KE, sizes, by_initiator=by_initiator, first=(ike.KE, ike.KE))
 
     def setup(
         self,
@@ -287,8 +290,8 @@ class Handshake:
     ) -> list[Message]:
         """All messages of a set-up: by default the four of one with a shared key.
 
-        `intermediate`: for each additional key exchange the fragments of its request and response; `auth`: those of
-        IKE_AUTH; `eap`: rounds of EAP.
+        `intermediate`: for each additional key exchange the fragments of its request and response; `auth`:
+        those of IKE_AUTH; `eap`: rounds of EAP.
         """
         result = self.init(before=before)
         for fragments in intermediate:

@@ -6,7 +6,7 @@ A payload is a pair (type, body); `message` and `chain` add the generic payload 
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from random import Random
 
@@ -214,17 +214,15 @@ def skf(
 
 @dataclass(slots=True)
 class Sealer:
-    """Where the bodies of SK and SKF payloads come from: here, random bytes of the length that a cipher would give."""
+    """Gives the bodies of SK and SKF payloads: random bytes, as many as a cipher with these lengths gives."""
 
     rng: Random
     iv: int = 8
     icv: int = 16
     block: int = 1
-    sizes: list[int] = field(default_factory=list)  # of the plaintexts, as asked for
 
     def body(self, size: int) -> bytes:
         """IV, ciphertext of `size` bytes of payloads with padding, ICV."""
-        self.sizes.append(size)
         padding = -(size + 1) % self.block + 1
         return self.rng.randbytes(self.iv + size + padding + self.icv)
 

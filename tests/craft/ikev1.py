@@ -101,7 +101,7 @@ def aggressive_mode(rng: Random) -> list[bytes]:
 
 
 def quick_mode(rng: Random, cookies: bytes) -> list[bytes]:
-    """Three messages of a phase 2, the first by the initiator. `cookies`: 16 bytes, as in the phase 1's messages."""
+    """Three messages of a phase 2, the first by the initiator. `cookies`: 16 bytes, those of phase 1."""
     ident = rng.randrange(1, 2**32)
     return [
         encrypted(cookies[:8], cookies[8:16], QUICK_MODE, HASH, rng.randbytes(size), ident)

@@ -62,7 +62,7 @@ def ipv4(
     tos: int = 0,
     total_length: int | None = None,
 ) -> bytes:
-    """`offset`: of the fragment, in bytes; `total_length`: another one than the true one (0: segmentation offload)."""
+    """`offset`: of the fragment, in bytes. `total_length`: in place of the true one (offload: 0)."""
     options += bytes(-len(options) % 4)
     size = 20 + len(options)
     header = struct.pack(

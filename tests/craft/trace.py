@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from . import link, pcapng
+from . import link, pcapng_file
 from .handshake import Message
 from .ip import ip_fragments
 from .link import ByteOrder
 from .packet import MS, SECOND, Packet
-from .pcap import pcap
+from .pcap_file import pcap
 from .transport import udp_packet
 
 START_NS = 1_764_000_000 * SECOND
@@ -19,8 +19,8 @@ START_NS = 1_764_000_000 * SECOND
 class Trace:
     """Collects packets. Times are nanoseconds after `start_ns`; `frame` makes a frame of an IP packet.
 
-    A packet larger than `mtu` is sent as IP fragments, a microsecond apart. Packets are written in order of time, those of one
-    time in the order in which they were added.
+    A packet larger than `mtu` is sent as IP fragments, a microsecond apart. Packets are written in order of
+    time, those of one time in the order in which they were added.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Trace:
         ttl: int = 64,
         interface: int = 0,
     ) -> list[Packet]:
-        """A UDP datagram from the initiator to the responder, or back; other addresses are for other hosts."""
+        """A UDP datagram from initiator to responder, or back; or between `source` and `destination`."""
         ends = self.initiator, self.responder
         a, b = ends if from_initiator else ends[::-1]
         packet = udp_packet(payload, sport, dport, source or a, destination or b, ttl=ttl)
@@ -92,7 +92,10 @@ class Trace:
         only: Sequence[int] | None = None,
         interface: int = 0,
     ) -> list[Packet]:
-        """One transmission of an IKE message, its fragments `gap` apart. `only`: numbers of the fragments that get here, from 1."""
+        """One transmission of an IKE message, its fragments `gap` apart.
+
+        `only`: numbers, from 1, of the fragments that get here.
+        """
         result = []
         for number, data in enumerate(message.datagrams, 1):
             if only is not None and number not in only:
@@ -117,9 +120,9 @@ class Trace:
         think: int = 1 * MS,
         vantage: Literal["initiator", "responder"] = "initiator",
     ) -> int:
-        """Messages one after another, as one side sees them: it answers after `think`, the other after `rtt` and `think`.
+        """Messages one after another, as one side sees them: it sends after `think`, the other `rtt` later.
 
-        The last time, at which the vantage's side would send again, is the result.
+        Returns the time at which the next message could be sent.
         """
         time = at
         for message in messages:
@@ -131,7 +134,7 @@ class Trace:
         return time
 
     def repeat(self, packets: Iterable[Packet], after: int) -> list[Packet]:
-        """The same frames once more, so much later: a retransmission (or, a little later, a copy made by the capture)."""
+        """The same frames once more, so much later: a retransmission, or a copy that the capture made."""
         again = [replace(packet, time_ns=packet.time_ns + after) for packet in packets]
         self._packets.extend(again)
         return again
@@ -158,14 +161,14 @@ class Trace:
         self,
         *,
         byteorder: ByteOrder | Sequence[ByteOrder] = "<",
-        interfaces: Sequence[pcapng.Interface] = (pcapng.Interface(),),
-        block: pcapng.BlockKind = "EPB",
+        interfaces: Sequence[pcapng_file.Interface] = (pcapng_file.Interface(),),
+        block: pcapng_file.BlockKind = "EPB",
         comment: str | None = None,
         unknown: bool = False,
         sections: int = 1,
     ) -> bytes:
         """The capture as a pcapng file."""
-        return pcapng.pcapng(
+        return pcapng_file.pcapng(
             self.packets,
             byteorder=byteorder,
             interfaces=interfaces,

@@ -1,4 +1,4 @@
-"""What IP carries: UDP (RFC 768), TCP (RFC 9293) with IKE in it (RFC 9329), ICMP errors, ESP (RFC 4303), AH (RFC 4302)."""
+"""What IP carries: UDP (RFC 768), TCP (RFC 9293) with IKE in it (RFC 9329), ICMP errors, ESP and AH."""
 
 import struct
 from ipaddress import ip_address
@@ -76,7 +76,7 @@ def tcp_packet(
 
 
 def tcp_framed(message: bytes) -> bytes:
-    """An IKE message in a TCP stream: length (itself included), non-ESP marker, message (RFC 9329, section 3)."""
+    """An IKE message in a TCP stream: length with its own 2 bytes, non-ESP marker, message (RFC 9329)."""
     return struct.pack(">H", 2 + 4 + len(message)) + NON_ESP_MARKER + message
 
 
@@ -93,7 +93,7 @@ def ah(payload: bytes, next_header: int, spi: int, sequence: int, icv: bytes = b
 
 
 def icmp_error(quoted: bytes, source: str, destination: str, *, mtu: int | None = None) -> bytes:
-    """An IP packet that refuses `quoted` (an IP packet): port unreachable, or packet too big where `mtu` is given."""
+    """An IP packet that refuses the packet `quoted`: port unreachable, or too big where `mtu` is given."""
     if ip_address(source).version == 4:
         kind, code, rest = (3, 3, 0) if mtu is None else (3, 4, mtu)
         quoted = quoted[:548]
@@ -105,4 +105,4 @@ def icmp_error(quoted: bytes, source: str, destination: str, *, mtu: int | None 
         body = struct.pack(">BBHI", kind, code, 0, rest) + quoted
         total = checksum.with_pseudo_header(body, source, destination, ip.ICMPV6)
     body = body[:2] + struct.pack(">H", total) + body[4:]
-    return ip.packet(body, source, destination, ip.ICMP if len(ip_address(source).packed) == 4 else ip.ICMPV6)
+    return ip.packet(body, source, destination, ip.ICMP if ip_address(source).version == 4 else ip.ICMPV6)

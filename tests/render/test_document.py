@@ -10,11 +10,40 @@ from ikeanalyze.render import document
 from tests.render.handmade import START, analysis, summary
 
 # The keys of the contract, in its order; what we add stands behind them.
-HANDSHAKE = (
-    "id capture protocol spi_i spi_r initiator responder nat start_time outcome reason auth proposal links phases "
-    "exchanges setup_ms breakdown retransmissions blowup fragmentation"
-).split()
-CAPTURE = "path format packets bytes first_time last_time snaplen_truncated damaged accounting".split()
+HANDSHAKE = [
+    "id",
+    "capture",
+    "protocol",
+    "spi_i",
+    "spi_r",
+    "initiator",
+    "responder",
+    "nat",
+    "start_time",
+    "outcome",
+    "reason",
+    "auth",
+    "proposal",
+    "links",
+    "phases",
+    "exchanges",
+    "setup_ms",
+    "breakdown",
+    "retransmissions",
+    "blowup",
+    "fragmentation",
+]
+CAPTURE = [
+    "path",
+    "format",
+    "packets",
+    "bytes",
+    "first_time",
+    "last_time",
+    "snaplen_truncated",
+    "damaged",
+    "accounting",
+]
 COUNTS = ["messages", "frames", "bytes"]
 
 

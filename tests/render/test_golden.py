@@ -1,4 +1,4 @@
-"""What people see, to the letter, at 80 columns. UPDATE_GOLDEN=1 writes the files anew: look at the difference."""
+"""What people see, to the letter, at 80 columns. UPDATE_GOLDEN=1 writes the files anew."""
 
 import io
 import os

@@ -102,9 +102,9 @@ def pcapng(
 ) -> bytes:
     """The file.
 
-    `byteorder`: one, or one for each section. `sections`: the packets are shared out evenly, in order; each section
-    has all the interfaces. `unknown`: blocks that no reader knows, before and between the packets. SPB have no time
-    and no interface but the first.
+    `byteorder`: one, or one for each section. `sections`: the packets are shared out evenly, in order; each
+    section has all the interfaces. `unknown`: blocks that no reader knows stand before each packet. SPB have
+    no time and no interface but the first.
     """
     orders = [byteorder] * sections if isinstance(byteorder, str) else list(byteorder)
     parts = []
