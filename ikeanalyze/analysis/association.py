@@ -66,14 +66,14 @@ def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(found == 0, index, fresh + found - 1)
         fresh += int(found.max())
-    by_unit = np.empty(total, np.int64)
-    by_unit[order] = label
-    # number the handshakes in order of their first units
-    _, first, inverse = np.unique(by_unit, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    handshake = rank[inverse]
-    return Association(handshake, _senders(units, handshake, len(first)), len(first))
+    # number the handshakes in order of their first units: within a label the rows of `order` rise, so its first one is that
+    first = np.full(fresh, total, np.int64)
+    first[label[::-1]] = order[::-1]
+    rank = np.empty(fresh, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(fresh)
+    handshake = np.empty(total, np.int64)
+    handshake[order] = rank[label]
+    return Association(handshake, _senders(units, handshake, fresh), fresh)
 
 
 def _endpoints(units: Units, initiator: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:

@@ -12,7 +12,7 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import Inits, read_inits
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auth, init_facts, phase1_facts
-from ikeanalyze.analysis.nat import HashPlaces, describe
+from ikeanalyze.analysis.nat import describe
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
@@ -52,7 +52,7 @@ class Handshakes:
     breakdown: Breakdown
     rtt_given: bool
     one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
-    nat: list[str | None]
+    nat: npt.NDArray[np.int8]  # index into nat.WORDS
     #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
     request_form: Numbers
     response_form: Numbers
@@ -132,7 +132,7 @@ def make_handshakes(
         breakdown=breakdown,
         rtt_given=rtt_ns is not None,
         one_sided=_one_sided(units, association, count),
-        nat=_nat(conversation, inits, request, response, request_form, response_form),
+        nat=_nat(inits, count, request, response),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -159,11 +159,36 @@ def _last_inits(units: Units, association: Association, count: int) -> tuple[Num
 def _forms(conversation: Conversation, request: Numbers, response: Numbers) -> tuple[Inits, Numbers, Numbers]:
     rows = np.concatenate([request, response])
     seen = np.flatnonzero(rows >= 0)
-    clear = conversation.clear
-    inits = read_inits([clear.get(unit, b"") for unit in conversation.units.unit[rows[seen]].tolist()])
+    inits = _inits(conversation, rows[seen])
     form = np.full(len(rows), -1, np.int64)
     form[seen] = inits.form
     return inits, form[: len(request)], form[len(request) :]
+
+
+def _inits(conversation: Conversation, rows: Numbers) -> Inits:
+    """The IKE_SA_INIT messages of some units."""
+    units, clear = conversation.units, conversation.clear
+    endpoints: dict[tuple[int, int], bytes] = {}
+
+    def seen_at(addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16]) -> list[bytes]:
+        result = []
+        for place in zip(addresses[rows].tolist(), ports[rows].tolist(), strict=True):
+            end = endpoints.get(place)
+            if end is None:
+                end = endpoints[place] = _endpoint(*place, conversation.addresses)
+            result.append(end)
+        return result
+
+    return read_inits(
+        [clear.get(unit, b"") for unit in units.unit[rows].tolist()],
+        seen_at(units.source, units.source_port),
+        seen_at(units.destination, units.destination_port),
+    )
+
+
+def _endpoint(address: int, port: int, ipv6: Sequence[bytes]) -> bytes:
+    known = ipv6[address - FIRST_IPV6] if address >= FIRST_IPV6 else address.to_bytes(4, "big")
+    return known + port.to_bytes(2, "big")
 
 
 def _responder_spis(units: Units, association: Association, count: int) -> npt.NDArray[np.uint64]:
@@ -212,8 +237,7 @@ def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict
         return {}, {}
     of_unit = conversation.exchange_of_message[conversation.message_of_unit]
     rows = np.flatnonzero(np.isin(of_unit, followed) & conversation.units.is_response)
-    unit = conversation.units.unit
-    inits = read_inits([conversation.clear.get(one, b"") for one in unit[rows].tolist()])
+    inits = _inits(conversation, rows)
     by_exchange: dict[int, str] = {}
     for row, form in zip(rows.tolist(), inits.form.tolist(), strict=True):
         for kind, _ in inits.views[form].notifies:
@@ -288,59 +312,23 @@ def _evidence(
     )
 
 
-def _nat(
-    conversation: Conversation,
-    inits: Inits,
-    request: Numbers,
-    response: Numbers,
-    request_form: Numbers,
-    response_form: Numbers,
-) -> list[str | None]:
-    """Who is behind a NAT, by both messages of IKE_SA_INIT, for each handshake."""
-    units, clear = conversation.units, conversation.clear
-    places = [HashPlaces(view, sample) for view, sample in zip(inits.views, inits.samples, strict=True)]
-    endpoints: dict[tuple[int, int], bytes] = {}
+def _nat(inits: Inits, count: int, request: Numbers, response: Numbers) -> npt.NDArray[np.int8]:
+    """Who is behind a NAT, by both messages of IKE_SA_INIT: index into nat.WORDS for each handshake."""
 
-    def endpoint(address: int, port: int) -> bytes:
-        known = endpoints.get((address, port))
-        if known is None:
-            if address >= FIRST_IPV6:
-                known = conversation.addresses[address - FIRST_IPV6]
-            else:
-                known = address.to_bytes(4, "big")
-            known = endpoints[address, port] = known + port.to_bytes(2, "big")
-        return known
-
-    def judge(rows: Numbers, forms: Numbers) -> list[tuple[bool | None, bool | None]]:
-        result: list[tuple[bool | None, bool | None]] = []
-        columns = zip(
-            rows.tolist(), forms.tolist(), units.unit[rows].tolist(), units.source[rows].tolist(),
-            units.source_port[rows].tolist(), units.destination[rows].tolist(), units.destination_port[rows].tolist(),
-            strict=True,
-        )  # fmt: skip
-        for row, form, unit, source, source_port, destination, destination_port in columns:
-            if row < 0:
-                result.append((None, None))
-                continue
-            result.append(
-                places[form].differs(
-                    clear.get(unit, b""), endpoint(source, source_port), endpoint(destination, destination_port)
-                )
-            )
+    def spread(values: npt.NDArray[np.int8], place: slice, rows: Numbers) -> npt.NDArray[np.int8]:
+        result = np.full(count, -1, np.int8)
+        result[rows >= 0] = values[place]
         return result
 
-    words: list[str | None] = []
-    for (sender, receiver), (answerer, asker) in zip(
-        judge(request, request_form), judge(response, response_form), strict=True
-    ):
-        words.append(describe(_either(sender, asker), _either(receiver, answerer)))
-    return words
-
-
-def _either(one: bool | None, other: bool | None) -> bool | None:
-    if one is None:
-        return other
-    return one or bool(other)
+    asked = slice(0, int((request >= 0).sum()))
+    answered = slice(asked.stop, None)
+    initiator = np.maximum(
+        spread(inits.sender_differs, asked, request), spread(inits.receiver_differs, answered, response)
+    )
+    responder = np.maximum(
+        spread(inits.receiver_differs, asked, request), spread(inits.sender_differs, answered, response)
+    )
+    return describe(initiator, responder)
 
 
 def _auth(

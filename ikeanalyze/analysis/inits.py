@@ -1,7 +1,7 @@
 """The clear IKE_SA_INIT of a hundred thousand handshakes, each distinct form of it parsed once.
 
 A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in nothing else that a report
-shows. So messages are grouped by what is left when these are passed over, and one of each group is parsed.
+shows. So a message is parsed, these places in it are masked, and every message that is equal to it elsewhere has the same form.
 """
 
 from collections.abc import Sequence
@@ -10,23 +10,16 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
-from ikeanalyze.capture.columns import gather
-from ikeanalyze.capture.records import PADDING
-from ikeanalyze.wire.ikev2 import InitView, read_init
+from ikeanalyze.analysis.nat import HashPlaces
+from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
 
-_HEADER: Final = 28
-_SA, _KE, _CERTREQ, _NONCE, _NOTIFY = 33, 34, 38, 40, 41
+_KE, _CERTREQ, _NONCE, _NOTIFY = 34, 38, 40, 41
 #: Notifies of which only the type counts: NAT_DETECTION_SOURCE_IP, NAT_DETECTION_DESTINATION_IP, COOKIE.
-_PASSED_OVER: Final = np.array([16388, 16389, 16390], np.uint16)
-#: Payloads that are looked at; a message with more is parsed by itself.
-_MOST_PAYLOADS: Final = 48
-
-_PAYLOAD: Final = np.dtype(
-    [("next", "u1"), ("flags", "u1"), ("length", ">u2"), ("protocol", "u1"), ("spi_size", "u1"), ("type", ">u2"),
-     ("rest", "V12")]
-)  # fmt: skip
+_PASSED_OVER: Final = frozenset({16388, 16389, 16390})
+_SPIS: Final = 16
+#: Messages of one length are compared with this many forms; those that fit none are parsed one by one.
+_MOST_FORMS: Final = 64
 
 
 @dataclass(slots=True)
@@ -35,69 +28,94 @@ class Inits:
 
     form: npt.NDArray[np.int64]  # of each message: index into views
     views: list[InitView]  # of one message of each form: its nonce and hashes are that message's own
-    samples: list[bytes]  # that message
+    #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1 where it says nothing.
+    sender_differs: npt.NDArray[np.int8]
+    receiver_differs: npt.NDArray[np.int8]
 
 
-def read_inits(messages: Sequence[bytes]) -> Inits:
-    """Group IKE_SA_INIT messages by form and parse one of each."""
-    keys = _forms(messages)
-    _, first, form = np.unique(keys, return_index=True, return_inverse=True)
-    samples = [messages[index] for index in first.tolist()]
-    return Inits(form.astype(np.int64), [read_init(sample) for sample in samples], samples)
+def read_inits(messages: Sequence[bytes], sources: Sequence[bytes], destinations: Sequence[bytes]) -> Inits:
+    """Group IKE_SA_INIT messages by form and parse one of each.
 
-
-def _forms(messages: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """A number for each message, equal for messages of one form."""
+    `sources` and `destinations` are the endpoints that each message was seen with: address (4 or 16 bytes) and port (2 bytes).
+    """
     count = len(messages)
+    result = Inits(np.zeros(count, np.int64), [], np.full(count, -1, np.int8), np.full(count, -1, np.int8))
     size = np.fromiter((len(message) for message in messages), np.int64, count)
-    joined = b"".join(messages)
-    buffer = np.frombuffer(joined + bytes(PADDING), np.uint8)
-    begin = np.cumsum(size) - size
-    end = begin + size
-    digest = xxhash.xxh3_64_intdigest
-    trace = np.zeros((count, _MOST_PAYLOADS + 1), np.uint64)
-    odd = size < _HEADER
-    rows = np.flatnonzero(~odd)
-    at = begin + _HEADER
-    kind = np.zeros(count, np.uint8)
-    kind[rows] = buffer[begin[rows] + 16]
-    trace[rows, _MOST_PAYLOADS] = kind[rows]
-    view = memoryview(joined)
-    for column in range(_MOST_PAYLOADS):
-        rows = rows[kind[rows] != 0]
-        if not len(rows):
-            break
-        header = gather(buffer, at[rows], _PAYLOAD)
-        length = header["length"].astype(np.int64)
-        bad = (at[rows] + 4 > end[rows]) | (length < 4) | (at[rows] + length > end[rows])
-        odd[rows[bad]] = True
-        rows, header, length = rows[~bad], header[~bad], length[~bad]
-        this = kind[rows]
-        notify = this == _NOTIFY
-        passed = (this == _NONCE) | (this == _CERTREQ) | (notify & np.isin(header["type"], _PASSED_OVER))
-        step = length.astype(np.uint64) << np.uint64(32) | header["next"].astype(np.uint64) << np.uint64(24)
-        step |= header["flags"].astype(np.uint64) << np.uint64(16)
-        step[notify] |= header["type"][notify]
-        key_exchange = this == _KE
-        step[key_exchange] |= header["protocol"][key_exchange].astype(np.uint64) << np.uint64(8)
-        step[key_exchange] |= header["spi_size"][key_exchange]
-        # what is neither passed over nor told by its type alone counts byte by byte
-        whole = np.flatnonzero(~passed & ~key_exchange & ~(notify & (length == 8)))
-        starts, ends = at[rows[whole]], at[rows[whole]] + length[whole]
-        step[whole] ^= np.fromiter(
-            (digest(view[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)),
-            np.uint64,
-            len(whole),
-        )
-        trace[rows, column] = step
-        at[rows] += length
-        kind[rows] = header["next"]
-    odd[rows[kind[rows] != 0]] = True
-    width = trace.shape[1] * trace.itemsize
-    flat = memoryview(trace.tobytes())
-    keys = np.fromiter(
-        (digest(flat[a : a + width]) for a in range(0, count * width, width)), np.uint64, count
-    )
-    for index in np.flatnonzero(odd).tolist():
-        keys[index] = digest(messages[index])
-    return keys
+    order = np.argsort(size, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
+        if len(rows):
+            _same_length(rows, messages, sources, destinations, result)
+    return result
+
+
+def _same_length(
+    rows: npt.NDArray[np.int64],
+    messages: Sequence[bytes],
+    sources: Sequence[bytes],
+    destinations: Sequence[bytes],
+    result: Inits,
+) -> None:
+    chosen = rows.tolist()
+    matrix = np.frombuffer(b"".join([messages[row] for row in chosen]), np.uint8).reshape(len(rows), -1)
+    rest = np.arange(len(rows))
+    for _ in range(_MOST_FORMS):
+        if not len(rest):
+            return
+        sample = messages[chosen[rest[0]]]
+        alike = _alike(matrix, sample)
+        if alike.all():
+            _enter(rows[rest], matrix, sample, messages, sources, destinations, result)
+            return
+        _enter(rows[rest[alike]], matrix[alike], sample, messages, sources, destinations, result)
+        rest, matrix = rest[~alike], matrix[~alike]
+    for place, index in enumerate(rest.tolist()):
+        one = rows[index : index + 1]
+        _enter(one, matrix[place : place + 1], messages[chosen[index]], messages, sources, destinations, result)
+
+
+def _alike(matrix: npt.NDArray[np.uint8], sample: bytes) -> npt.NDArray[np.bool_]:
+    """Which rows are equal to a message wherever its bytes count."""
+    mask = np.where(_mask(sample), 0xFF, 0).astype(np.uint8)
+    this = np.frombuffer(sample, np.uint8)
+    # eight bytes at a time, then the few that are left
+    words = len(sample) // 8 * 8
+    difference = (matrix[:, :words].view(np.uint64) ^ this[:words].view(np.uint64)) & mask[:words].view(np.uint64)
+    different = difference.any(axis=1)
+    different |= ((matrix[:, words:] ^ this[words:]) & mask[words:]).any(axis=1)
+    return ~different
+
+
+def _mask(sample: bytes) -> npt.NDArray[np.bool_]:
+    """Which bytes of a message count for its form."""
+    counts = np.ones(len(sample), np.bool_)
+    counts[:_SPIS] = False
+    for payload in payloads(sample).payloads:
+        begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
+        if payload.type == _NOTIFY:
+            passed = int.from_bytes(payload.body[2:4], "big") in _PASSED_OVER
+            begin = begin + 4 if passed else end
+        elif payload.type == _KE:
+            begin += 4  # the method counts
+        elif payload.type not in (_NONCE, _CERTREQ):
+            begin = end
+        counts[begin:end] = False
+    return counts
+
+
+def _enter(
+    rows: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.uint8],
+    sample: bytes,
+    messages: Sequence[bytes],
+    sources: Sequence[bytes],
+    destinations: Sequence[bytes],
+    result: Inits,
+) -> None:
+    """One more form, with the messages that have it."""
+    view = read_init(sample)
+    result.form[rows] = len(result.views)
+    result.views.append(view)
+    places = HashPlaces(view, sample)
+    some = rows.tolist()
+    result.sender_differs[rows] = places.sender_differs(matrix, [sources[row] for row in some])
+    result.receiver_differs[rows] = places.receiver_differs(matrix, [destinations[row] for row in some])

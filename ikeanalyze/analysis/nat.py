@@ -6,13 +6,18 @@ cannot tell from a NAT either).
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.wire.ikev2 import InitView
 
 _SOURCE: Final = 16388
 _DESTINATION: Final = 16389
 _SIZE: Final = 20
+_SPIS: Final = 16
 
 
 class HashPlaces:
@@ -24,13 +29,16 @@ class HashPlaces:
         self._sources = _places(view, sample, _SOURCE)
         self._destinations = _places(view, sample, _DESTINATION)
 
-    def differs(self, message: bytes, source: bytes, destination: bytes) -> tuple[bool | None, bool | None]:
-        """Whether the sender, and the receiver, is not where the message says; None: it does not say.
+    def sender_differs(self, messages: npt.NDArray[np.uint8], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
+        """Whether the sender is not where each message says: 1, 0, or -1 where it says nothing. (n,)
 
-        `source` and `destination` are the address (4 or 16 bytes) and port (2 bytes) that the message was seen with.
+        `messages` has a row of bytes for each, `seen` its source address and port.
         """
-        spis = message[:16]
-        return _differs(message, self._sources, spis + source), _differs(message, self._destinations, spis + destination)
+        return _differs(messages, self._sources, seen)
+
+    def receiver_differs(self, messages: npt.NDArray[np.uint8], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
+        """The same of the receiver."""
+        return _differs(messages, self._destinations, seen)
 
 
 def _places(view: InitView, sample: bytes, kind: int) -> tuple[int, ...]:
@@ -38,18 +46,27 @@ def _places(view: InitView, sample: bytes, kind: int) -> tuple[int, ...]:
     return tuple(sample.index(data) for data in hashes)
 
 
-def _differs(message: bytes, places: tuple[int, ...], seen: bytes) -> bool | None:
+def _differs(messages: npt.NDArray[np.uint8], places: tuple[int, ...], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
+    count = len(messages)
     if not places:
-        return None
-    # no security hangs on it: the protocol has it so
-    digest = hashlib.sha1(seen, usedforsecurity=False).digest()
+        return np.full(count, -1, np.int8)
+    spis = messages[:, :_SPIS].tobytes()
+    starts = range(0, count * _SPIS, _SPIS)
+    sha1 = hashlib.sha1
+    digests = [sha1(spis[at : at + _SPIS] + end).digest() for at, end in zip(starts, seen, strict=True)]
+    expected = np.frombuffer(b"".join(digests), np.uint8).reshape(count, _SIZE)
     # a host with several addresses sends a hash for each
-    return all(message[place : place + _SIZE] != digest for place in places)
+    fits = np.zeros(count, np.bool_)
+    for place in places:
+        fits |= (messages[:, place : place + _SIZE] == expected).all(axis=1)
+    return (~fits).astype(np.int8)
 
 
-def describe(initiator: bool | None, responder: bool | None) -> str | None:
-    """The word of the handshakes table."""
-    if initiator is None and responder is None:
-        return None
-    names = {(True, True): "both", (True, False): "initiator", (False, True): "responder", (False, False): "none"}
-    return names[bool(initiator), bool(responder)]
+def describe(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Index into WORDS for each handshake, from what is known of both its sides: 1, 0 or -1 each."""
+    word = np.maximum(initiator, 0) + 2 * np.maximum(responder, 0)
+    return np.where((initiator < 0) & (responder < 0), len(WORDS) - 1, word).astype(np.int8)
+
+
+#: The words of the handshakes table.
+WORDS: Final = ("none", "initiator", "responder", "both", None)

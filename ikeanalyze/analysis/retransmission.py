@@ -157,13 +157,13 @@ def find_turns(
         )
         strange = np.unique(np.concatenate([slot[rows][order][again], slot[rows][differing]]))
         ends = start + size
-        for index in np.searchsorted(slot[start], strange).tolist():
-            place = range(int(start[index]), int(ends[index]))
-            units = [
-                Sent(int(time_ns[at]), int(fragment[at]), int(total[at]), int(digest[at])) for at in place
-            ]
-            for at, turn in zip(place, turns(units, ikev1=bool(ikev1[start[index]])), strict=True):
-                body[at], transmission[at], first_copy[at] = turn.body, turn.transmission, turn.first_copy
+        groups = np.searchsorted(slot[start], strange)
+        for low, high in zip(start[groups].tolist(), ends[groups].tolist(), strict=True):
+            columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
+            found = turns([Sent(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
+            body[low:high] = [turn.body for turn in found]
+            transmission[low:high] = [turn.transmission for turn in found]
+            first_copy[low:high] = [turn.first_copy for turn in found]
     return body, transmission, first_copy
 
 

@@ -12,6 +12,7 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.handshakes import Conversation, Handshakes
 from ikeanalyze.analysis.methods import exchange_name, phase_name, radius_code_name
+from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
@@ -340,7 +341,7 @@ def _handshakes(
         "initiator_port": handshakes.initiator_port,
         "responder_address": _texts(handshakes.responder, capture.addresses),
         "responder_port": handshakes.responder_port,
-        "nat": pl.Series(handshakes.nat, dtype=pl.String),
+        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "start_ns": conversation.units.first_ns[handshakes.head],
         "end_ns": _known(breakdown.end_ns),
         "outcome": handshakes.outcome,
@@ -363,10 +364,8 @@ def _handshakes(
     columns["retransmission_wait_ns"] = _known(breakdown.wait_ns)
     columns["vantage"] = handshakes.vantage
     columns["path_rtt_ns"] = _known(breakdown.path_rtt_ns)
-    source = "given" if handshakes.rtt_given else "smallest seen"
-    columns["path_rtt_source"] = pl.Series([source] * count, dtype=pl.String).to_frame("v").select(
-        pl.when(pl.Series(breakdown.path_rtt_ns != UNKNOWN)).then("v")
-    )["v"]  # fmt: skip
+    source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
+    columns["path_rtt_source"] = source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8))
     again = set_up & (messages.transmission > 1)
     columns["retransmitted_messages"] = total(None, again)
     columns["retransmitted_frames"] = total(messages.frames, again)
@@ -379,8 +378,8 @@ def _handshakes(
     columns["extra_round_trips"] = _lists(
         [handshakes.extra_round_trips.get(row, []) for row in range(count)]
         if handshakes.extra_round_trips
-        else [[]] * count
-    )
+        else [[]]
+    ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
     columns["capture_duplicates"] = _duplicates(capture, duplicate, conversation, count)
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return _table(columns, schema.HANDSHAKES, path)
@@ -397,7 +396,7 @@ def _texts(codes: npt.NDArray[np.uint64], ipv6: Sequence[bytes]) -> pl.Series:
 
 def _sparse(values: Mapping[int, str | None], count: int) -> pl.Series:
     if not values:
-        return pl.Series([None] * count, dtype=pl.String)
+        return pl.Series([None], dtype=pl.String).gather(np.zeros(count, np.int64))
     return pl.Series([values.get(row) for row in range(count)], dtype=pl.String)
 
 

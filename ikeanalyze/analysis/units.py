@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.datagrams import Encapsulation, Protocol
 from ikeanalyze.capture.frames import Columns
 
 Numbers = npt.NDArray[np.int64]
@@ -82,7 +82,8 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
     time = columns["time_ns"].astype(np.int64, copy=False)
     count = len(time)
     unit = columns["unit"]
-    several = len(np.unique(unit)) != count
+    # only IP fragments and TCP segments make a unit of several frames
+    several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
     first_ns, last_ns, frames = time, time, np.ones(count, np.int64)
     size = columns["bytes"].astype(np.int64)
     fragments = columns["ip_fragment"].astype(np.int64)

@@ -23,6 +23,7 @@ from ikeanalyze.capture.datagrams import (
 from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
 from ikeanalyze.capture.link import locate
 from ikeanalyze.capture.linktypes import link_type_name
+from ikeanalyze.capture.memory import keep_freed_memory
 from ikeanalyze.capture.network import (
     FIRST_IPV6,
     PROTOCOL_TCP,
@@ -108,6 +109,7 @@ def read_frames(path: str, ports: Collection[int] = (), progress: Progress | Non
     Raises:
         CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is returned.
     """
+    keep_freed_memory()
     with open_capture(path) as reader:
         collector = _Collector(ports, reader.interfaces)
         for batch in reader.batches():
