@@ -54,7 +54,7 @@ def read(
         try:
             capture = read_frames(path, ports, progress)
         except CaptureError as error:
-            skipped.append(Skipped(path, str(error)))
+            skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue
         found, more = _analyse(path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), first)
         summaries.append(_summary(path, capture))

@@ -1,0 +1,362 @@
+"""Time ikeanalyze against tshark on large captures: python -m benchmarks.compare
+
+The captures are generated into benchmarks/data/ where they are missing. ikeanalyze and the others take turns, so that
+whatever else the machine does hits them alike; what is shown are medians. Files are in the page cache, output goes to
+/dev/null (that of ikeanalyze to Parquet files). Each tshark and tcpdump gets the capture on standard input: a tshark in
+another root directory ('chroot DIR tshark') needs no copy of it then. Peak memory is resident memory as wait4 tells it,
+and never less than the 20 MB of the process that measures.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "benchmarks" / "data"
+SMALL = ROOT / "captures" / "psk-classic.pcap"
+SMALL_LIMIT_S = 0.6
+KINDS = ("ike-heavy", "esp-heavy")
+
+FIELDS = (
+    *("frame.number", "frame.time_epoch", "frame.len", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
+    *("udp.srcport", "udp.dstport", "isakmp.ispi", "isakmp.rspi", "isakmp.exchangetype"),
+    *("isakmp.messageid", "isakmp.flags", "isakmp.frag.number"),
+)
+RECIPE = [
+    "-n",
+    "-r",
+    "-",
+    "-Y",
+    "isakmp",
+    "-T",
+    "fields",
+    *(part for name in FIELDS for part in ("-e", name)),
+]
+# `and` and `or` bind alike in a capture filter: without the parentheses it loses all of port 500
+FILTER = "udp port 500 or (udp port 4500 and udp[8:4] = 0)"
+
+
+@dataclass(slots=True)
+class Run:
+    seconds: float
+    peak_bytes: int  # of the largest process
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Reader:
+    """Something that reads a capture: processes that are joined by pipes."""
+
+    name: str
+    commands: list[list[str]]
+    from_stdin: bool = True
+    runs: list[Run] = field(default_factory=list)
+
+    def run(self, capture: Path) -> Run:
+        run = self._run(capture)
+        self.runs.append(run)
+        return run
+
+    def _run(self, capture: Path) -> Run:
+        processes: list[subprocess.Popen[bytes]] = []
+        with (
+            tempfile.TemporaryFile() as errors,
+            capture.open("rb") as file,
+            open(os.devnull, "wb") as nowhere,
+        ):
+            begin = time.perf_counter()
+            source: Any = file if self.from_stdin else subprocess.DEVNULL
+            try:
+                for number, command in enumerate(self.commands):
+                    last = number == len(self.commands) - 1
+                    target: Any = nowhere if last else subprocess.PIPE
+                    process = subprocess.Popen(command, stdin=source, stdout=target, stderr=errors)
+                    processes.append(process)
+                    if number:
+                        source.close()
+                    source = process.stdout
+            except OSError as error:
+                for process in processes:
+                    process.kill()
+                    process.wait()
+                return Run(0, 0, str(error))
+            peak, failed = 0, False
+            for process in processes:
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                failed |= process.returncode != 0
+                peak = max(peak, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+            seconds = time.perf_counter() - begin
+            if not failed:
+                return Run(seconds, peak)
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip().splitlines()
+            return Run(seconds, peak, said[-1] if said else "failed")
+
+    @property
+    def error(self) -> str | None:
+        return next((run.error for run in self.runs if run.error), None)
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(run.seconds for run in self.runs)
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(run.peak_bytes for run in self.runs)
+
+
+def our_command() -> list[str]:
+    """The console script beside this Python, or the package run by it."""
+    script = Path(sys.executable).with_name("ikeanalyze")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "ikeanalyze"]
+
+
+def version(tshark: Sequence[str]) -> str | None:
+    """Null: it does not run."""
+    try:
+        done = subprocess.run([*tshark, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    match = re.search(r"\d+\.\d+\.\d+", done.stdout)
+    return match[0] if match else "?"
+
+
+def parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)(MiB|GiB)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 128MiB or 1GiB")
+    return int(match[1]) << (30 if match[2] == "GiB" else 20)
+
+
+def size_name(size: int) -> str:
+    return f"{size >> 30}GiB" if size % (1 << 30) == 0 else f"{size >> 20}MiB"
+
+
+def capture(kind: str, size: int) -> Path:
+    """The capture, generated if it is not there; its bytes are in the page cache afterwards."""
+    path = DATA / f"{kind}-{size_name(size)}.pcap"
+    if not (path.exists() and path.with_name(path.name + ".truth.json").exists()):
+        DATA.mkdir(exist_ok=True)
+        say(f"generating {path.relative_to(ROOT)}")
+        # in a process of its own: a child's peak memory starts from what its parent has when it forks
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.generate",
+            kind,
+            "--size",
+            size_name(size),
+            "-o",
+            str(path),
+        ]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    Reader("cat", [["cat", str(path)]], from_stdin=False).run(path)
+    return path
+
+
+def say(what: str) -> None:
+    print(what, file=sys.stderr)
+
+
+def our_reader(ours: Sequence[str], path: Path, directory: Path) -> Reader:
+    command = [*ours, "report", str(path), "--format", "parquet", "-o", str(directory)]
+    return Reader("ikeanalyze report, Parquet", [command], from_stdin=False)
+
+
+def check(path: Path, directory: Path) -> dict[str, Any]:
+    """What differs from the truth; empty: nothing."""
+    command = [sys.executable, "-m", "benchmarks.check", str(path), str(directory)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        return {"check": (done.stderr.strip().splitlines() or ["failed"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@dataclass(slots=True)
+class Row:
+    capture: str
+    reader: str
+    seconds: float | None
+    times: list[float]
+    ratio: float | None  # to ikeanalyze on the same capture
+    peak_bytes: int | None
+    error: str | None
+
+
+def row(path: Path, reader: Reader, ours: Reader) -> Row:
+    if reader.error:
+        return Row(path.stem, reader.name, None, [], None, None, reader.error)
+    ratio = None if ours.error else reader.seconds / ours.seconds
+    times = [round(run.seconds, 4) for run in reader.runs]
+    return Row(path.stem, reader.name, reader.seconds, times, ratio, reader.peak_bytes, None)
+
+
+def compare(
+    path: Path, ours: Sequence[str], tsharks: Sequence[tuple[list[str], str]], runs: int
+) -> tuple[list[Row], dict[str, Any]]:
+    """Rows of all readers, and how our tables differ from the truth."""
+    with tempfile.TemporaryDirectory(dir=DATA) as directory:
+        us = our_reader(ours, path, Path(directory) / "tables")
+        others = [Reader("cat to /dev/null", [["cat", str(path)]], from_stdin=False)]
+        filtered = ["tcpdump", "-r", "-", "-w", "-", FILTER]
+        for command, number in tsharks:
+            others.append(Reader(f"tshark {number} -T fields", [[*command, *RECIPE]]))
+            if shutil.which("tcpdump"):
+                others.append(Reader(f"tcpdump | tshark {number} -T fields", [filtered, [*command, *RECIPE]]))
+        for turn in range(runs):
+            say(f"{path.stem}: run {turn + 1} of {runs}")
+            for other in others:
+                if other.error is None:
+                    if us.error is None:
+                        us.run(path)
+                    other.run(path)
+        wrong = {"report": us.error} if us.error else check(path, Path(directory) / "tables")
+    return [row(path, reader, us) for reader in [us, *others]], wrong
+
+
+def scale(kind: str, size: int, ours: Sequence[str], runs: int) -> list[Row]:
+    """Ours alone, on an eighth, a quarter, half and all of the size."""
+    rows = []
+    for part in (8, 4, 2, 1):
+        path = capture(kind, size // part)
+        say(f"{path.stem}: ikeanalyze alone")
+        with tempfile.TemporaryDirectory(dir=DATA) as directory:
+            us = our_reader(ours, path, Path(directory) / "tables")
+            for _ in range(runs):
+                us.run(path)
+        rows.append(row(path, us, us))
+    return rows
+
+
+def small(ours: Sequence[str], runs: int) -> Row:
+    """One small capture from the shell, as someone types it."""
+    us = Reader("ikeanalyze report", [[*ours, "report", str(SMALL)]], from_stdin=False)
+    for _ in range(max(runs, 5)):
+        us.run(SMALL)
+    return row(SMALL, us, us)
+
+
+def processor() -> str:
+    """Model and number of the processors that this process may use."""
+    name = platform.processor() or platform.machine()
+    try:
+        model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+        name = model[1] if model else name
+    except OSError:
+        pass
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{count} x {name}"
+
+
+def show(rows: Sequence[Row]) -> Table:
+    table = Table()
+    for name in ("capture", "reader"):
+        table.add_column(name, no_wrap=True)
+    for name in ("s", "times ours", "peak MB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    previous = None
+    for one in rows:
+        if previous not in (None, one.capture):
+            table.add_section()
+        name = one.capture if previous != one.capture else ""
+        previous = one.capture
+        if one.seconds is None:
+            table.add_row(name, one.reader, "failed", "-", "-")
+            continue
+        ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
+        peak = f"{(one.peak_bytes or 0) / 1e6:.0f}"
+        table.add_row(name, one.reader, f"{one.seconds:.2f}", ratio, peak)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--size", type=parse_size, default="1GiB", help="of each capture, 1GiB by default")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="one of the captures only")
+    parser.add_argument(
+        "--tshark",
+        action="append",
+        metavar="COMMAND",
+        help="a tshark, for instance 'chroot DIR tshark'; repeatable",
+    )
+    parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=our_command())
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--scale", action="store_true", help="also an eighth, a quarter, half of the size")
+    parser.add_argument("--json", action="store_true", help="JSON in place of tables")
+    options = parser.parse_args()
+
+    tsharks = []
+    for text in options.tshark or ["tshark"]:
+        command = shlex.split(text)
+        number = version(command)
+        if number is None:
+            say(f"{text} does not run: left out")
+        else:
+            tsharks.append((command, number))
+
+    kinds = options.kind or KINDS
+    rows, wrong, scaled = [], {}, []
+    for kind in kinds:
+        path = capture(kind, options.size)
+        more, wrong[path.stem] = compare(path, options.ours, tsharks, options.runs)
+        rows += more
+    if options.scale:
+        for kind in kinds:
+            scaled += scale(kind, options.size, options.ours, options.runs)
+    typed = small(options.ours, options.runs)
+    in_time = typed.seconds is not None and typed.seconds <= SMALL_LIMIT_S
+
+    if options.json:
+        result = {
+            "machine": processor(),
+            "ikeanalyze": shlex.join(options.ours),
+            "tshark": [{"command": shlex.join(command), "version": number} for command, number in tsharks],
+            "recipe": shlex.join(["tshark", *RECIPE]),
+            "filter": FILTER,
+            "runs": options.runs,
+            "rows": [asdict(one) for one in rows],
+            "scale": [asdict(one) for one in scaled],
+            "differences": wrong,
+            "small": {**asdict(typed), "limit": SMALL_LIMIT_S},
+        }
+        print(json.dumps(result, indent=2))
+    else:
+        out = Console(highlight=False, soft_wrap=True, markup=False)
+        out.print(f"{processor()}; medians of {options.runs}; captures in the page cache")
+        out.print(f"ikeanalyze: {shlex.join(options.ours)} report CAPTURE --format parquet -o DIRECTORY")
+        out.print(f"tshark: {shlex.join(['tshark', *RECIPE])} < CAPTURE")
+        out.print(f"tcpdump: tcpdump -r - -w - '{FILTER}' < CAPTURE | tshark ...")
+        out.print(show([*rows, *scaled, typed]), soft_wrap=False)
+        out.print(f"one small capture within {SMALL_LIMIT_S} s: {'yes' if in_time else 'NO'}")
+        for name, parts in wrong.items():
+            out.print(f"{name}: {'counts are right' if not parts else f'counts are WRONG: {parts}'}")
+        for one in [*rows, *scaled, typed]:
+            if one.error:
+                out.print(f"{one.capture}, {one.reader}: {one.error}")
+    sys.exit(0 if in_time and not any(wrong.values()) else 1)
+
+
+if __name__ == "__main__":
+    main()
