@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.generate import truth_path
+from benchmarks.files import truth_path
 
 
 def found(directory: Path) -> dict[str, Any]:

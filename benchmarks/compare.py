@@ -1,10 +1,10 @@
 """Time ikeanalyze against tshark on large captures: python -m benchmarks.compare
 
-The captures are generated into benchmarks/data/ where they are missing. ikeanalyze and the others take turns, so that
-whatever else the machine does hits them alike; what is shown are medians. Files are in the page cache, output goes to
-/dev/null (that of ikeanalyze to Parquet files). Each tshark and tcpdump gets the capture on standard input: a tshark in
-another root directory ('chroot DIR tshark') needs no copy of it then. Peak memory is resident memory as wait4 tells it,
-and never less than the 20 MB of the process that measures.
+The captures are generated into benchmarks/data/ where they are missing. ikeanalyze and the others take
+turns, so that whatever else the machine does hits them alike; medians are shown. Files are in the page cache;
+output goes to /dev/null, that of ikeanalyze to Parquet files. Each tshark and tcpdump gets the capture on
+standard input: a tshark in another root directory ('chroot DIR tshark') needs no copy of it then. Peak memory
+is resident memory as wait4 tells it, and never less than the 20 MB of the process that measures.
 """
 
 import argparse
@@ -26,6 +26,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.files import parse_size, size_name, truth_path
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "benchmarks" / "data"
@@ -138,21 +140,10 @@ def version(tshark: Sequence[str]) -> str | None:
     return match[0] if match else "?"
 
 
-def parse_size(text: str) -> int:
-    match = re.fullmatch(r"(\d+)(MiB|GiB)", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 128MiB or 1GiB")
-    return int(match[1]) << (30 if match[2] == "GiB" else 20)
-
-
-def size_name(size: int) -> str:
-    return f"{size >> 30}GiB" if size % (1 << 30) == 0 else f"{size >> 20}MiB"
-
-
 def capture(kind: str, size: int) -> Path:
     """The capture, generated if it is not there; its bytes are in the page cache afterwards."""
     path = DATA / f"{kind}-{size_name(size)}.pcap"
-    if not (path.exists() and path.with_name(path.name + ".truth.json").exists()):
+    if not (path.exists() and truth_path(path).exists()):
         DATA.mkdir(exist_ok=True)
         say(f"generating {path.relative_to(ROOT)}")
         # in a process of its own: a child's peak memory starts from what its parent has when it forks
@@ -343,7 +334,7 @@ def main() -> None:
         }
         print(json.dumps(result, indent=2))
     else:
-        out = Console(highlight=False, soft_wrap=True, markup=False)
+        out = Console(highlight=False, soft_wrap=True, markup=False, width=max(Console().width, 100))
         out.print(f"{processor()}; medians of {options.runs}; captures in the page cache")
         out.print(f"ikeanalyze: {shlex.join(options.ours)} report CAPTURE --format parquet -o DIRECTORY")
         out.print(f"tshark: {shlex.join(['tshark', *RECIPE])} < CAPTURE")
@@ -351,7 +342,8 @@ def main() -> None:
         out.print(show([*rows, *scaled, typed]), soft_wrap=False)
         out.print(f"one small capture within {SMALL_LIMIT_S} s: {'yes' if in_time else 'NO'}")
         for name, parts in wrong.items():
-            out.print(f"{name}: {'counts are right' if not parts else f'counts are WRONG: {parts}'}")
+            said = f"counts are WRONG: {parts}" if parts else "counts are right"
+            out.print(f"{name}: {'counts were not checked' if 'report' in parts else said}")
         for one in [*rows, *scaled, typed]:
             if one.error:
                 out.print(f"{one.capture}, {one.reader}: {one.error}")

@@ -9,7 +9,6 @@ UDP checksums are 0 on IPv4 (none, RFC 768) and right on IPv6. Kind, size and se
 
 import argparse
 import json
-import re
 import struct
 import sys
 import time
@@ -20,21 +19,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.files import parse_size, truth_path
 from benchmarks.patterns import RECORD_HEADER, Template
 from benchmarks.schedule import FILE_HEADER, PLANS, Ints, Plan
 
 CHUNK = 32 << 20
 Bytes = npt.NDArray[np.uint8]
-
-
-def parse_size(text: str) -> int:
-    """Bytes: 1GiB, 128MiB, 65536."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]i?B|B)?", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 128MiB or 1GiB")
-    unit = (match[2] or "B").upper()
-    base = 1024 if "I" in unit else 1000
-    return int(float(match[1]) * base ** " KMG".index(unit[0] if unit != "B" else " "))
 
 
 def generate(kind: str, size: int, path: Path, seed: int = 1) -> dict[str, Any]:
@@ -47,10 +37,6 @@ def generate(kind: str, size: int, path: Path, seed: int = 1) -> dict[str, Any]:
     partial.replace(path)
     truth_path(path).write_text(json.dumps(truth, indent=2) + "\n")
     return truth
-
-
-def truth_path(path: Path) -> Path:
-    return path.with_name(path.name + ".truth.json")
 
 
 def write(plan: Plan, out: BinaryIO, rng: np.random.Generator) -> int:

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.ordering import bring_together, run_starts
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.wire.ikev2 import InitView, read_init
 
@@ -51,9 +52,8 @@ def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
     total = len(units)
     if not total:
         return Association(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    order = np.argsort(units.spi_i, kind="stable")
-    spi_i = units.spi_i[order]
-    start = np.flatnonzero(np.concatenate([[True], spi_i[1:] != spi_i[:-1]]))
+    order = bring_together(units.spi_i)
+    start = np.flatnonzero(run_starts(units.spi_i[order]))
     size = np.diff(np.append(start, total))
     group = np.repeat(np.arange(len(start)), size)
 

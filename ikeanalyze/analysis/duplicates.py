@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.ordering import bring_together
 from ikeanalyze.capture.frames import Columns
 from ikeanalyze.capture.network import NO_IDENT
 
@@ -25,7 +26,7 @@ def mark_duplicates(columns: Columns) -> npt.NDArray[np.bool_]:
     """
     known: npt.NDArray[np.bool_] = columns["capture_duplicate"].astype(np.bool_)
     digest, time, unit = columns["digest"], columns["time_ns"], columns["unit"]
-    order = np.argsort(digest, kind="stable")
+    order = bring_together(digest)
     content, when = digest[order], time[order]
     same = np.flatnonzero((content[1:] == content[:-1]) & (np.abs(when[1:] - when[:-1]) <= WITHIN_NS))
     if not len(same):

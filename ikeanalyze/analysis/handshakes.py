@@ -98,6 +98,10 @@ def make_handshakes(
     responder_port = np.where(first_is_initiators, units.destination_port[head], units.source_port[head])
 
     request, response = _last_inits(units, association, count)
+    # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
+    redirected = request >= 0
+    responder = np.where(redirected, units.destination[request], responder)
+    responder_port = np.where(redirected, units.destination_port[request], responder_port)
     inits, request_form, response_form = _forms(conversation, request, response)
     facts = [init_facts(view) for view in inits.views]
     own_pairs: dict[int, list[RadiusPair]] = {}
@@ -120,7 +124,7 @@ def make_handshakes(
     return Handshakes(
         head=head,
         protocol=protocol,
-        spi_i=units.spi_i[head],
+        spi_i=units.spi_i[np.where(request >= 0, request, head)],
         spi_r=_responder_spis(units, association, count),
         initiator=initiator,
         initiator_port=initiator_port,

@@ -21,6 +21,10 @@ _ADDKE1, _ADDKE7 = 6, 12
 _ENCR, _PRF, _INTEG, _KE = 1, 2, 3, 4
 
 
+#: The report's words for IKEv1's authentication methods; the others keep their registry's names.
+_IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss"}
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """A chosen proposal."""
@@ -137,7 +141,8 @@ def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
         elif view.transforms and not from_initiator and chosen is None:
             first = view.transforms[0]
             chosen = Chosen(first.encryption, first.hash, first.hash, first.group)
-            auth = AuthMethods(first.auth, first.auth, None, guessed=False)
+            method = _IKEV1_AUTH.get(first.auth or "", first.auth)
+            auth = AuthMethods(method, method, None, guessed=False)
         for kind in view.notifies:
             if kind < _FIRST_STATUS:
                 error = error or name_of(ikev1_registry.NotifyType, kind)

@@ -13,6 +13,7 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
 from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
 from ikeanalyze.analysis.messages import make_messages
 from ikeanalyze.analysis.radius import RadiusPair, Turns, assign, pair_up
+from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning
 from ikeanalyze.analysis.tables import EMPTY, FirstIds, Radius, Tables, make_tables
 from ikeanalyze.analysis.units import Units, make_units
@@ -98,7 +99,7 @@ def _analyse(
     duplicate = mark_duplicates(capture.columns)
     units = make_units(capture.columns, duplicate)
     ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if _has_others(units) else units
-    association = associate(ike, capture.clear)
+    association = follow_redirects(ike, associate(ike, capture.clear), capture.clear)
     messages, message_of_unit = make_messages(ike, association)
     exchanges, exchange_of_message = make_exchanges(messages)
     conversation = Conversation(

@@ -38,6 +38,7 @@ class Units:
     ttl: npt.NDArray[np.uint8]
     spi_i: npt.NDArray[np.uint64]
     spi_r: npt.NDArray[np.uint64]
+    next_payload: npt.NDArray[np.uint8]
     exchange_type: npt.NDArray[np.uint8]
     flags: npt.NDArray[np.uint8]
     message_id: npt.NDArray[np.uint32]

@@ -1,4 +1,6 @@
-"""The one place that reads bytes: every parser of this room goes through `Cursor`, which owns the bounds checks."""
+"""The one place that reads bytes: every parser of this room goes through `Cursor`, which owns the bounds
+checks.
+"""
 
 from struct import Struct
 from types import TracebackType
@@ -26,9 +28,10 @@ class Cursor:
     __slots__ = ("_data", "_end", "_position")
 
     def __init__(self, data: bytes | memoryview, start: int = 0, end: int | None = None) -> None:
-        self._data = data
+        self._data = bytes(data)
         self._position = start
-        self._end = len(data) if end is None else min(end, len(data))
+        size = len(data)
+        self._end = size if end is None or end > size else end
 
     @property
     def position(self) -> int:
@@ -72,16 +75,16 @@ class Cursor:
         return value
 
     def get_bytes(self, count: int) -> bytes:
-        """Read `count` bytes, as a copy."""
+        """Read `count` bytes."""
         start = self._position
         stop = start + count
         if count < 0 or stop > self._end:
             raise self._short(count)
         self._position = stop
-        return bytes(self._data[start:stop])
+        return self._data[start:stop]
 
     def get_remaining(self) -> bytes:
-        """Read all that is left, as a copy."""
+        """Read all that is left."""
         return self.get_bytes(self._end - self._position)
 
     def skip(self, count: int) -> None:
@@ -92,7 +95,8 @@ class Cursor:
         self._position = stop
 
     def restrict_to(self, length: int) -> "_Restriction":
-        """Context manager: inside it, the data ends after `length` more bytes; after it, reading goes on behind them.
+        """Context manager: inside it, the data ends after `length` more bytes; after it, reading goes on
+        behind them.
 
         What was left unread of them is passed over: a later version of a protocol may have put more there.
         """

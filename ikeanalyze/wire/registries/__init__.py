@@ -1,7 +1,7 @@
 """Names of numbers, as the registries of IANA (and, where it says so, vendors) give them.
 
-A registry is an enumeration of the numbers that are assigned; any other number stays a number. Nothing fails because of tomorrow's
-assignment: `name_of` gives the number as text.
+A registry is an enumeration of the numbers that are assigned; any other number stays a number. Nothing fails
+because of tomorrow's assignment: `name_of` gives the number as text.
 """
 
 from enum import IntEnum
@@ -14,6 +14,7 @@ class Registry(IntEnum):
     _text: str | None
 
     def __new__(cls, value: int, text: str | None = None) -> Self:
+        """Make a member of one row: a number, or a number and its spelling."""
         member = int.__new__(cls, value)
         member._value_ = value
         member._text = text
@@ -37,4 +38,4 @@ class DashedRegistry(Registry):
 def name_of(registry: type[Registry], value: int) -> str:
     """Name of a number in a registry; the number as text where it has none."""
     member = registry._value2member_map_.get(value)
-    return str(value) if member is None else member.label  # type: ignore[attr-defined, no-any-return]
+    return str(value) if member is None else member.label  # type: ignore[attr-defined]

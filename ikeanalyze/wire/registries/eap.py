@@ -15,7 +15,7 @@ class Code(Registry):
 
 
 class Type(Registry):
-    """Types (RFC 3748, section 5). Those below 4 are no methods, nor is 254, which carries a vendor's type."""
+    """Types (RFC 3748, section 5). Those below 4 are no methods, nor is 254: it carries a vendor's type."""
 
     IDENTITY = 1, "Identity"
     NOTIFICATION = 2, "Notification"

@@ -1,7 +1,14 @@
-"""IKEv2 registries other than those of notifies and transforms, which have files of their own and can be had from here too."""
+"""IKEv2 registries other than those of notifies and transforms, which have files of their own and can be had
+from here too.
+"""
 
 from ikeanalyze.wire.registries import Registry
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import (
+    GatewayIdentity,
+    IpcompTransform,
+    NotifyType,
+    RohcAttribute,
+)
 from ikeanalyze.wire.registries.ikev2_transforms import (
     TRANSFORM_IDS,
     Encryption,
@@ -210,33 +217,6 @@ class ConfigurationAttribute(Registry):
     ENCDNS_IP4 = 27  # RFC 9464
     ENCDNS_IP6 = 28
     ENCDNS_DIGEST_INFO = 29
-
-
-class GatewayIdentity(Registry):
-    """Gateway identity types of REDIRECT (RFC 5685, section 7.2)."""
-
-    IPV4 = 1, "IPv4 address"
-    IPV6 = 2, "IPv6 address"
-    FQDN = 3
-
-
-class IpcompTransform(Registry):
-    """Transform IDs in IPCOMP_SUPPORTED (RFC 7296, section 3.10.1)."""
-
-    IPCOMP_OUI = 1
-    IPCOMP_DEFLATE = 2
-    IPCOMP_LZS = 3
-    IPCOMP_LZJH = 4
-
-
-class RohcAttribute(Registry):
-    """Attributes in ROHC_SUPPORTED (RFC 5857, section 2.1.2)."""
-
-    MAX_CID = 1
-    ROHC_PROFILE = 2
-    ROHC_INTEG = 3
-    ROHC_ICV_LEN = 4
-    MRRU = 5
 
 
 class SecurePasswordMethod(Registry):

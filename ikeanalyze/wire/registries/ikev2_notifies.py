@@ -1,4 +1,4 @@
-"""IKEv2 notify message types, names as IANA has them."""
+"""IKEv2 notify message types, names as IANA has them, and the registries of what is in their data."""
 
 from ikeanalyze.wire.registries import Registry
 
@@ -96,3 +96,30 @@ class NotifyType(Registry):
     USE_PPK_INT = 16445  # RFC 9867
     PPK_IDENTITY_KEY = 16446  # RFC 9867
     IKE_SA_INIT_FULL_TRANSCRIPT_AUTH = 16447  # draft-ietf-ipsecme-ikev2-downgrade-prevention
+
+
+class GatewayIdentity(Registry):
+    """Gateway identity types of REDIRECT (RFC 5685, section 7.2)."""
+
+    IPV4 = 1, "IPv4 address"
+    IPV6 = 2, "IPv6 address"
+    FQDN = 3
+
+
+class IpcompTransform(Registry):
+    """Transform IDs in IPCOMP_SUPPORTED (RFC 7296, section 3.10.1)."""
+
+    IPCOMP_OUI = 1
+    IPCOMP_DEFLATE = 2
+    IPCOMP_LZS = 3
+    IPCOMP_LZJH = 4
+
+
+class RohcAttribute(Registry):
+    """Attributes in ROHC_SUPPORTED (RFC 5857, section 2.1.2)."""
+
+    MAX_CID = 1
+    ROHC_PROFILE = 2
+    ROHC_INTEG = 3
+    ROHC_ICV_LEN = 4
+    MRRU = 5

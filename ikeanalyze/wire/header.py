@@ -1,0 +1,75 @@
+"""The header that every IKE message begins with, of either version."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor
+
+#: SPIs, next payload, version, exchange type, flags, message ID, length.
+HEADER: Final = Struct(">8s8sBBBBII")
+
+_ENCRYPTED, _COMMIT, _AUTHENTICATION_ONLY = 0x01, 0x02, 0x04
+_INITIATOR, _HIGHER_VERSION, _RESPONSE = 0x08, 0x10, 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """An IKE header (RFC 7296, section 3.1; RFC 2408, section 3.1)."""
+
+    spi_i: bytes  # SPI of the IKE SA's initiator (IKEv1: its cookie), 8 bytes
+    spi_r: bytes  # SPI of its responder, 8 bytes; zeros in the first message
+    next_payload: int  # type of the first payload; 0: there is none
+    version: int  # major version in the upper four bits, minor version in the lower four
+    exchange_type: int
+    flags: int
+    message_id: int
+    length: int  # bytes of the whole message, this header included
+
+    @property
+    def major_version(self) -> int:
+        """2 for IKEv2, 1 for IKEv1."""
+        return self.version >> 4
+
+    @property
+    def minor_version(self) -> int:
+        """0 in both versions."""
+        return self.version & 0x0F
+
+    @property
+    def initiator(self) -> bool:
+        """IKEv2: sent by the original initiator of the IKE SA."""
+        return bool(self.flags & _INITIATOR)
+
+    @property
+    def response(self) -> bool:
+        """IKEv2: a response to a request with the same message ID."""
+        return bool(self.flags & _RESPONSE)
+
+    @property
+    def higher_version(self) -> bool:
+        """IKEv2: the sender can speak a higher major version."""
+        return bool(self.flags & _HIGHER_VERSION)
+
+    @property
+    def encrypted(self) -> bool:
+        """IKEv1: what follows the header is encrypted."""
+        return bool(self.flags & _ENCRYPTED)
+
+    @property
+    def commit(self) -> bool:
+        """IKEv1: the commit bit."""
+        return bool(self.flags & _COMMIT)
+
+    @property
+    def authentication_only(self) -> bool:
+        """IKEv1: authenticated but not encrypted."""
+        return bool(self.flags & _AUTHENTICATION_ONLY)
+
+
+def parse_header(data: bytes) -> Header:
+    """Header of an IKE message of either version; `WireError` if there are not even 28 bytes.
+
+    Nothing is checked against anything: a length may be wrong, a version unknown.
+    """
+    return Header(*Cursor(data).unpack(HEADER))

@@ -1,0 +1,109 @@
+"""The notify payload of IKEv2 and the data of those notifies that the analysis looks into."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.cursor import Cursor, WireError
+
+#: Protocol, SPI size, notify message type.
+_NOTIFY: Final = Struct(">BBH")
+_GATEWAY: Final = Struct(">BB")
+_PORT: Final = Struct(">H")
+
+_INVALID_KE_PAYLOAD, _COOKIE, _SIGNATURE_HASH_ALGORITHMS = 17, 16390, 16431
+_NAT_DETECTION: Final = frozenset({16388, 16389})
+_REDIRECTS: Final = frozenset({16407, 16408})
+_IPV4, _IPV6, _FQDN = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Notify payload (RFC 7296, section 3.10)."""
+
+    type: int
+    data: bytes
+    protocol: int  # of the SPI: 1 IKE, 2 AH, 3 ESP; 0: no SPI
+    spi: bytes  # of the SA that it is about; mostly empty
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Data of REDIRECT and REDIRECTED_FROM (RFC 5685, sections 7.2 and 7.3)."""
+
+    gateway_type: int
+    gateway: str  # address or name; hex digits where its type is not known
+    nonce: bytes  # the initiator's nonce, in answers to IKE_SA_INIT; else empty
+
+
+def parse_notify(body: bytes) -> Notify:
+    """Notify payload (RFC 7296, section 3.10); `body` is what follows its generic header. `WireError` if it
+    is too short.
+    """
+    return Notify(*notify_fields(body))
+
+
+def notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
+    """The fields of `Notify`, for those who have no use for the object."""
+    cursor = Cursor(body)
+    protocol, spi_size, kind = cursor.unpack(_NOTIFY)
+    spi = cursor.get_bytes(spi_size) if spi_size else b""
+    return kind, cursor.get_remaining(), protocol, spi
+
+
+def decode_notify(kind: int, data: bytes) -> int | bytes | tuple[int, ...] | Redirect | None:
+    """What a notify's data says. Never raises: None for data that do not fit the type, and for types without
+    a rule.
+
+    INVALID_KE_PAYLOAD: the key exchange method that the responder wants (RFC 7296, section 1.3). COOKIE
+    (section 2.6) and NAT_DETECTION_*_IP (section 2.23): the bytes. SIGNATURE_HASH_ALGORITHMS: the algorithms
+    (RFC 7427, section 4). REDIRECT and REDIRECTED_FROM: `Redirect`.
+    """
+    try:
+        if kind == _INVALID_KE_PAYLOAD:
+            return Cursor(data).get_uint16()
+        if kind == _COOKIE or kind in _NAT_DETECTION:
+            return data
+        if kind == _SIGNATURE_HASH_ALGORITHMS:
+            return hash_algorithms(data)
+        if kind in _REDIRECTS:
+            return parse_redirect(data)
+    except WireError:
+        pass
+    return None
+
+
+def hash_algorithms(data: bytes) -> tuple[int, ...]:
+    """Numbers in SIGNATURE_HASH_ALGORITHMS, 16 bits each (RFC 7427, section 4); an odd last byte is passed
+    over.
+    """
+    cursor = Cursor(data)
+    return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
+
+
+def parse_redirect(data: bytes) -> Redirect:
+    """Data of REDIRECT or REDIRECTED_FROM (RFC 5685, section 7); `WireError` if they are too short."""
+    cursor = Cursor(data)
+    kind, size = cursor.unpack(_GATEWAY)
+    identity = cursor.get_bytes(size)
+    return Redirect(kind, _gateway(kind, identity), cursor.get_remaining())
+
+
+def _gateway(kind: int, identity: bytes) -> str:
+    if kind in (_IPV4, _IPV6):
+        return address_text(identity) or identity.hex()
+    if kind == _FQDN:
+        return identity.decode("utf-8", "backslashreplace")
+    return identity.hex()
+
+
+def nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
+    """Data of NAT_DETECTION_*_IP for this address (4 or 16 bytes) and port: a SHA-1 digest (RFC 7296, section
+    2.23).
+    """
+    # a slow import, and few callers need it
+    import hashlib
+
+    # no security hangs on it: the protocol has it so
+    return hashlib.sha1(spi_i + spi_r + address + _PORT.pack(port), usedforsecurity=False).digest()

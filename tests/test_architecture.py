@@ -1,0 +1,62 @@
+"""Imports go one way, and every source file has its test file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "ikeanalyze"
+
+#: For each room, the rooms that it may import from.
+ALLOWED = {
+    "wire": set(),
+    "keys": {"wire"},
+    "capture": set(),
+    "analysis": {"wire", "keys", "capture"},
+    "render": {"analysis", "wire", "keys"},
+    "cli": {"render", "analysis", "capture", "keys", "wire"},
+}
+#: Libraries that one room alone may import.
+OWNED = {"dpkt": "capture", "scapy": "replay", "typer": "cli", "cryptography": "keys"}
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module or "")
+    return names
+
+
+def room_of(path: Path) -> str | None:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    room = room_of(path)
+    if room is None:
+        return  # the package itself brings everything together
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "ikeanalyze" and len(parts) > 1 and (PACKAGE / parts[1]).is_dir():
+            assert parts[1] == room or parts[1] in ALLOWED[room], f"{room} imports {name}"
+        owner = OWNED.get(parts[0])
+        assert owner is None or owner == room, f"{room} imports {name}"
+
+
+def test_all_rooms_are_known():
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms == set(ALLOWED)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_is_about_one_thing(path):
+    assert len(path.read_text().splitlines()) <= 500
