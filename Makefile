@@ -6,7 +6,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get
 DEMO := captures/pq-mlkem768-psk.pcap
 
-.PHONY: demo test unit lint bench clean
+.PHONY: demo test unit lint readme bench clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -16,6 +16,10 @@ test: $(VENV)/.test-installed $(VENV)/.system-installed lint
 
 unit: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m "not tshark and not large"
+
+# What the README shows, printed anew.
+readme: $(VENV)/.test-installed
+	$(BIN)/python -m tests.readme
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .

@@ -28,9 +28,6 @@ IKE_SESSION_RESUME: Final = 38
 #: Notifies by which a responder asks for another IKE_SA_INIT request.
 ASKS_AGAIN: Final = {17: "INVALID_KE_PAYLOAD", 16390: "COOKIE", 16407: "REDIRECT"}
 
-_NO_SPI: Final = np.uint64(0)
-_NONE: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 Endpoint = int
 """An address and a port in one number."""
 
@@ -53,12 +50,13 @@ def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
     if not total:
         return Association(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
     order = bring_together(units.spi_i)
-    start = np.flatnonzero(run_starts(units.spi_i[order]))
+    new = run_starts(units.spi_i[order])
+    start = np.flatnonzero(new)
     size = np.diff(np.append(start, total))
-    group = np.repeat(np.arange(len(start)), size)
+    group = np.cumsum(new) - 1
 
     label = group.copy()
-    unclear = _unclear(units, order, start)
+    unclear = _unclear(units, order, group)
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
@@ -91,30 +89,28 @@ def is_init(units: Units) -> npt.NDArray[np.bool_]:
 
 
 def _unclear(
-    units: Units, order: npt.NDArray[np.int64], start: npt.NDArray[np.int64]
+    units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Which groups of one SPIi need a closer look."""
+    """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
+    unclear = np.zeros(int(group[-1]) + 1, np.bool_)
+
+    def differs(values: npt.NDArray[np.generic], places: npt.NDArray[np.int64]) -> None:
+        """A group is unclear if not all of its values are equal at these places of the order."""
+        of = group[places]
+        unclear[of[1:][(of[1:] == of[:-1]) & (values[1:] != values[:-1])]] = True
+
+    everywhere = np.arange(len(order))
     spi_r = units.spi_r[order]
-    init = is_init(units)[order]
-    request = np.where(units.is_ikev1, True, ~units.is_response)
-    endpoint = _endpoints(units, request)[order]
-    request = request[order]
-    digest = units.digest[order]
-    protocol = units.protocol[order]
-
-    def differs(values: npt.NDArray[np.generic], where: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        low = np.minimum.reduceat(np.where(where, values, _NONE), start)
-        high = np.maximum.reduceat(np.where(where, values, _NO_SPI), start)
-        return (low < high) & (low != _NONE)
-
-    everything = np.ones(len(order), np.bool_)
-    return (
-        differs(spi_r, spi_r != 0)
-        | differs(digest, init & request)
-        | differs(endpoint, init)
-        | differs(protocol.astype(np.uint64), everything)
-        | (units.spi_i[order][start] == 0)
-    )
+    known = np.flatnonzero(spi_r)
+    differs(spi_r[known], known)
+    differs(units.protocol[order], everywhere)
+    inits = np.flatnonzero(is_init(units)[order])
+    some = units.take(order[inits])
+    request = some.is_ikev1 | ~some.is_response
+    differs(_endpoints(some, request), inits)
+    differs(some.digest[request], inits[request])
+    unclear[group[units.spi_i[order] == 0]] = True
+    return unclear
 
 
 def _senders(units: Units, handshake: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:

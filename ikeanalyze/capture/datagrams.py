@@ -48,6 +48,8 @@ _RADIUS: Final = np.dtype([("code", "u1"), ("identifier", "u1"), ("length", ">u2
 _HIP: Final = np.dtype([("next", "u1"), ("length", "u1"), ("type", "u1"), ("version", "u1")])
 
 _IKE_HEADER: Final = 28
+#: Behind the numbers of a fragment (RFC 7383, 2.5), which stand in the message's first payload.
+_FRAGMENT_END: Final = _IKE_HEADER + 8
 
 
 class Protocol(IntEnum):
@@ -103,7 +105,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A packet on an IKE, RADIUS or HIP port that is not what it should be."""
+    """A packet on an IKE, RADIUS or HIP port that is not what it should be, or not all there."""
 
     packet: int  # index into the packets
     what: str
@@ -134,6 +136,7 @@ def sort_packets(
             hip,
             packets.at[hip],
             packets.end[hip],
+            packets.wire_end[hip],
             Encapsulation.IP,
             nothing,
             nothing,
@@ -182,6 +185,13 @@ def _sort_udp(
     ours &= ~bad
 
     size = wire_end - at - 8  # of the UDP payload on the wire
+    there = end - at - 8  # of it, in the capture
+    blind = ours & (on_4500 | asked) & (there < np.minimum(size, 4))
+    for index in np.flatnonzero(blind).tolist():
+        what = "cut by the capture's snapshot length before what tells IKE from ESP"
+        refused.append(Refused(int(udp[index]), what))
+    category[udp[blind]] = Category.MALFORMED
+    ours &= ~blind
     first_word_zero = (header["first"] == 0) & ~header["marker"].any(axis=1)
     marked = (on_4500 | asked) & first_word_zero & (size >= 4)
     keepalive = ours & (size == 1) & (header["first"] == 0xFF)
@@ -226,11 +236,11 @@ def _sort_udp(
     hip = np.flatnonzero(other & ((source == _HIP_PORT) | (destination == _HIP_PORT)))
     if len(hip):
         # RFC 5770, 5.1: 32 zero bits tell HIP from ESP, as the non-ESP marker does for IKE
-        zero = first_word_zero[hip] & (size[hip] >= 4)
-        category[udp[hip[~zero]]] = Category.ESP
+        zero = first_word_zero[hip] & (there[hip] >= 4)
+        category[udp[hip[~zero & (there[hip] >= 4) & (size[hip] >= 8)]]] = Category.ESP
         hip = hip[zero]
         _take_hip(
-            buffer, udp[hip], at[hip] + 12, end[hip], Encapsulation.UDP, source[hip], destination[hip],
+            buffer, udp[hip], at[hip] + 12, end[hip], wire_end[hip], Encapsulation.UDP, source[hip], destination[hip],
             category, found, refused,
         )  # fmt: skip
 
@@ -246,15 +256,16 @@ def _plausible(buffer: Bytes, at: Positions, end: Positions, wire_end: Positions
     )
 
 
-def read_ike_headers(buffer: Bytes, at: Positions) -> dict[str, npt.NDArray[np.generic]]:
-    """HEADER_COLUMNS of the IKE messages at these positions, without checks."""
+def read_ike_headers(buffer: Bytes, at: Positions, end: Positions) -> dict[str, npt.NDArray[np.generic]]:
+    """HEADER_COLUMNS of the IKE messages at these positions, without checks; captured up to `end`."""
     raw = gather(buffer, at, _IKE)
+    numbered = (raw["length"] >= _FRAGMENT_END) & (at + _FRAGMENT_END <= end)
     v2 = raw["version"] >> 4 == 2
     fragment = np.zeros(len(at), np.uint16)
     fragments = np.zeros(len(at), np.uint16)
-    skf = v2 & (raw["next"] == _SKF) & (raw["length"] >= _IKE_HEADER + 8)
+    skf = v2 & (raw["next"] == _SKF) & numbered
     fragment[skf], fragments[skf] = raw["number"][skf], raw["total"][skf]
-    old = ~v2 & (raw["next"] == _IKEV1_FRAGMENT) & (raw["length"] >= _IKE_HEADER + 8)
+    old = ~v2 & (raw["next"] == _IKEV1_FRAGMENT) & numbered
     if old.any():
         # fragment ID (16 bits), number, flag on the last one: only that one tells how many there are
         number, last = raw["total"][old] >> 8, raw["total"][old] & 1
@@ -317,7 +328,14 @@ def _take_ike(
             refused.append(Refused(int(packet[index]), what))
         packet, at, end, length = packet[good], at[good], end[good], length[good]
         encapsulation, source, destination = encapsulation[good], source[good], destination[good]
-    header = read_ike_headers(buffer, at)
+    header = read_ike_headers(buffer, at, end)
+    fragmented = header["next_payload"] == np.where(header["protocol"] == Protocol.IKEV2, _SKF, _IKEV1_FRAGMENT)
+    if fragmented.any():
+        keep = _check_fragments(packet, at, end, length, header, fragmented, category, refused)
+        if not keep.all():
+            packet, at, end, length = packet[keep], at[keep], end[keep], length[keep]
+            encapsulation, source, destination = encapsulation[keep], source[keep], destination[keep]
+            header = {name: column[keep] for name, column in header.items()}
     found.append(
         Messages(
             packet,
@@ -330,6 +348,34 @@ def _take_ike(
             clear_messages(header),
         )
     )
+
+
+def _check_fragments(
+    packet: Positions,
+    at: Positions,
+    end: Positions,
+    length: Positions,
+    header: dict[str, npt.NDArray[np.generic]],
+    fragmented: Mask,
+    category: npt.NDArray[np.uint8],
+    refused: list[Refused],
+) -> Mask:
+    """Which of the messages stay: not those whose fragment number no receiver takes (RFC 7383, 2.6)."""
+    number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
+    v2 = header["protocol"] == Protocol.IKEV2
+    cut = fragmented & (length >= _FRAGMENT_END) & (at + _FRAGMENT_END > end)
+    bad = fragmented & ~cut & ((number == 0) | (v2 & (number > total)))
+    for index in np.flatnonzero(bad | cut).tolist():
+        if cut[index]:
+            what = "cut before its IKE fragment number by the capture's snapshot length: counted as a whole message"
+        elif length[index] < _FRAGMENT_END:
+            what = f"IKE length field says {length[index]} bytes, too few for a fragment"
+        else:
+            what = f"IKE fragment number {number[index]} of {total[index]} is impossible"
+        refused.append(Refused(int(packet[index]), what))
+    category[packet[bad]] = Category.MALFORMED
+    keep: Mask = ~bad
+    return keep
 
 
 def _unkeyed_header(
@@ -366,9 +412,11 @@ def _take_radius(
     category[packet] = np.where(good, Category.RADIUS, np.where(known, Category.MALFORMED, Category.OTHER))
     for index in np.flatnonzero(known & ~good).tolist():
         there = wire_end[index] - at[index]
-        refused.append(
-            Refused(int(packet[index]), f"RADIUS length field says {length[index]} bytes, {there} are there")
-        )
+        if 20 <= length[index] <= there:
+            what = "cut inside its RADIUS header by the capture's snapshot length"
+        else:
+            what = f"RADIUS length field says {length[index]} bytes, {there} are there"
+        refused.append(Refused(int(packet[index]), what))
     chosen = np.flatnonzero(good)
     header = _unkeyed_header(
         Protocol.RADIUS, raw["code"][chosen].copy(), raw["identifier"][chosen], length[chosen]
@@ -392,6 +440,7 @@ def _take_hip(
     packet: Positions,
     at: Positions,
     end: Positions,
+    wire_end: Positions,
     encapsulation: Encapsulation,
     source: npt.NDArray[np.uint16],
     destination: npt.NDArray[np.uint16],
@@ -400,12 +449,18 @@ def _take_hip(
     refused: list[Refused],
 ) -> None:
     raw = gather(buffer, at, _HIP)
-    good = (at + 40 <= end) & (raw["type"] < 128) & (np.isin(raw["version"] >> 4, (1, 2)))
+    size = (raw["length"].astype(np.int64) + 1) * 8
+    cut = (at + 40 > end) & (at + 40 <= wire_end)
+    good = (at + 40 <= end) & (raw["type"] < 128) & np.isin(raw["version"] >> 4, (1, 2))
+    good &= (size >= 40) & (at + size <= wire_end)
     category[packet] = np.where(good, Category.HIP, Category.MALFORMED)
     for index in np.flatnonzero(~good).tolist():
-        refused.append(Refused(int(packet[index]), "not a HIP packet, though sent as one"))
+        what = "cut inside its HIP header by the capture's snapshot length"
+        refused.append(
+            Refused(int(packet[index]), what if cut[index] else "not a HIP packet, though sent as one")
+        )
     chosen = np.flatnonzero(good)
-    length = (raw["length"][chosen].astype(np.int64) + 1) * 8
+    length = size[chosen]
     header = _unkeyed_header(
         Protocol.HIP, raw["type"][chosen].copy(), np.zeros(len(chosen), np.uint32), length
     )

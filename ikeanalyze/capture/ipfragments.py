@@ -15,6 +15,8 @@ TIMEOUT_NS: Final = 30_000_000_000
 DUPLICATE_NS: Final = 1_000_000
 #: Datagrams waited for at the same time; more than that is an attack or garbage.
 _MOST_PENDING: Final = 4096
+#: Bytes of the payload of the longest IP datagram.
+_MOST_BYTES: Final = 65535
 
 #: Source, destination, IP identification, protocol (IPv6: of the first header behind the fragment header, so left out).
 Key = tuple[int, int, int, int]
@@ -43,39 +45,59 @@ class Datagram:
 
     key: Key
     protocol: int
-    fragments: list[Fragment] = field(default_factory=list)
+    fragments: list[Fragment] = field(default_factory=list)  # in order of arrival
     size: int | None = None  # of the whole, once the last fragment is there
     repeats: "Datagram | None" = None  # the datagram of which this one is a duplicate of the capture
     unit: int | None = None  # of the message in it, once that is found; None: it carries none of ours
     category: int = 0  # what it was counted as, once that is known
+    _at: dict[int, list[Fragment]] = field(default_factory=dict)  # fragments by offset
+    _sum: int = 0  # of their sizes on the wire
+
+    def add(self, fragment: Fragment) -> None:
+        """Take one more fragment."""
+        self.fragments.append(fragment)
+        self._at.setdefault(fragment.offset, []).append(fragment)
+        self._sum += fragment.wire_size
+        if not fragment.more:
+            self.size = fragment.offset + fragment.wire_size
+
+    def has(self, offset: int) -> bool:
+        """A fragment with this offset is there."""
+        return offset in self._at
+
+    def repeated_by(self, fragment: Fragment) -> bool:
+        """The fragment is one of these, seen a second time by the capture."""
+        return any(
+            abs(fragment.time_ns - one.time_ns) <= DUPLICATE_NS and one.payload == fragment.payload
+            for one in self._at.get(fragment.offset, ())
+        )
 
     @property
     def complete(self) -> bool:
         """No byte is missing (on the wire; the snapshot length may still have cut some off)."""
-        if self.size is None:
+        if self.size is None or self._sum < self.size:
             return False
         reached = 0
-        for fragment in sorted(self.fragments, key=lambda one: one.offset):
-            if fragment.offset > reached:
+        for offset in sorted(self._at):
+            if offset > reached:
                 return False
-            reached = max(reached, fragment.offset + fragment.wire_size)
+            reached = max(reached, offset + max(fragment.wire_size for fragment in self._at[offset]))
         return reached >= self.size
 
     def payload(self) -> tuple[bytes, int]:
         """The bytes from the first one on, as far as they are known, and how many there were on the wire.
 
-        Where fragments overlap, the first one to arrive is believed.
+        Where the last fragment is missing, that is as many as a datagram can have. Where fragments overlap, the one that
+        begins first is believed.
         """
         known = bytearray()
-        size = self.size
-        if size is None:
-            size = max(fragment.offset + fragment.wire_size for fragment in self.fragments)
         for fragment in sorted(self.fragments, key=lambda one: one.offset):
             if fragment.offset > len(known):
                 break
             known += fragment.payload[len(known) - fragment.offset :]
             if len(fragment.payload) < fragment.wire_size:
                 break
+        size = _MOST_BYTES if self.size is None else self.size
         return bytes(known[:size]), size
 
     @property
@@ -94,31 +116,28 @@ class Reassembler:
     def add(self, key: Key, protocol: int, fragment: Fragment) -> Iterator[Datagram]:
         """Take a fragment; give the datagrams that are settled by it."""
         yield from self._expire(fragment.time_ns)
+        self._forget(fragment.time_ns)
         done = self._done.get(key)
-        if done is not None and _repeats(done, fragment):
+        if done is not None and done.repeated_by(fragment):
             yield Datagram(key, protocol, [replace(fragment, repeated=True)], done.size, done)
             return
         datagram = self._pending.get(key)
-        if datagram is not None and _repeats(datagram, fragment):
-            datagram.fragments.append(replace(fragment, repeated=True))
-            return
-        if datagram is not None and any(one.offset == fragment.offset for one in datagram.fragments):
+        if datagram is not None and datagram.has(fragment.offset):
+            if datagram.repeated_by(fragment):
+                datagram.fragments.append(replace(fragment, repeated=True))
+                return
             # the identification is used again, so the earlier datagram lost a fragment
             yield self._pending.pop(key)
             datagram = None
         if datagram is None:
             datagram = self._pending[key] = Datagram(key, protocol)
-        datagram.fragments.append(fragment)
+        datagram.add(fragment)
         if fragment.offset == 0:
             datagram.protocol = protocol
-        if not fragment.more:
-            datagram.size = fragment.offset + fragment.wire_size
         if datagram.complete:
             del self._pending[key]
             self._done.pop(key, None)
             self._done[key] = datagram
-            if len(self._done) > _MOST_PENDING:
-                del self._done[next(iter(self._done))]
             yield datagram
         elif len(self._pending) > _MOST_PENDING:
             yield self._pending.pop(next(iter(self._pending)))
@@ -137,11 +156,9 @@ class Reassembler:
             del self._pending[key]
             yield datagram
 
-
-def _repeats(datagram: Datagram, fragment: Fragment) -> bool:
-    return any(
-        one.offset == fragment.offset
-        and abs(fragment.time_ns - one.time_ns) <= DUPLICATE_NS
-        and one.payload == fragment.payload
-        for one in datagram.fragments
-    )
+    def _forget(self, now_ns: int) -> None:
+        while self._done:
+            key, datagram = next(iter(self._done.items()))
+            if now_ns - datagram.fragments[-1].time_ns <= DUPLICATE_NS and len(self._done) <= _MOST_PENDING:
+                return
+            del self._done[key]

@@ -169,11 +169,9 @@ def read_ipv6(
         more[which] = extension["fragment"][is_fragment] & 1
         inside[rest] += np.where(is_fragment, 8, extension["length"].astype(np.int64) * 8 + 8)
         protocol[rest] = extension["next"]
-        # what follows a fragment header stands in the first fragment alone
-        onward = (np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == _FRAGMENT_HEADER)) & (
-            offset[rest] == 0
-        )
-        rest = rest[onward]
+        # what follows the header of a true fragment is part of what was fragmented: options there may be in several fragments
+        onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == _FRAGMENT_HEADER)
+        rest = rest[onward & (offset[rest] == 0) & ~more[rest]]
     cut |= inside > captured
     packets = Packets(
         row=row,
@@ -192,3 +190,22 @@ def read_ipv6(
         bad[good[cut]] = True
         packets = packets.take(~cut)
     return packets, bad
+
+
+def skip_options(buffer: Bytes, packets: Packets) -> Mask:
+    """Step over IPv6 extension headers at the front of reassembled packets, in place; which of them end inside one.
+
+    RFC 8200, 4.5: destination options for the last destination stand behind the fragment header.
+    """
+    cut = np.zeros(len(packets), np.bool_)
+    rest = np.flatnonzero((packets.source >= FIRST_IPV6) & np.isin(packets.protocol, _SKIPPED_HEADERS))
+    while len(rest):
+        short = packets.at[rest] + 8 > packets.end[rest]
+        cut[rest[short]] = True
+        rest = rest[~short]
+        extension = gather(buffer, packets.at[rest], _EXTENSION)
+        packets.at[rest] += extension["length"].astype(np.int64) * 8 + 8
+        packets.protocol[rest] = extension["next"]
+        rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]
+    cut |= packets.at > packets.end
+    return cut

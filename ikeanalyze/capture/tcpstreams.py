@@ -26,6 +26,8 @@ _ENOUGH: Final = 2 + len(_MARKER) + _IKE_HEADER
 _ESP_HEADER: Final = 8
 #: Out-of-order segments that are held before the one that is missing is given up.
 _MOST_HELD: Final = 64
+#: Bytes between two segments that may be missing; more is another connection or garbage.
+_MOST_MISSING: Final = 1 << 20
 #: Messages of a direction that segments sent again may still belong to.
 _REMEMBERED: Final = 256
 #: Connections followed at the same time; the one that was silent for longest is given up for a new one.
@@ -244,11 +246,20 @@ class _Direction:
                 self._append(begin, *self._held.pop(begin))
 
     def _skip_gap(self) -> None:
-        """Give up the bytes that are missing, and go on with the first ones behind them."""
+        """Give up the bytes that are missing, and go on with the first ones behind them.
+
+        A message around the gap stays one: its length is known, so the framing is not lost.
+        """
+        assert self._next is not None
+        begin = min(self._held)
+        missing = begin - self._next
+        if missing <= _MOST_MISSING:
+            self._append(self._next, b"", missing)
+            return
         self._abandon_buffer()
-        self._next = min(self._held)
+        self._next = begin
         self._state = _State.LOST
-        self._consume(self._next - self._parsed, None)
+        self._consume(missing, None)
 
     def _append(self, begin: int, payload: bytes, size: int) -> None:
         assert self._next is not None
@@ -302,7 +313,6 @@ class _Direction:
                 self._consume(len(PREFIX), None)
                 continue
             following = next((at for at in self._boundaries if at > self._parsed), None)
-            size = int.from_bytes(self._buffer[:2], "big")
             if _begins_ike(self._buffer[:_ENOUGH]):
                 if len(self._buffer) < _ENOUGH:
                     return False  # more of it has to come
@@ -312,8 +322,6 @@ class _Direction:
             if self._known(stretch) and _is_framed_esp(self._buffer[:stretch]):
                 self._state = _State.FRAMED
                 return True
-            if size == 0 and following is None and len(self._buffer) < 2:
-                return False
             self._consume(stretch, None)
         return False
 
@@ -418,6 +426,11 @@ class Streams:
             segment.unreadable = True
             self._settled.append(segment)
             return "TCP header is impossible" if len(header) >= 20 else f"cut inside its TCP header ({error})"
+        size = segment.wire_size - tcp.off * 4
+        if size < 0:
+            segment.unreadable = True
+            self._settled.append(segment)
+            return "TCP header is longer than its packet"
         segment.source_port, segment.destination_port = tcp.sport, tcp.dport
         here = (segment.source, segment.source_port)
         there = (segment.destination, segment.destination_port)
@@ -427,7 +440,6 @@ class Streams:
         if tcp.flags & dpkt.tcp.TH_SYN:
             direction.begin(sequence, originator=not tcp.flags & dpkt.tcp.TH_ACK)
             sequence = sequence + 1 & 0xFFFFFFFF  # data with it: RFC 7413
-        size = segment.wire_size - tcp.off * 4
         if size > 0:
             direction.add(sequence, bytes(tcp.data)[:size], size, segment)
         else:
@@ -437,7 +449,8 @@ class Streams:
 
     def settled(self) -> list[Segment]:
         """Segments of which everything is known by now, in the order in which that came about."""
-        settled, self._settled = self._settled, []
+        settled = self._settled.copy()
+        self._settled.clear()
         return settled
 
     def finish(self) -> list[Segment]:

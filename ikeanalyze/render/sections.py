@@ -280,8 +280,8 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
         yield "AAA server", f"{clean(row['aaa_address'])} (asked by {clean(row['nas_address'] or '?')})"
     yield (
         "NAT",
-        {None: "not known", "none": "none", "both": "before both"}.get(
-            row["nat"], f"before the {row['nat']}"
+        {None: "not known", "none": "none", "both": "detected on both sides"}.get(
+            row["nat"], f"detected on the side of the {row['nat']}"
         ),
     )
     yield "from", instant(row["start_ns"])
@@ -417,7 +417,7 @@ def _breakdown(row: Mapping[str, Any]) -> Table:
         "waiting to retransmit": "retransmission_wait_ns",
     }
     rows = [(name, ms(row[column])) for name, column in parts.items() if row[column] is not None]
-    vantage = {"unknown": "the side of the capture is not known", None: ""}
+    vantage = {"unknown": "which side the capture was taken on is not known: --vantage tells it", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
     if row["path_rtt_ns"] is not None:
         source = {"smallest seen": "an estimate: the smallest seen"}.get(

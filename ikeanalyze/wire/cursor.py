@@ -31,7 +31,7 @@ class Cursor:
         self._data = bytes(data)
         self._position = start
         size = len(data)
-        self._end = size if end is None or end > size else end
+        self._end = size if end is None or end > size else max(end, start)
 
     @property
     def position(self) -> int:

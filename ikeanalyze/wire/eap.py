@@ -28,9 +28,7 @@ class EapPacket:
 
     @property
     def method(self) -> str | None:
-        """The method that the packet belongs to: EAP-TLS; None: to none (identity, notification, Nak,
-        success, failure).
-        """
+        """The method that the packet belongs to, as EAP-TLS; None: identity, Nak, success and the like."""
         if self.type is None or (self.vendor == 0 and self.type <= Type.NAK):
             return None
         if self.vendor:

@@ -62,9 +62,7 @@ class Phase1View:
 
 
 def payloads(data: bytes) -> Chain:
-    """The payloads of a message that is not encrypted; none of one that is (RFC 2408, section 3.2). Never
-    raises.
-    """
+    """The payloads of a clear message, none of an encrypted one (RFC 2408, section 3.2). Never raises."""
     try:
         header = parse_header(data)
     except WireError as error:
@@ -73,9 +71,7 @@ def payloads(data: bytes) -> Chain:
 
 
 def fragment_of(data: bytes) -> Fragment | None:
-    """Header of the fragment that a message is, else None. A fragment whose end is not captured still tells.
-    Never raises.
-    """
+    """Header of the fragment that a message is, be its end cut off or not; else None. Never raises."""
     cursor = Cursor(data)
     try:
         if cursor.unpack(HEADER)[2] != PayloadType.FRAGMENT:
@@ -87,9 +83,7 @@ def fragment_of(data: bytes) -> Fragment | None:
 
 
 def read_phase1(data: bytes) -> Phase1View:
-    """Read a message of phase 1, from its header on. Never raises: what cannot be read is missing, and
-    `error` says why.
-    """
+    """Read a message of phase 1, header included. Never raises: `error` says why something is missing."""
     try:
         header = parse_header(data)
     except WireError as problem:

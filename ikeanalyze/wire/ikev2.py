@@ -49,9 +49,7 @@ def payloads(data: bytes) -> Chain:
 
 
 def read_payloads(data: bytes, first: int) -> Chain:
-    """Payloads without a message around them, as decryption gives them; `first` is the type of the first.
-    Never raises.
-    """
+    """Payloads without a header, as decryption gives them; `first` is the type of the first. Never raises."""
     return read_chain(Cursor(data), first)
 
 

@@ -35,9 +35,7 @@ class InitView:
 
 
 def read_init(data: bytes) -> InitView:
-    """Read an IKE_SA_INIT message, from its header on. Never raises: what cannot be read is missing, and
-    `error` says why.
-    """
+    """Read an IKE_SA_INIT message, header included. Never raises: `error` says why something is missing."""
     proposals: tuple[Proposal, ...] = ()
     ke_method = nonce = error = None
     notifies: list[tuple[int, bytes]] = []

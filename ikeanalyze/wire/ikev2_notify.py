@@ -38,9 +38,7 @@ class Redirect:
 
 
 def parse_notify(body: bytes) -> Notify:
-    """Notify payload (RFC 7296, section 3.10); `body` is what follows its generic header. `WireError` if it
-    is too short.
-    """
+    """Notify payload without its generic header (RFC 7296, section 3.10); `WireError` if it is too short."""
     return Notify(*notify_fields(body))
 
 
@@ -75,9 +73,7 @@ def decode_notify(kind: int, data: bytes) -> int | bytes | tuple[int, ...] | Red
 
 
 def hash_algorithms(data: bytes) -> tuple[int, ...]:
-    """Numbers in SIGNATURE_HASH_ALGORITHMS, 16 bits each (RFC 7427, section 4); an odd last byte is passed
-    over.
-    """
+    """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is passed over."""
     cursor = Cursor(data)
     return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
 
@@ -99,9 +95,7 @@ def _gateway(kind: int, identity: bytes) -> str:
 
 
 def nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
-    """Data of NAT_DETECTION_*_IP for this address (4 or 16 bytes) and port: a SHA-1 digest (RFC 7296, section
-    2.23).
-    """
+    """Data of NAT_DETECTION_*_IP for an address (4 or 16 bytes) and port (RFC 7296, section 2.23): SHA-1."""
     # a slow import, and few callers need it
     import hashlib
 

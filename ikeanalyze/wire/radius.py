@@ -86,8 +86,7 @@ def _attribute(cursor: Cursor) -> tuple[int, bytes]:
 
 
 def is_radius(data: bytes, udp_length: int) -> bool:
-    """Whether a UDP datagram can be RADIUS: a known code, a length that fits, attributes that add up (RFC
-    2865, section 3).
+    """Whether a UDP datagram can be RADIUS (RFC 2865, section 3): known code, fitting length and attributes.
 
     `data` is what was captured of the UDP payload, maybe cut; `udp_length` is the UDP header's length field.
     """
@@ -95,16 +94,16 @@ def is_radius(data: bytes, udp_length: int) -> bool:
         code, _, length, _ = Cursor(data).unpack(_HEADER)
     except WireError:
         return False
-    if code not in Code._value2member_map_ or not _HEADER.size <= length <= min(
-        _LARGEST, udp_length - _UDP_HEADER
-    ):
+    longest = min(_LARGEST, udp_length - _UDP_HEADER)
+    if code not in Code._value2member_map_ or not _HEADER.size <= length <= longest:
         return False
+    cut = len(data) < length
     cursor = Cursor(data, _HEADER.size, length)
-    while cursor.remaining():
-        try:
-            size: int = cursor.unpack(_ATTRIBUTE)[1]
-            cursor.skip(size - _ATTRIBUTE.size)
-        except WireError:
-            # it goes on behind the end: of what the capture cut off, which says nothing, or of the packet
-            return len(data) < length and size >= _ATTRIBUTE.size
-    return True
+    while cursor.remaining() >= _ATTRIBUTE.size:
+        size: int = cursor.unpack(_ATTRIBUTE)[1]
+        if size < _ATTRIBUTE.size:
+            return False
+        if size - _ATTRIBUTE.size > cursor.remaining():
+            return cut
+        cursor.skip(size - _ATTRIBUTE.size)
+    return cut or not cursor.remaining()

@@ -19,9 +19,7 @@ class ExchangeType(Registry):
 
 
 class PayloadType(Registry):
-    """Payload types by their notation (RFC 2408, section 3.1; RFC 6407; RFC 3947), and those that vendors
-    took.
-    """
+    """Payload types by their notation (RFC 2408, section 3.1; RFC 6407; RFC 3947), and vendors'."""
 
     NONE = 0
     SA = 1

@@ -49,9 +49,7 @@ class Hash(DashedRegistry):
 
 
 class AuthenticationMethod(DashedRegistry):
-    """Authentication methods of phase 1 (RFC 2409, appendix A; RFC 4754), and those of the XAuth and hybrid
-    drafts.
-    """
+    """Authentication methods (RFC 2409, appendix A; RFC 4754), and those of the XAuth and hybrid drafts."""
 
     PSK = 1
     DSS_SIG = 2
@@ -78,9 +76,7 @@ class AuthenticationMethod(DashedRegistry):
 
 
 class Group(DashedRegistry):
-    """Group descriptions (RFC 2409, section 6, and others); those up to 30 are IANA's, 31 and 32 are in use
-    as in IKEv2.
-    """
+    """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are IKEv2's, in use but not IANA's."""
 
     MODP_768 = 1
     MODP_1024 = 2

@@ -125,9 +125,7 @@ def _digests() -> dict[bytes, str]:
 
 
 def vendor_name(vendor_id: bytes) -> str | None:
-    """Name of a vendor ID's sender or of the extension it announces; its text where it is one; None where it
-    is not known.
-    """
+    """What a vendor ID says of its sender, or its text where it is one; None where it is not known."""
     digests = _digests()
     name = digests.get(vendor_id) or _TEXTS.get(vendor_id)
     if name is not None:
