@@ -342,10 +342,13 @@ def _auth(
     exchanges = conversation.exchanges
     rows = (exchanges.exchange_type == _IKE_AUTH) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
-    asked = np.bincount(exchanges.handshake[rows], exchanges.request_bytes[rows], minlength=count)
-    answered = np.bincount(exchanges.handshake[rows], exchanges.response_bytes[rows], minlength=count)
-    asked /= np.maximum(np.bincount(exchanges.handshake[rows], exchanges.request_messages[rows], minlength=count), 1)
-    answered /= np.maximum(np.bincount(exchanges.handshake[rows], exchanges.response_messages[rows], minlength=count), 1)
+
+    def per_message(size: Numbers, sent: Numbers) -> npt.NDArray[np.float64]:
+        together = np.bincount(exchanges.handshake[rows], size[rows].astype(np.float64), minlength=count)
+        return together / np.maximum(np.bincount(exchanges.handshake[rows], sent[rows], minlength=count), 1)
+
+    asked = per_message(exchanges.request_bytes, exchanges.request_messages)
+    answered = per_message(exchanges.response_bytes, exchanges.response_messages)
     result: dict[int, AuthMethods] = {}
     for row, some in pairs.items():
         eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]

@@ -20,6 +20,7 @@ from ikeanalyze.capture.datagrams import (
     read_ike_headers,
     sort_packets,
 )
+from ikeanalyze.capture.incomplete import share_digests
 from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
 from ikeanalyze.capture.link import locate
 from ikeanalyze.capture.linktypes import link_type_name
@@ -32,10 +33,11 @@ from ikeanalyze.capture.network import (
     join,
     read_ipv4,
     read_ipv6,
+    skip_options,
 )
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
-from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
+from ikeanalyze.capture.tcpstreams import Kind, Segment, StreamMessage, Streams
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read, and its size where that is known."""
@@ -161,6 +163,8 @@ class _Collector:
         self._refused: list[tuple[int, str]] = []
         self._refused_count = 0
         self._foreign_links: dict[int, int] = {}
+        self._incomplete: set[int] = set()  # units of which the capture lacks a fragment or a segment
+        self._first_incomplete = 0  # the number of a frame
 
     def add(self, batch: RecordBatch) -> None:
         """Take a batch of packets."""
@@ -210,6 +214,7 @@ class _Collector:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             whole = {name: column[order] for name, column in whole.items()}
+        share_digests(whole, self._incomplete, self.clear)
         return whole
 
     def warnings(self) -> list[tuple[int | None, str]]:
@@ -221,16 +226,25 @@ class _Collector:
             )
             for kind, count in sorted(self._foreign_links.items())
         ]
+        if self._incomplete:
+            what = f"{len(self._incomplete)} messages lack IP fragments or TCP segments that are not in the capture"
+            warnings.append((self._first_incomplete, f"{what}: counted with the frames that are"))
         warnings.extend(self._refused)
         if self._refused_count > len(self._refused):
             more = self._refused_count - len(self._refused)
-            warnings.append((None, f"{more} more malformed packets, counted but not listed"))
+            warnings.append((None, f"{more} more such packets, counted but not listed"))
         return warnings
 
     def _refuse(self, number: int, what: str) -> None:
         self._refused_count += 1
         if len(self._refused) < MOST_PACKET_WARNINGS:
             self._refused.append((number, what))
+
+    def _lacks(self, unit: int, number: int) -> None:
+        """The capture does not have all of this unit; `number`: of its first frame."""
+        if not self._incomplete or number < self._first_incomplete:
+            self._first_incomplete = number
+        self._incomplete.add(unit)
 
     def _network(self, batch: RecordBatch, category: npt.NDArray[np.uint8]) -> Packets | None:
         """The IP packets of a batch; frames whose IP header is impossible become malformed."""
@@ -341,11 +355,12 @@ class _Collector:
             self._sort_datagrams(fresh)
         for one in settled:
             if one.repeats is not None:
-                one.category, one.unit = one.repeats.category, one.repeats.unit
+                one.category, one.row = one.repeats.category, one.repeats.row
             self.accounting.add(
                 Category(one.category), len(one.fragments), sum(fragment.length for fragment in one.fragments)
             )
-        self._repeated_fragments([one for one in settled if one.repeats is not None and one.unit is not None])
+            if one.row is not None and one.repeats is not None:
+                self._parts.append({**one.row, **_fragment_columns(one.fragments)})
 
     def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
         joined = bytearray()
@@ -371,7 +386,11 @@ class _Collector:
             offset=np.zeros(count, np.int64),
             more=np.zeros(count, np.bool_),
         )
+        cut = skip_options(buffer, packets)
         sorted_as, found, refused = sort_packets(buffer, packets, self._ports)
+        sorted_as[cut] = Category.MALFORMED
+        for index in np.flatnonzero(cut).tolist():
+            self._refuse(datagrams[index].fragments[0].number, "IPv6 header is cut or impossible")
         for datagram, category in zip(datagrams, sorted_as.tolist(), strict=True):
             datagram.category = category
         for one in refused:
@@ -382,36 +401,28 @@ class _Collector:
             digests = self._digests(buffer, messages, units)
             owners = [datagrams[index] for index in messages.packet.tolist()]
             for datagram, unit in zip(owners, units.tolist(), strict=True):
-                datagram.unit = unit
+                if not datagram.complete:
+                    self._lacks(unit, datagram.fragments[0].number)
             repeat = np.repeat(np.arange(len(owners)), [len(datagram.fragments) for datagram in owners])
             fragments = [fragment for datagram in owners for fragment in datagram.fragments]
             packet = messages.packet[repeat]
-            self._parts.append(
-                {
-                    **_fragment_columns(fragments),
-                    "encapsulation": messages.encapsulation[repeat],
-                    "source": packets.source[packet],
-                    "source_port": messages.source_port[repeat],
-                    "destination": packets.destination[packet],
-                    "destination_port": messages.destination_port[repeat],
-                    "ip_id": packets.ident[packet],
-                    "digest": digests[repeat],
-                    "unit": units[repeat],
-                    **{name: column[repeat] for name, column in messages.header.items()},
-                }
-            )
-
-    def _repeated_fragments(self, datagrams: list[Datagram]) -> None:
-        """Rows for the capture's duplicates of fragments of datagrams that were complete already."""
-        for datagram in datagrams:
-            for part in self._parts:
-                match = np.flatnonzero(part["unit"] == datagram.unit)
-                if len(match):
-                    one = match[:1]
-                    columns = {name: column[one].copy() for name, column in part.items()}
-                    columns.update(_fragment_columns(datagram.fragments))
-                    self._parts.append(columns)
-                    break
+            part: Columns = {
+                **_fragment_columns(fragments),
+                "encapsulation": messages.encapsulation[repeat],
+                "source": packets.source[packet],
+                "source_port": messages.source_port[repeat],
+                "destination": packets.destination[packet],
+                "destination_port": messages.destination_port[repeat],
+                "ip_id": packets.ident[packet],
+                "digest": digests[repeat],
+                "unit": units[repeat],
+                **{name: column[repeat] for name, column in messages.header.items()},
+            }
+            self._parts.append(part)
+            at = 0
+            for datagram in owners:
+                datagram.row = {name: column[at : at + 1] for name, column in part.items()}
+                at += len(datagram.fragments)
 
     def _segments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
         """Hand TCP segments on the ports of RFC 9329 to the stream follower."""
@@ -436,6 +447,7 @@ class _Collector:
                 source_port=0,
                 destination=int(packets.destination[index]),
                 destination_port=0,
+                wire_size=int(packets.wire_end[index] - packets.at[index]),
             )
             trouble = self._streams.add(
                 segment, bytes(view[int(packets.at[index]) : int(packets.end[index])])
@@ -450,27 +462,37 @@ class _Collector:
         for segment in segments:
             self.accounting.add(segment.category, 1, segment.length)
             shares.extend((segment, message, size) for message, size in segment.ike_shares())
+            if segment.foreign:
+                continue
+            for message, _ in segment.parts:
+                if message.what is not None:
+                    self._refuse(segment.number, message.what)
+                    message.what = None  # once is enough
         if not shares:
             return
-        distinct = list({id(message): message for _, message, _ in shares}.values())
-        place = {id(message): index for index, message in enumerate(distinct)}
+        distinct = list({id(message): (segment, message) for segment, message, _ in reversed(shares)}.values())
+        place = {id(message): index for index, (_, message) in enumerate(distinct)}
         begin: list[int] = []
+        end: list[int] = []
         joined = bytearray()
-        for message in distinct:
+        for owner, message in distinct:
             begin.append(len(joined))
             joined += message.data
+            end.append(len(joined))
             if message.unit is None:
                 message.unit = self._units
                 self._units += 1
+                if not message.complete:
+                    self._lacks(message.unit, owner.number)
         buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
-        header = read_ike_headers(buffer, np.array(begin, np.int64))
+        header = read_ike_headers(buffer, np.array(begin, np.int64), np.array(end, np.int64))
         readable = clear_messages(header)
-        for index, message in enumerate(distinct):
+        for index, (_, message) in enumerate(distinct):
             assert message.unit is not None
             if readable[index]:
                 self.clear[message.unit] = message.data
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
-        digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in distinct], np.uint64)
+        digests = np.array([xxhash.xxh3_64_intdigest(message.data) for _, message in distinct], np.uint64)
         owners = [segment for segment, _, _ in shares]
         self._parts.append(
             {
@@ -487,7 +509,7 @@ class _Collector:
                 "ttl": np.array([one.ttl for one in owners], np.uint8),
                 "ip_id": np.array([one.ident for one in owners], np.uint32),
                 "ip_fragment": np.zeros(len(owners), np.bool_),
-                "capture_duplicate": np.zeros(len(owners), np.bool_),
+                "capture_duplicate": np.array([one.repeated for one in owners], np.bool_),
                 "digest": digests[repeat],
                 "unit": np.array([message.unit for _, message, _ in shares], np.uint32),
                 **{name: column[repeat] for name, column in header.items()},

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 #: How long the fragments of one datagram are waited for, in capture time (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
 #: The same fragment again within this time is the capture's doing; later it is a new datagram with the same identification.
@@ -48,7 +51,7 @@ class Datagram:
     fragments: list[Fragment] = field(default_factory=list)  # in order of arrival
     size: int | None = None  # of the whole, once the last fragment is there
     repeats: "Datagram | None" = None  # the datagram of which this one is a duplicate of the capture
-    unit: int | None = None  # of the message in it, once that is found; None: it carries none of ours
+    row: dict[str, npt.NDArray[np.generic]] | None = None  # of the frames table, if it carries a message
     category: int = 0  # what it was counted as, once that is known
     _at: dict[int, list[Fragment]] = field(default_factory=dict)  # fragments by offset
     _sum: int = 0  # of their sizes on the wire

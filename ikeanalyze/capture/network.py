@@ -35,6 +35,7 @@ _IPV6: Final = np.dtype(
 _EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2"), ("ident", ">u4")])
 
 _FRAGMENT_HEADER: Final = 44
+_NO_NEXT_HEADER: Final = 59
 _SKIPPED_HEADERS: Final = np.array([0, 43, 60, 135, 140], np.uint8)  # options, routing, mobility, shim6
 
 #: `ident` of a packet without identification.
@@ -208,4 +209,5 @@ def skip_options(buffer: Bytes, packets: Packets) -> Mask:
         packets.protocol[rest] = extension["next"]
         rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]
     cut |= packets.at > packets.end
+    packets.protocol[cut] = _NO_NEXT_HEADER
     return cut

@@ -1,0 +1,96 @@
+import hashlib
+
+import pytest
+from craft import ike
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.ikev2 import (
+    Notify,
+    Redirect,
+    decode_notify,
+    nat_detection_hash,
+    parse_header,
+    parse_notify,
+    payloads,
+)
+from wire.recorded import ike_messages
+
+I, R = bytes(range(8)), bytes(range(8, 16))
+
+
+def test_fields():
+    assert parse_notify(ike.notify(16393, b"data", 3, b"1234")[1]) == Notify(16393, b"data", 3, b"1234")
+    assert parse_notify(ike.notify(16390, b"cookie")[1]) == Notify(16390, b"cookie", 0, b"")
+
+
+def test_cut_anywhere():
+    _, body = ike.notify(16393, b"", 3, b"1234")
+    for size in range(len(body)):
+        with pytest.raises(WireError):
+            parse_notify(body[:size])
+
+
+def test_wanted_key_exchange_method():
+    assert decode_notify(17, b"\x00\x24") == 36
+    assert decode_notify(17, b"\x24") is None
+
+
+def test_signature_hash_algorithms():
+    assert decode_notify(16431, b"\x00\x02\x00\x03\x00\x05") == (2, 3, 5)
+    assert decode_notify(16431, b"\x00\x02\x00") == (2,)
+
+
+def test_bytes_stay_bytes():
+    assert decode_notify(16390, b"cookie") == b"cookie"
+    assert decode_notify(16388, bytes(20)) == bytes(20)
+
+
+@pytest.mark.parametrize(
+    ("data", "redirect"),
+    [
+        (b"\x01\x04\xc0\x00\x02\x09nonce", Redirect(1, "192.0.2.9", b"nonce")),
+        (b"\x02\x10" + bytes(15) + b"\x01", Redirect(2, "::1", b"")),
+        (b"\x03\x0fgw.example.test" + bytes(16), Redirect(3, "gw.example.test", bytes(16))),
+        (b"\x63\x02\xab\xcd", Redirect(0x63, "abcd", b"")),
+        (b"\x01\x02\xab\xcd", Redirect(1, "abcd", b"")),
+    ],
+)
+@pytest.mark.parametrize("kind", [16407, 16408])
+def test_redirect(kind, data, redirect):
+    assert decode_notify(kind, data) == redirect
+
+
+def test_a_cut_redirect():
+    for size in range(6):
+        assert decode_notify(16407, b"\x01\x04\xc0\x00\x02\x09"[:size]) is None
+
+
+def test_types_without_a_rule():
+    assert decode_notify(16430, b"x") is None
+    assert decode_notify(65535, b"x") is None
+
+
+def test_hash_is_of_spis_address_and_port():
+    address = bytes([192, 0, 2, 1])
+    assert nat_detection_hash(I, R, address, 500) == hashlib.sha1(I + R + address + b"\x01\xf4").digest()
+
+
+def test_recorded_hashes_fit_the_addresses():
+    message = ike_messages("psk-classic")[0]
+    header = parse_header(message)
+    notifies = dict(
+        (notify.type, notify.data)
+        for payload in payloads(message).payloads
+        if payload.type == 41
+        for notify in [parse_notify(payload.body)]
+    )
+    for kind, last in ((16388, 1), (16389, 2)):
+        address = bytes([192, 0, 2, last])
+        assert nat_detection_hash(header.spi_i, header.spi_r, address, 500) == notifies[kind]
+
+
+@given(st.integers(0, 65535) | st.sampled_from([17, 16390, 16407, 16408, 16431]), st.binary(max_size=40))
+def test_any_bytes(kind, data):
+    decode_notify(kind, data)

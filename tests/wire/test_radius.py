@@ -1,0 +1,94 @@
+from random import Random
+
+import pytest
+from craft import eap, radius
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.wire.radius import is_radius, read_radius
+from wire.recorded import radius_packets
+
+NAME = "eap-md5-radius"
+
+
+def request(**options):
+    return radius.access_request(9, eap.eap(2, 1, 1, b"user@example.org"), Random(1), **options)
+
+
+def test_recorded_conversation():
+    views = [read_radius(data) for _, data in radius_packets(NAME)]
+    assert [view.code for view in views] == [1, 11, 1, 2]
+    assert all(view.error is None for view in views)
+    assert views[0].identifier == views[1].identifier
+    assert views[1].state is not None
+    assert views[1].state == views[2].state
+    assert all(view.eap_message for view in views)
+    assert len({view.authenticator for view in views}) == 4
+
+
+def test_stations_and_address():
+    more = [(4, bytes([192, 0, 2, 2])), (30, b"192.0.2.2[4500]"), (31, b"192.0.2.1[4500]")]
+    view = read_radius(request(more=more, state=b"state"))
+    assert (view.calling_station_id, view.called_station_id) == ("192.0.2.1[4500]", "192.0.2.2[4500]")
+    assert (view.nas_ip, view.state, view.code, view.identifier) == ("192.0.2.2", b"state", 1, 9)
+    assert read_radius(request(more=[(95, bytes(15) + b"\x01")])).nas_ip == "::1"
+    assert read_radius(request(more=[(4, b"odd")])).nas_ip is None
+
+
+def test_long_eap_is_put_together():
+    packet = eap.eap(2, 1, 13, bytes(1000))
+    view = read_radius(radius.access_request(1, packet, Random(1)))
+    assert view.eap_message == packet
+
+
+def test_no_user_name_and_no_password_is_kept():
+    data = radius.access_request(
+        1, eap.eap(2, 1, 13), Random(1), user=b"nobody-knows", more=[(2, b"hidden-password!")]
+    )
+    assert "nobody-knows" not in repr(read_radius(data))
+    assert "hidden" not in repr(read_radius(data))
+
+
+def test_bytes_behind_the_packet_are_padding():
+    assert read_radius(request() + b"\x4f\x04zz") == read_radius(request())
+
+
+def test_cut_anywhere():
+    whole = request(state=b"state")
+    for size in range(len(whole)):
+        view = read_radius(whole[:size])
+        assert view.error is not None
+        assert view.code == (1 if size >= 20 else 0)
+
+
+def test_plausible_as_recorded():
+    for size, data in radius_packets(NAME):
+        assert is_radius(data, size)
+        for cut in range(len(data)):
+            assert is_radius(data[:cut], size) == (cut >= 20)
+
+
+@pytest.mark.parametrize(
+    ("data", "udp_length"),
+    [
+        (b"", 8),
+        (b"\x63" + request()[1:], None),  # unknown code
+        (request(), 20),  # longer than the datagram
+        (request()[:20] + b"\x01\x00" + request()[22:], None),  # an attribute of no length
+        (request()[:20] + b"\x01\xff" + request()[22:], None),  # an attribute longer than the packet
+        (b"\x01\x01\x00\x13" + bytes(16), None),  # shorter than a header
+        (b"\x01\x01\x00\x15" + bytes(17), None),  # half an attribute
+        (b"\x01\x01\x13\x88" + bytes(4996), None),  # larger than 4,096 bytes
+    ],
+)
+def test_implausible(data, udp_length):
+    assert not is_radius(data, len(data) + 8 if udp_length is None else udp_length)
+
+
+@given(st.binary(max_size=60), st.integers(0, 100))
+def test_any_bytes(data, udp_length):
+    read_radius(data)
+    is_radius(data, udp_length)
+    packet = bytes([1, 1, 0, min(20 + len(data), 255)]) + bytes(16) + data
+    read_radius(packet)
+    is_radius(packet, udp_length)
