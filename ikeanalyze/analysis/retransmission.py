@@ -24,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.ordering import run_starts
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -123,48 +125,77 @@ def find_turns(
 ) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
     """`turns` for all slots at once: body, transmission and first copy of each unit. (n,) each
 
-    The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments
-    are done in columns; only fragmented slots in which something is repeated are looked at one by one.
+    The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments,
+    and those in which all fragments of a message come again, are done in columns; only the others are looked at one by one.
     """
     count = len(slot)
-    body, transmission, first_copy = (
-        np.zeros(count, np.int64),
-        np.ones(count, np.int64),
-        np.ones(count, np.bool_),
-    )
+    body = np.zeros(count, np.int64)
+    transmission = np.ones(count, np.int64)
+    first_copy = np.ones(count, np.bool_)
     if not count:
         return body, transmission, first_copy
-    start = np.flatnonzero(np.concatenate([[True], slot[1:] != slot[:-1]]))
+    # plain sailing: the fragment numbers of a slot rise, and have one total
+    repeats = (slot[1:] == slot[:-1]) & ((fragment[1:] <= fragment[:-1]) | (total[1:] != total[:-1]))
+    if not repeats.any():
+        return body, transmission, first_copy
+    begins = run_starts(slot)
+    place = np.cumsum(begins) - 1
+    start = np.flatnonzero(begins)
     size = np.diff(np.append(start, count))
-    several = size > 1
+    repeated = np.zeros(len(start), np.bool_)
+    repeated[place[1:][repeats]] = True
     has_fragments = np.maximum.reduceat(fragment, start) > 0
 
-    plain = several & ~has_fragments
-    rows = np.flatnonzero(np.repeat(plain, size))
+    rows = np.flatnonzero((repeated & ~has_fragments)[place])
     if len(rows):
         body[rows], transmission[rows] = _whole_columns(slot[rows], digest[rows])
         first_copy[rows] = transmission[rows] == 1
 
-    cut = several & has_fragments
-    rows = np.flatnonzero(np.repeat(cut, size))
+    cut = repeated & has_fragments
+    rows = np.flatnonzero(cut[place])
     if len(rows):
-        # a slot is plain sailing if its fragment numbers are all different and of one total
-        piece = slot[rows] << 16 | fragment[rows]
-        order = np.argsort(piece, kind="stable")
-        again = np.concatenate([[False], piece[order][1:] == piece[order][:-1]])
-        differing = np.concatenate(
-            [[False], (slot[rows][1:] == slot[rows][:-1]) & (total[rows][1:] != total[rows][:-1])]
-        )
-        strange = np.unique(np.concatenate([slot[rows][order][again], slot[rows][differing]]))
-        ends = start + size
-        groups = np.searchsorted(slot[start], strange)
-        for low, high in zip(start[groups].tolist(), ends[groups].tolist(), strict=True):
-            columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
-            found = turns([Sent(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
-            body[low:high] = [turn.body for turn in found]
-            transmission[low:high] = [turn.transmission for turn in found]
-            first_copy[low:high] = [turn.first_copy for turn in found]
+        round_, settled = _repeated_whole(place[rows], time_ns[rows], fragment[rows], total[rows], digest[rows])
+        transmission[rows[settled]] = round_[settled] + 1
+        first_copy[rows[settled]] = round_[settled] == 0
+        cut[place[rows[settled]]] = False
+    groups = np.flatnonzero(cut)
+    for low, high in zip(start[groups].tolist(), (start + size)[groups].tolist(), strict=True):
+        columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
+        found = turns([Sent(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
+        body[low:high] = [turn.body for turn in found]
+        transmission[low:high] = [turn.transmission for turn in found]
+        first_copy[low:high] = [turn.first_copy for turn in found]
     return body, transmission, first_copy
+
+
+def _repeated_whole(
+    slot: Numbers, time_ns: Numbers, fragment: Numbers, total: Numbers, digest: npt.NDArray[np.uint64]
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """Rules 2 and 3 for slots in which all fragments come in their order, again and again, with the same bytes.
+
+    Gives the round that each unit belongs to, from 0, and whether its slot is such a one.
+    """
+    count = len(slot)
+    begins = run_starts(slot)
+    start, place = np.flatnonzero(begins), np.cumsum(begins) - 1
+    index = np.arange(count) - start[place]
+    period = np.maximum(total[start], 1)[place]
+    round_, position = np.divmod(index, period)
+    pause = np.zeros(count, np.int64)
+    pause[1:] = time_ns[1:] - time_ns[:-1]
+    before = np.maximum(np.arange(count) - period, 0)
+    fits = (total == period) & (fragment == position + 1) & ((round_ == 0) | (digest == digest[before]))
+    # the pause before a round must be the longest since the first fragment of the round before it
+    fits &= (round_ == 0) | (position != 0) | _longest(pause, period)
+    return round_, np.logical_and.reduceat(fits, start)[place]
+
+
+def _longest(values: Numbers, width: Numbers) -> npt.NDArray[np.bool_]:
+    """Which values are not less than any of the `width` - 1 before them."""
+    result = np.ones(len(values), np.bool_)
+    for back in range(1, int(width.max())):
+        result[back:] &= (values[back:] >= values[:-back]) | (width[back:] <= back)
+    return result
 
 
 def _whole_columns(slot: Numbers, digest: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:

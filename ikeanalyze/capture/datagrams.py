@@ -248,12 +248,13 @@ def _sort_udp(
 def _plausible(buffer: Bytes, at: Positions, end: Positions, wire_end: Positions) -> Mask:
     header = gather(buffer, at, _IKE)
     major = header["version"] >> 4
-    return (
+    plausible: Mask = (
         (at + _IKE_HEADER <= end)
         & ((major == 1) | (major == 2))
         & (header["spi_i"] != 0)
         & (at + header["length"] == wire_end)
     )
+    return plausible
 
 
 def read_ike_headers(buffer: Bytes, at: Positions, end: Positions) -> dict[str, npt.NDArray[np.generic]]:

@@ -1,5 +1,6 @@
 """A capture to its frames table: every packet accounted for, those with IKE, RADIUS or HIP kept as rows of columns."""
 
+import builtins
 import ipaddress
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from ikeanalyze.capture.network import (
 )
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
-from ikeanalyze.capture.tcpstreams import Kind, Segment, StreamMessage, Streams
+from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read, and its size where that is known."""
@@ -88,8 +89,8 @@ class CaptureFrames:
     #: (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
     columns: Columns
     #: Bytes of the messages that can be read without keys, by unit.
-    clear: dict[int, bytes]
-    addresses: list[bytes]  # IPv6 addresses of the AddressBook codes
+    clear: dict[int, builtins.bytes]
+    addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     interfaces: list[Interface]
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
 
@@ -210,8 +211,8 @@ class _Collector:
         for name in names:
             whole[name] = np.concatenate([part.pop(name) for part in self._parts])
         self._parts.clear()
-        number = whole["number"]
-        if (number[1:] < number[:-1]).any():
+        number = whole["number"].astype(np.int64)
+        if (np.diff(number) < 0).any():
             order = np.argsort(number, kind="stable")
             whole = {name: column[order] for name, column in whole.items()}
         share_digests(whole, self._incomplete, self.clear)
@@ -310,7 +311,7 @@ class _Collector:
         self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.uint64]:
         """XXH3-64 of each message; the bytes of the clear ones are put aside."""
-        view = memoryview(buffer)
+        view = buffer.data
         digest = xxhash.xxh3_64_intdigest
         begin, end = messages.at.tolist(), messages.end.tolist()
         for index in np.flatnonzero(messages.clear).tolist():
@@ -321,7 +322,7 @@ class _Collector:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
         category[packets.row] = Category.PENDING
         settled: list[Datagram] = []
-        view = memoryview(batch.buffer)
+        view = batch.buffer.data
         for index in range(len(packets)):
             row = int(packets.row[index])
             at, end = int(packets.at[index]), int(packets.end[index])
@@ -419,10 +420,10 @@ class _Collector:
                 **{name: column[repeat] for name, column in messages.header.items()},
             }
             self._parts.append(part)
-            at = 0
+            row = 0
             for datagram in owners:
-                datagram.row = {name: column[at : at + 1] for name, column in part.items()}
-                at += len(datagram.fragments)
+                datagram.row = {name: column[row : row + 1] for name, column in part.items()}
+                row += len(datagram.fragments)
 
     def _segments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
         """Hand TCP segments on the ports of RFC 9329 to the stream follower."""
@@ -431,7 +432,7 @@ class _Collector:
         destination = buffer[packets.at + 2].astype(np.int64) << 8 | buffer[packets.at + 3]
         ports = np.array(sorted(self._tcp_ports), np.int64)
         ours = (np.isin(source, ports) | np.isin(destination, ports)) & (packets.end - packets.at >= 4)
-        view = memoryview(buffer)
+        view = buffer.data
         for index in np.flatnonzero(ours).tolist():
             row = int(packets.row[index])
             category[row] = Category.PENDING

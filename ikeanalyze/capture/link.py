@@ -95,7 +95,7 @@ def _cooked(header: int, protocol_at: int) -> Callable[[Bytes, Positions, Positi
 
 
 def _raw(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001 - one signature for all
-    family = buffer[at] >> 4
+    family = (buffer[at] >> 4).astype(np.uint8)
     family[(family != 4) & (family != 6)] = 0
     return at.copy(), family
 

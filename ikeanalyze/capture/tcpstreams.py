@@ -372,7 +372,7 @@ class _Direction:
         while self._boundaries and self._boundaries[0] < end:
             self._boundaries.popleft()
         while self._unknown and self._unknown[0][0] < end:
-            first, last = self._unknown.popleft()
+            _, last = self._unknown.popleft()
             if last > end:
                 self._unknown.appendleft((end, last))
                 break
