@@ -1,6 +1,6 @@
 """Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -12,13 +12,13 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import Inits, read_inits
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auth, init_facts, phase1_facts
-from ikeanalyze.analysis.nat import describe
+from ikeanalyze.analysis.nat import describe, endpoints
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.network import FIRST_IPV6
 from ikeanalyze.wire.eap import method_of
 
 Numbers = npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ class Conversation:
     message_of_unit: Numbers
     exchanges: Exchanges
     exchange_of_message: Numbers
-    clear: Mapping[int, bytes]
+    clear: ClearMessages
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     last_ns: int  # of the capture
 
@@ -171,28 +171,13 @@ def _forms(conversation: Conversation, request: Numbers, response: Numbers) -> t
 
 def _inits(conversation: Conversation, rows: Numbers) -> Inits:
     """The IKE_SA_INIT messages of some units."""
-    units, clear = conversation.units, conversation.clear
-    endpoints: dict[tuple[int, int], bytes] = {}
-
-    def seen_at(addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16]) -> list[bytes]:
-        result = []
-        for place in zip(addresses[rows].tolist(), ports[rows].tolist(), strict=True):
-            end = endpoints.get(place)
-            if end is None:
-                end = endpoints[place] = _endpoint(*place, conversation.addresses)
-            result.append(end)
-        return result
-
+    units, ipv6 = conversation.units, conversation.addresses
     return read_inits(
-        [clear.get(unit, b"") for unit in units.unit[rows].tolist()],
-        seen_at(units.source, units.source_port),
-        seen_at(units.destination, units.destination_port),
+        conversation.clear,
+        units.unit[rows],
+        endpoints(units.source[rows], units.source_port[rows], ipv6),
+        endpoints(units.destination[rows], units.destination_port[rows], ipv6),
     )
-
-
-def _endpoint(address: int, port: int, ipv6: Sequence[bytes]) -> bytes:
-    known = ipv6[address - FIRST_IPV6] if address >= FIRST_IPV6 else address.to_bytes(4, "big")
-    return known + port.to_bytes(2, "big")
 
 
 def _responder_spis(units: Units, association: Association, count: int) -> npt.NDArray[np.uint64]:

@@ -4,15 +4,20 @@ A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NA
 shows. So a message is parsed, these places in it are masked, and every message that is equal to it elsewhere has the same form.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.nat import HashPlaces
+from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, hash_places
+from ikeanalyze.analysis.ordering import stable_order
+from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.columns import gather
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
+
+Numbers = npt.NDArray[np.int64]
+Matrix = npt.NDArray[np.uint8]
 
 _KE, _CERTREQ, _NONCE, _NOTIFY = 34, 38, 40, 41
 #: Notifies of which only the type counts: NAT_DETECTION_SOURCE_IP, NAT_DETECTION_DESTINATION_IP, COOKIE.
@@ -20,72 +25,111 @@ _PASSED_OVER: Final = frozenset({16388, 16389, 16390})
 _SPIS: Final = 16
 #: Messages of one length are compared with this many forms; those that fit none are parsed one by one.
 _MOST_FORMS: Final = 64
+#: Messages compared at once: their bytes stay in the processor's cache.
+_AT_ONCE: Final = 2048
 
 
 @dataclass(slots=True)
 class Inits:
     """Messages grouped by form."""
 
-    form: npt.NDArray[np.int64]  # of each message: index into views
+    form: Numbers  # of each message: index into views
     views: list[InitView]  # of one message of each form: its nonce and hashes are that message's own
     #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1 where it says nothing.
     sender_differs: npt.NDArray[np.int8]
     receiver_differs: npt.NDArray[np.int8]
 
 
-def read_inits(messages: Sequence[bytes], sources: Sequence[bytes], destinations: Sequence[bytes]) -> Inits:
-    """Group IKE_SA_INIT messages by form and parse one of each.
+def read_inits(
+    messages: ClearMessages, units: npt.NDArray[np.integer], sources: Endpoints, destinations: Endpoints
+) -> Inits:
+    """Group the IKE_SA_INIT messages of some units by form and parse one of each.
 
-    `sources` and `destinations` are the endpoints that each message was seen with: address (4 or 16 bytes) and port (2 bytes).
+    `sources` and `destinations` are the endpoints that each message was seen with.
     """
-    count = len(messages)
-    result = Inits(np.zeros(count, np.int64), [], np.full(count, -1, np.int8), np.full(count, -1, np.int8))
-    size = np.fromiter((len(message) for message in messages), np.int64, count)
-    order = np.argsort(size, kind="stable")
+    begin, size = messages.places(units)
+    reader = _Reader(messages.heap, begin, len(units))
+    order = stable_order(size)
     for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
         if len(rows):
-            _same_length(rows, messages, sources, destinations, result)
-    return result
+            reader.read(rows, int(size[rows[0]]))
+    spis = gather(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
+    return Inits(
+        reader.form, reader.views, reader.sent.differ(spis, sources), reader.received.differ(spis, destinations)
+    )
 
 
-def _same_length(
-    rows: npt.NDArray[np.int64],
-    messages: Sequence[bytes],
-    sources: Sequence[bytes],
-    destinations: Sequence[bytes],
-    result: Inits,
-) -> None:
-    chosen = rows.tolist()
-    matrix = np.frombuffer(b"".join([messages[row] for row in chosen]), np.uint8).reshape(len(rows), -1)
-    rest = np.arange(len(rows))
-    for _ in range(_MOST_FORMS):
-        if not len(rest):
-            return
-        sample = messages[chosen[rest[0]]]
-        alike = _alike(matrix, sample)
-        if alike.all():
-            _enter(rows[rest], matrix, sample, messages, sources, destinations, result)
-            return
-        _enter(rows[rest[alike]], matrix[alike], sample, messages, sources, destinations, result)
-        rest, matrix = rest[~alike], matrix[~alike]
-    for place, index in enumerate(rest.tolist()):
-        one = rows[index : index + 1]
-        _enter(one, matrix[place : place + 1], messages[chosen[index]], messages, sources, destinations, result)
+class _Form:
+    """One form of a message: what makes another message be of it, and where its hashes stand."""
+
+    def __init__(self, index: int, sample: bytes, view: InitView) -> None:
+        self.index = index
+        self.sources = hash_places(view, sample, SOURCE)
+        self.destinations = hash_places(view, sample, DESTINATION)
+        self._sample = np.frombuffer(sample, np.uint8)
+        self._mask = np.where(_counts(sample), 0xFF, 0).astype(np.uint8)
+        self._words = len(sample) // 8 * 8
+
+    def fits(self, matrix: Matrix) -> npt.NDArray[np.bool_]:
+        """Which rows are equal to the sample wherever its bytes count."""
+        # eight bytes at a time, then the few that are left
+        words = self._words
+        difference = matrix[:, :words].view(np.uint64) ^ self._sample[:words].view(np.uint64)
+        difference &= self._mask[:words].view(np.uint64)
+        different = difference.any(axis=1)
+        different |= ((matrix[:, words:] ^ self._sample[words:]) & self._mask[words:]).any(axis=1)
+        return ~different
 
 
-def _alike(matrix: npt.NDArray[np.uint8], sample: bytes) -> npt.NDArray[np.bool_]:
-    """Which rows are equal to a message wherever its bytes count."""
-    mask = np.where(_mask(sample), 0xFF, 0).astype(np.uint8)
-    this = np.frombuffer(sample, np.uint8)
-    # eight bytes at a time, then the few that are left
-    words = len(sample) // 8 * 8
-    difference = (matrix[:, :words].view(np.uint64) ^ this[:words].view(np.uint64)) & mask[:words].view(np.uint64)
-    different = difference.any(axis=1)
-    different |= ((matrix[:, words:] ^ this[words:]) & mask[words:]).any(axis=1)
-    return ~different
+class _Reader:
+    """Takes messages of one length after the other."""
+
+    def __init__(self, heap: Matrix, begin: Numbers, count: int) -> None:
+        self.form = np.zeros(count, np.int64)
+        self.views: list[InitView] = []
+        self.sent, self.received = Claims(count), Claims(count)
+        self._heap = heap
+        self._begin = begin
+
+    def read(self, rows: Numbers, size: int) -> None:
+        """Find the forms of messages of `size` bytes."""
+        layout = np.dtype([("bytes", "u1", size)])
+        forms: list[_Form] = []
+        for low in range(0, len(rows), _AT_ONCE):
+            some = rows[low : low + _AT_ONCE]
+            matrix = gather(self._heap, self._begin[some], layout)["bytes"]
+            for form in forms:
+                some, matrix = self._take(form, some, matrix)
+            while len(some):
+                form = self._new(matrix[0].tobytes())
+                if len(forms) < _MOST_FORMS:
+                    forms.append(form)
+                    some, matrix = self._take(form, some, matrix)
+                else:
+                    self._enter(form, some[:1], matrix[:1])
+                    some, matrix = some[1:], matrix[1:]
+
+    def _new(self, sample: bytes) -> _Form:
+        view = read_init(sample)
+        self.views.append(view)
+        return _Form(len(self.views) - 1, sample, view)
+
+    def _take(self, form: _Form, rows: Numbers, matrix: Matrix) -> tuple[Numbers, Matrix]:
+        """Enter those that are of this form; the others."""
+        fits = form.fits(matrix)
+        if fits.all():
+            self._enter(form, rows, matrix)
+            return rows[:0], matrix[:0]
+        self._enter(form, rows[fits], matrix[fits])
+        return rows[~fits], matrix[~fits]
+
+    def _enter(self, form: _Form, rows: Numbers, matrix: Matrix) -> None:
+        self.form[rows] = form.index
+        self.sent.add(rows, matrix, form.sources)
+        self.received.add(rows, matrix, form.destinations)
 
 
-def _mask(sample: bytes) -> npt.NDArray[np.bool_]:
+def _counts(sample: bytes) -> npt.NDArray[np.bool_]:
     """Which bytes of a message count for its form."""
     counts = np.ones(len(sample), np.bool_)
     counts[:_SPIS] = False
@@ -100,22 +144,3 @@ def _mask(sample: bytes) -> npt.NDArray[np.bool_]:
             begin = end
         counts[begin:end] = False
     return counts
-
-
-def _enter(
-    rows: npt.NDArray[np.int64],
-    matrix: npt.NDArray[np.uint8],
-    sample: bytes,
-    messages: Sequence[bytes],
-    sources: Sequence[bytes],
-    destinations: Sequence[bytes],
-    result: Inits,
-) -> None:
-    """One more form, with the messages that have it."""
-    view = read_init(sample)
-    result.form[rows] = len(result.views)
-    result.views.append(view)
-    places = HashPlaces(view, sample)
-    some = rows.tolist()
-    result.sender_differs[rows] = places.sender_differs(matrix, [sources[row] for row in some])
-    result.receiver_differs[rows] = places.receiver_differs(matrix, [destinations[row] for row in some])

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.association import Association
+from ikeanalyze.analysis.ordering import Runs, run_starts, stable_order
 from ikeanalyze.analysis.retransmission import find_turns
 from ikeanalyze.analysis.units import Units
 
@@ -58,44 +59,36 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
     """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
     asked, response = _roles(units, association)
     slot = _slots(units, association, asked, response)
-    order = np.argsort(slot, kind="stable")
+    order = stable_order(slot)
     slot = slot[order]
+    totals = units.fragments[order].astype(np.int64)
     body, transmission, first_copy = find_turns(
         slot,
         units.first_ns[order],
         units.fragment[order].astype(np.int64),
-        units.fragments[order].astype(np.int64),
+        totals,
         units.digest[order],
         units.is_ikev1[order],
     )
     turn = body << 20 | transmission
-    moved = np.flatnonzero(np.concatenate([[False], (slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])]))
+    moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1
     if len(moved):
         rows = np.flatnonzero(np.isin(slot, slot[moved]))
         sorted_rows = rows[np.lexsort((turn[rows], slot[rows]))]
-        order[rows], turn[rows], first_copy[rows] = (
-            order[sorted_rows],
-            turn[sorted_rows],
-            first_copy[sorted_rows],
-        )
+        for column in (order, turn, first_copy, totals):
+            column[rows] = column[sorted_rows]
 
-    count = len(slot)
-    new = (
-        np.concatenate([[True], (slot[1:] != slot[:-1]) | (turn[1:] != turn[:-1])])
-        if count
-        else np.zeros(0, np.bool_)
-    )
-    start = np.flatnonzero(new)
-    message_of_unit = np.empty(count, np.int64)
+    new = run_starts(slot, turn)
+    runs = Runs(new)
+    start = runs.start
+    message_of_unit = np.empty(len(slot), np.int64)
     message_of_unit[order] = np.cumsum(new) - 1
-
-    def total(values: Numbers) -> Numbers:
-        return np.add.reduceat(values[order], start) if count else np.zeros(0, np.int64)
 
     size = units.bytes[order]
     fragment = units.fragment[order]
     # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
     part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
+    again = ~first_copy
     head = order[start]
     fragmented = fragment[start] > 0
     messages = Messages(
@@ -109,22 +102,16 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         message_id=units.message_id[head],
         body=turn[start] >> 20,
         transmission=turn[start] & 0xFFFFF,
-        first_ns=np.minimum.reduceat(units.first_ns[order], start) if count else np.zeros(0, np.int64),
-        last_ns=np.maximum.reduceat(units.last_ns[order], start) if count else np.zeros(0, np.int64),
-        first_frame=np.minimum.reduceat(units.number[order], start).astype(np.int64)
-        if count
-        else np.zeros(0, np.int64),
-        frames=total(units.frames),
-        bytes=total(units.bytes),
-        needed_bytes=np.add.reduceat(np.where(first_copy, size, 0), start)
-        if count
-        else np.zeros(0, np.int64),
-        fragments=np.maximum.reduceat(units.fragments[order], start).astype(np.int64)
-        if count
-        else np.zeros(0, np.int64),
-        fragments_seen=np.where(fragmented, np.diff(np.append(start, count)), 0),
-        ip_fragments=total(units.ip_fragments),
-        digest=np.add.reduceat(part, start) if count else np.zeros(0, np.uint64),
+        first_ns=units.first_ns[head],  # units are in order of time
+        last_ns=runs.highest(units.last_ns[order]),
+        first_frame=runs.lowest(units.number[order]).astype(np.int64),
+        frames=runs.total(units.frames[order]),
+        bytes=runs.total(size),
+        needed_bytes=runs.total(np.where(again, 0, size)),
+        fragments=runs.highest(totals),
+        fragments_seen=np.where(fragmented, runs.size, 0),
+        ip_fragments=runs.total(units.ip_fragments[order]),
+        digest=runs.total(part),
     )
     return messages, message_of_unit
 

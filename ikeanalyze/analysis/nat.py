@@ -5,61 +5,89 @@ capture saw tells that an address was changed on the way (or that a side forces 
 cannot tell from a NAT either).
 """
 
-import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.sha1 import sha1
+from ikeanalyze.capture.network import FIRST_IPV6
 from ikeanalyze.wire.ikev2 import InitView
 
-_SOURCE: Final = 16388
-_DESTINATION: Final = 16389
+#: The notifies with a hash of the sender's and of the receiver's address.
+SOURCE: Final = 16388
+DESTINATION: Final = 16389
+
 _SIZE: Final = 20
-_SPIS: Final = 16
+_IPV4_END: Final = 6
+_IPV6_END: Final = 18
 
 
-class HashPlaces:
-    """Where in messages of one form the NAT detection hashes stand."""
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """An address and a port for each of many messages, as they are hashed."""
 
-    __slots__ = ("_destinations", "_sources")
-
-    def __init__(self, view: InitView, sample: bytes) -> None:
-        self._sources = _places(view, sample, _SOURCE)
-        self._destinations = _places(view, sample, _DESTINATION)
-
-    def sender_differs(self, messages: npt.NDArray[np.uint8], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
-        """Whether the sender is not where each message says: 1, 0, or -1 where it says nothing. (n,)
-
-        `messages` has a row of bytes for each, `seen` its source address and port.
-        """
-        return _differs(messages, self._sources, seen)
-
-    def receiver_differs(self, messages: npt.NDArray[np.uint8], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
-        """The same of the receiver."""
-        return _differs(messages, self._destinations, seen)
+    data: npt.NDArray[np.uint8]  # address and port, zeros behind those of IPv4. (n, 18)
+    size: npt.NDArray[np.int64]  # bytes of them. (n,)
 
 
-def _places(view: InitView, sample: bytes, kind: int) -> tuple[int, ...]:
+def endpoints(
+    addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]
+) -> Endpoints:
+    """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
+    count = len(addresses)
+    data = np.zeros((count, _IPV6_END), np.uint8)
+    size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
+    port = ports.astype(">u2").view(np.uint8).reshape(count, 2)
+    old, new = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
+    data[old, :4] = addresses[old].astype(">u4").view(np.uint8).reshape(-1, 4)
+    data[old, 4:6] = port[old]
+    if len(new):
+        book = np.frombuffer(b"".join(ipv6), np.uint8).reshape(-1, 16)
+        data[new, :16] = book[addresses[new] - np.uint64(FIRST_IPV6)]
+        data[new, 16:] = port[new]
+    return Endpoints(data, size)
+
+
+def hash_places(view: InitView, sample: bytes, kind: int) -> tuple[int, ...]:
+    """Where the hashes of one kind stand in messages of the sample's form."""
     hashes = [data for notify, data in view.notifies if notify == kind and len(data) == _SIZE]
     return tuple(sample.index(data) for data in hashes)
 
 
-def _differs(messages: npt.NDArray[np.uint8], places: tuple[int, ...], seen: Sequence[bytes]) -> npt.NDArray[np.int8]:
-    count = len(messages)
-    if not places:
-        return np.full(count, -1, np.int8)
-    spis = messages[:, :_SPIS].tobytes()
-    starts = range(0, count * _SPIS, _SPIS)
-    sha1 = hashlib.sha1
-    digests = [sha1(spis[at : at + _SPIS] + end).digest() for at, end in zip(starts, seen, strict=True)]
-    expected = np.frombuffer(b"".join(digests), np.uint8).reshape(count, _SIZE)
-    # a host with several addresses sends a hash for each
-    fits = np.zeros(count, np.bool_)
-    for place in places:
-        fits |= (messages[:, place : place + _SIZE] == expected).all(axis=1)
-    return (~fits).astype(np.int8)
+class Claims:
+    """What many messages say about one of their ends."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._claims: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]] = []
+
+    def add(
+        self, rows: npt.NDArray[np.int64], messages: npt.NDArray[np.uint8], places: tuple[int, ...]
+    ) -> None:
+        """Take the hashes at these places of messages, which are those of `rows`."""
+        self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
+
+    def differ(self, spis: npt.NDArray[np.uint8], seen: Endpoints) -> npt.NDArray[np.int8]:
+        """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing. (n,)
+
+        `spis` has both SPIs of each message, `seen` is where the end was seen.
+        """
+        result = np.full(self._count, -1, np.int8)
+        if not self._claims:
+            return result
+        for rows, _ in self._claims:
+            result[rows] = 1
+        claiming = np.flatnonzero(result == 1)
+        hashed = np.concatenate([spis[claiming], seen.data[claiming]], axis=1)
+        expected = np.empty((self._count, _SIZE), np.uint8)
+        expected[claiming] = sha1(hashed, seen.size[claiming] + spis.shape[1])
+        # a host with several addresses sends a hash for each
+        for rows, claimed in self._claims:
+            result[rows[(claimed == expected[rows]).all(axis=1)]] = 0
+        return result
 
 
 def describe(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -4,10 +4,13 @@ numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of
 put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are equal.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
+_Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
 #: An odd number with well-mixed bits (2**64 divided by the golden ratio): multiplying by it brings differences into the high bits.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -61,3 +64,39 @@ def run_starts(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
         for column in columns[1:]:
             new[1:] |= column[1:] != column[:-1]
     return new
+
+
+class Runs:
+    """Runs of rows that belong together, and what is made of the values of each."""
+
+    def __init__(self, new: npt.NDArray[np.bool_]) -> None:
+        self.start: Numbers = np.flatnonzero(new)  # the first row of each run
+        self.end: Numbers = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
+        self._inside = ~new[1:]
+
+    @property
+    def size(self) -> Numbers:
+        """Rows of each run."""
+        return self.end - self.start
+
+    def total(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        """The sum of each run's values."""
+        # differences of a running sum: numpy's reduceat takes three times as long for short runs
+        totals: npt.NDArray[_Number] = np.cumsum(values, dtype=values.dtype)[self.end - 1]
+        totals[1:] -= totals[:-1].copy()
+        return totals
+
+    def lowest(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        """The smallest of each run's values."""
+        if self._rise(values):
+            return values[self.start]
+        return np.minimum.reduceat(values, self.start)
+
+    def highest(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        """The largest of each run's values."""
+        if self._rise(values):
+            return values[self.end - 1]
+        return np.maximum.reduceat(values, self.start)
+
+    def _rise(self, values: npt.NDArray[_Number]) -> bool:
+        return not bool(((values[1:] < values[:-1]) & self._inside).any())

@@ -20,6 +20,7 @@ transmission of each message needs, and what is sent divided by that is the blow
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,9 @@ import numpy.typing as npt
 from ikeanalyze.analysis.ordering import run_starts
 
 Numbers = npt.NDArray[np.int64]
+
+#: Messages of more fragments than this are left to the rules themselves.
+_MOST_PIECES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +189,9 @@ def _repeated_whole(
     pause[1:] = time_ns[1:] - time_ns[:-1]
     before = np.maximum(np.arange(count) - period, 0)
     fits = (total == period) & (fragment == position + 1) & ((round_ == 0) | (digest == digest[before]))
+    fits &= period <= _MOST_PIECES
     # the pause before a round must be the longest since the first fragment of the round before it
-    fits &= (round_ == 0) | (position != 0) | _longest(pause, period)
+    fits &= (round_ == 0) | (position != 0) | _longest(pause, np.minimum(period, _MOST_PIECES))
     return round_, np.logical_and.reduceat(fits, start)[place]
 
 

@@ -84,35 +84,38 @@ def break_down(
     count = len(whole)
     rows = np.flatnonzero(exchanges.set_up & whole[exchanges.handshake] & (exchanges.request_messages > 0))
     handshake = exchanges.handshake[rows]
-    answered = exchanges.answer_ns[rows] != UNKNOWN
-    # IKEv1's aggressive and quick mode end with a message that is not answered: it ends with its own last transmission
-    answer = np.where(answered, exchanges.answer_ns[rows], exchanges.request_ns[rows])
-    asked = np.where(answered, exchanges.answered_ns[rows], exchanges.request_ns[rows])
-    end = np.where(answered, exchanges.end_ns[rows], exchanges.request_ns[rows])
     request = exchanges.request_ns[rows]
+    # IKEv1's aggressive and quick mode end with a message that is not answered: it ends with its own first transmission. So does
+    # a request whose response has the earlier time, in a capture whose clocks disagree.
+    answered = exchanges.answered_ns[rows] != UNKNOWN
+    asked = np.where(answered, exchanges.answered_ns[rows], request)
+    # a response in fragments was on its way while the last of them came: the sender's part
+    answer = np.where(answered, exchanges.end_ns[rows], request)
     last = np.ones(len(rows), np.bool_)
     last[:-1] = handshake[1:] != handshake[:-1]
+    end = answer
     following = np.where(last, end, np.append(request[1:], 0))
     # a response that the capture saw late cannot have been later than the request that it led to
     answer = np.minimum(answer, following)
     asked = np.minimum(asked, answer)
 
-    wait = asked - request
-    theirs = answer - asked  # the responder's turn, the AAA server's included
-    ours = (
-        following - answer
-    )  # the initiator's turn; of the last exchange: the rest of a response in fragments
+    wait, turn, gap = asked - request, answer - asked, following - answer
+    # the turn is the side's that was asked, the gap behind it the side's that asks next
     flipped = ~exchanges.initiator_asked[rows]
-    theirs, ours_turn = np.where(flipped, 0, theirs), np.where(flipped, theirs, 0) + np.where(last, 0, ours)
-    tail = np.where(last, ours, 0)
-    aaa = np.minimum(np.where(flipped, 0, aaa_ns[rows]), theirs)
+    flipped_next = np.append(flipped[1:], False) & ~last
+    aaa = np.minimum(np.where(flipped, 0, aaa_ns[rows]), turn)
 
-    sign = np.where(flipped, UNKNOWN_VANTAGE, vantage[handshake])
-    path = _path_rtt(pair[handshake], sign, theirs, np.where(last, UNKNOWN, ours), rtt_ns)
+    # the path lies within the initiator's side's view of the responder's turn, and the other way round
+    sign = vantage[handshake]
+    far = np.where(sign == INITIATOR, turn - aaa, gap)
+    holds_path = answered & ~flipped & np.where(sign == INITIATOR, True, ~last & ~flipped_next)
+    holds_path &= sign != UNKNOWN_VANTAGE
+    path = _path_rtt(pair[handshake], sign, np.where(sign == INITIATOR, turn, gap), holds_path, rtt_ns)
     known = path != UNKNOWN
-    taken_theirs = np.where(known & (sign == INITIATOR), np.minimum(path, theirs - aaa), 0)
-    taken_ours = np.where(known & (sign == RESPONDER) & ~last, np.minimum(path, ours), 0)
-    network = taken_theirs + taken_ours
+    network = np.where(known, np.minimum(path, far), 0)
+    taken_turn, taken_gap = np.where(sign == INITIATOR, network, 0), np.where(sign == RESPONDER, network, 0)
+    responders = np.where(flipped, 0, turn - aaa - taken_turn) + np.where(flipped_next, gap, 0)
+    initiators = np.where(flipped, turn, 0) + np.where(flipped_next, 0, gap - taken_gap)
 
     def total(values: Numbers) -> Numbers:
         summed = np.zeros(count, np.int64)
@@ -125,16 +128,14 @@ def break_down(
     first_ns[handshake[first]] = request[first]
     end_ns[handshake[last]] = end[last]
     estimated = np.zeros(count, np.bool_)
-    estimated[handshake[known & (network > 0)]] = True
+    estimated[handshake[known]] = True
     path_rtt = np.full(count, UNKNOWN)
     path_rtt[handshake[known]] = path[known]
-    # a response that came in fragments was on its way while the last of them came: the sender's part
-    responder = total(theirs - aaa - taken_theirs + tail)
     return Breakdown(
         setup_ns=np.where(whole, end_ns - first_ns, UNKNOWN),
         network_ns=np.where(whole & estimated, total(network), UNKNOWN),
-        initiator_ns=total(ours_turn - taken_ours),
-        responder_ns=responder,
+        initiator_ns=total(initiators),
+        responder_ns=total(responders),
         aaa_ns=total(aaa),
         wait_ns=total(wait),
         path_rtt_ns=path_rtt,
@@ -142,17 +143,15 @@ def break_down(
     )
 
 
-def _path_rtt(pair: Numbers, vantage: Numbers, theirs: Numbers, ours: Numbers, rtt_ns: int | None) -> Numbers:
-    """The path's round-trip time as it is taken off each exchange."""
-    known = vantage != UNKNOWN_VANTAGE
+def _path_rtt(
+    pair: Numbers, vantage: npt.NDArray[np.uint8], far: Numbers, holds_path: npt.NDArray[np.bool_], rtt_ns: int | None
+) -> Numbers:
+    """The path's round-trip time as it is taken off each exchange; UNKNOWN where it is not contained."""
     if rtt_ns is not None:
-        return np.where(known, rtt_ns, UNKNOWN)
-    far = np.where(vantage == INITIATOR, theirs, ours)
-    usable = known & (far != UNKNOWN) & (far >= 0)
-    if not usable.any():
+        return np.where(holds_path, rtt_ns, UNKNOWN)
+    if not holds_path.any():
         return np.full(len(pair), UNKNOWN)
     shortest = np.full(int(pair.max()) * 2 + 2, np.iinfo(np.int64).max)
     slot = pair * 2 + (vantage == RESPONDER)
-    np.minimum.at(shortest, slot[usable], far[usable])
-    path = shortest[slot]
-    return np.where(known & (path != np.iinfo(np.int64).max), path, UNKNOWN)
+    np.minimum.at(shortest, slot[holds_path], far[holds_path])
+    return np.where(holds_path, shortest[slot], UNKNOWN)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xxhash
 
 from ikeanalyze.capture.accounting import Accounting, Category
+from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.columns import Bytes
 from ikeanalyze.capture.datagrams import (
     HEADER_COLUMNS,
@@ -38,6 +39,7 @@ from ikeanalyze.capture.network import (
 )
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
+from ikeanalyze.capture.rows import Columns, FrameRows
 from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
 
 Progress = Callable[[int, int | None], None]
@@ -68,8 +70,6 @@ _FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
     "unit": np.uint32,
 }
 
-Columns = dict[str, npt.NDArray[np.generic]]
-
 
 @dataclass(slots=True)
 class CaptureFrames:
@@ -89,7 +89,7 @@ class CaptureFrames:
     #: (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
     columns: Columns
     #: Bytes of the messages that can be read without keys, by unit.
-    clear: dict[int, builtins.bytes]
+    clear: ClearMessages
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     interfaces: list[Interface]
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
@@ -116,9 +116,10 @@ def read_frames(path: str, ports: Collection[int] = (), progress: Progress | Non
     with open_capture(path) as reader:
         collector = _Collector(ports, reader.interfaces)
         for batch in reader.batches():
-            collector.add(batch)
+            consumed, size = reader.source.consumed, reader.source.size
+            collector.add(batch, consumed / size if size else None)
             if progress is not None:
-                progress(reader.source.consumed, reader.source.size)
+                progress(consumed, size)
         collector.finish()
         warnings = collector.warnings()
         if reader.damage is not None:
@@ -150,14 +151,14 @@ class _Collector:
     def __init__(self, ports: Collection[int], interfaces: list[Interface]) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
-        self.clear: dict[int, bytes] = {}
+        self.clear = ClearMessages()
         self.packets = self.bytes = self.truncated = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
         self._tcp_ports = {_TCP_PORT, *ports}
         self._interfaces = interfaces
-        self._parts: list[Columns] = []
+        self._rows = FrameRows({**_FRAME_COLUMNS, **HEADER_COLUMNS})
         self._units = 0
         self._reassembler = Reassembler()
         self._streams = Streams()
@@ -167,11 +168,12 @@ class _Collector:
         self._incomplete: set[int] = set()  # units of which the capture lacks a fragment or a segment
         self._first_incomplete = 0  # the number of a frame
 
-    def add(self, batch: RecordBatch) -> None:
-        """Take a batch of packets."""
+    def add(self, batch: RecordBatch, share: float | None) -> None:
+        """Take a batch of packets; `share` of the capture has been read with it, as far as that is known."""
         count = len(batch)
         if not count:
             return
+        self._rows.share = self.clear.share = share
         self.bytes += int(batch.length.sum())
         self.truncated += int((batch.captured < batch.length).sum())
         low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
@@ -204,15 +206,9 @@ class _Collector:
 
     def columns(self) -> Columns:
         """All kept frames, in the order of their numbers."""
-        names = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
-        if not self._parts:
-            return {name: np.zeros(0, dtype) for name, dtype in names.items()}
-        whole: Columns = {}
-        for name in names:
-            whole[name] = np.concatenate([part.pop(name) for part in self._parts])
-        self._parts.clear()
-        number = whole["number"].astype(np.int64)
-        if (np.diff(number) < 0).any():
+        whole = self._rows.columns()
+        number = whole["number"]
+        if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             whole = {name: column[order] for name, column in whole.items()}
         share_digests(whole, self._incomplete, self.clear)
@@ -285,13 +281,14 @@ class _Collector:
         row = packets.row[index]
         units = np.arange(self._units, self._units + len(row), dtype=np.uint32)
         self._units += len(row)
-        self._parts.append(
+        self._rows.append(
+            len(row),
             {
-                "number": (row + (self.packets + 1)).astype(np.uint32),
+                "number": row + (self.packets + 1),
                 "time_ns": batch.time_ns[row],
                 "interface": batch.interface[row],
-                "bytes": batch.length[row].astype(np.uint32),
-                "captured": batch.captured[row].astype(np.uint32),
+                "bytes": batch.length[row],
+                "captured": batch.captured[row],
                 "encapsulation": messages.encapsulation,
                 "source": packets.source[index],
                 "source_port": messages.source_port,
@@ -299,12 +296,12 @@ class _Collector:
                 "destination_port": messages.destination_port,
                 "ttl": packets.ttl[index],
                 "ip_id": packets.ident[index],
-                "ip_fragment": np.zeros(len(row), np.bool_),
-                "capture_duplicate": np.zeros(len(row), np.bool_),
+                "ip_fragment": False,
+                "capture_duplicate": False,
                 "digest": self._digests(batch.buffer, messages, units),
                 "unit": units,
                 **messages.header,
-            }
+            },
         )
 
     def _digests(
@@ -314,8 +311,8 @@ class _Collector:
         view = buffer.data
         digest = xxhash.xxh3_64_intdigest
         begin, end = messages.at.tolist(), messages.end.tolist()
-        for index in np.flatnonzero(messages.clear).tolist():
-            self.clear[int(units[index])] = bytes(view[begin[index] : end[index]])
+        clear = np.flatnonzero(messages.clear)
+        self.clear.add(units[clear], buffer, messages.at[clear], messages.end[clear])
         return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
 
     def _fragments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
@@ -361,7 +358,7 @@ class _Collector:
                 Category(one.category), len(one.fragments), sum(fragment.length for fragment in one.fragments)
             )
             if one.row is not None and one.repeats is not None:
-                self._parts.append({**one.row, **_fragment_columns(one.fragments)})
+                self._rows.append(len(one.fragments), {**one.row, **_fragment_columns(one.fragments)})
 
     def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
         joined = bytearray()
@@ -419,7 +416,7 @@ class _Collector:
                 "unit": units[repeat],
                 **{name: column[repeat] for name, column in messages.header.items()},
             }
-            self._parts.append(part)
+            self._rows.append(len(fragments), part)
             row = 0
             for datagram in owners:
                 datagram.row = {name: column[row : row + 1] for name, column in part.items()}
@@ -471,7 +468,10 @@ class _Collector:
                     message.what = None  # once is enough
         if not shares:
             return
-        distinct = list({id(message): (segment, message) for segment, message, _ in reversed(shares)}.values())
+        first: dict[int, tuple[Segment, StreamMessage]] = {}
+        for segment, message, _ in shares:
+            first.setdefault(id(message), (segment, message))
+        distinct = list(first.values())
         place = {id(message): index for index, (_, message) in enumerate(distinct)}
         begin: list[int] = []
         end: list[int] = []
@@ -488,14 +488,15 @@ class _Collector:
         buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
         header = read_ike_headers(buffer, np.array(begin, np.int64), np.array(end, np.int64))
         readable = clear_messages(header)
-        for index, (_, message) in enumerate(distinct):
-            assert message.unit is not None
-            if readable[index]:
-                self.clear[message.unit] = message.data
+        units = np.array([message.unit for _, message in distinct], np.uint32)
+        self.clear.add(
+            units[readable], buffer, np.array(begin, np.int64)[readable], np.array(end, np.int64)[readable]
+        )
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for _, message in distinct], np.uint64)
         owners = [segment for segment, _, _ in shares]
-        self._parts.append(
+        self._rows.append(
+            len(owners),
             {
                 "number": np.array([one.number for one in owners], np.uint32),
                 "time_ns": np.array([one.time_ns for one in owners], np.int64),
@@ -509,12 +510,12 @@ class _Collector:
                 "destination_port": np.array([one.destination_port for one in owners], np.uint16),
                 "ttl": np.array([one.ttl for one in owners], np.uint8),
                 "ip_id": np.array([one.ident for one in owners], np.uint32),
-                "ip_fragment": np.zeros(len(owners), np.bool_),
+                "ip_fragment": False,
                 "capture_duplicate": np.array([one.repeated for one in owners], np.bool_),
                 "digest": digests[repeat],
                 "unit": np.array([message.unit for _, message, _ in shares], np.uint32),
                 **{name: column[repeat] for name, column in header.items()},
-            }
+            },
         )
 
 

@@ -5,6 +5,7 @@ So it takes the digest of a transmission with the same IKE header, length includ
 they are known (an IKE_SA_INIT request with another body may have the same header).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ _HEADER: Final = (
 
 
 def share_digests(
-    columns: dict[str, npt.NDArray[np.generic]], incomplete: set[int], clear: dict[int, bytes]
+    columns: dict[str, npt.NDArray[np.generic]], incomplete: set[int], clear: Mapping[int, bytes]
 ) -> None:
     """Change the digests of the frames of incomplete units, in place.
 

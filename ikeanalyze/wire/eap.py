@@ -29,7 +29,7 @@ class EapPacket:
     @property
     def method(self) -> str | None:
         """The method that the packet belongs to, as EAP-TLS; None: identity, Nak, success and the like."""
-        if self.type is None or (self.vendor == 0 and self.type <= Type.NAK):
+        if self.type is None or (self.vendor == 0 and (self.type <= Type.NAK or self.type == Type.EXPANDED)):
             return None
         if self.vendor:
             return f"EAP-expanded-{self.vendor}-{self.type}"

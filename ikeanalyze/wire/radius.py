@@ -97,7 +97,7 @@ def is_radius(data: bytes, udp_length: int) -> bool:
     longest = min(_LARGEST, udp_length - _UDP_HEADER)
     if code not in Code._value2member_map_ or not _HEADER.size <= length <= longest:
         return False
-    cut = len(data) < length
+    cut: bool = len(data) < length
     cursor = Cursor(data, _HEADER.size, length)
     while cursor.remaining() >= _ATTRIBUTE.size:
         size: int = cursor.unpack(_ATTRIBUTE)[1]

@@ -7,11 +7,11 @@ from ikeanalyze.wire.chain import Payload, message_chain, read_chain
 from ikeanalyze.wire.cursor import Cursor
 from wire.recorded import NAMES, ike_messages
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def message(*payloads):
-    return ike.message(I, R, 34, 0x08, 0, payloads)
+    return ike.message(SPI_I, SPI_R, 34, 0x08, 0, payloads)
 
 
 def test_payloads_with_their_places():
@@ -33,7 +33,7 @@ def test_critical_bit():
 @pytest.mark.parametrize("sealed", [46, 53])
 def test_stops_at_an_encrypted_payload(sealed):
     # its next payload field is of what is inside
-    data = ike.message(I, R, 35, 0x08, 1, [(41, bytes(4)), (sealed, b"secret")])
+    data = ike.message(SPI_I, SPI_R, 35, 0x08, 1, [(41, bytes(4)), (sealed, b"secret")])
     data = data[: 28 + 8] + b"\x29" + data[28 + 9 :]
     chain = message_chain(data + b"behind")
     assert [payload.type for payload in chain.payloads] == [41, sealed]
@@ -58,8 +58,8 @@ def test_a_length_below_the_header_is_an_error(length):
 
 
 def test_header_without_payloads():
-    assert message_chain(ike.message(I, R, 37, 0x08, 3, [])) == message_chain(
-        ike.message(I, R, 37, 0x08, 3, []) + b"x"
+    assert message_chain(ike.message(SPI_I, SPI_R, 37, 0x08, 3, [])) == message_chain(
+        ike.message(SPI_I, SPI_R, 37, 0x08, 3, []) + b"x"
     )
     assert message_chain(b"").error is not None
 

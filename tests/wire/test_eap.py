@@ -8,7 +8,7 @@ from ikeanalyze.wire.radius import read_radius
 from wire.recorded import radius_packets
 
 IDENTITY = [eap.eap(1, 0, 1), eap.eap(2, 0, 1, b"someone")]
-EXPANDED_NAK = eap.eap(2, 2, 254, b"\x00\x00\x00\x00\x00\x03")
+EXPANDED_NAK = eap.eap(2, 2, 254, b"\x00\x00\x00\x00\x00\x00\x03")
 
 
 def test_fields():
@@ -34,9 +34,9 @@ def test_fields():
         (eap.eap(1, 0, 50), "EAP-AKA'"),
         (eap.eap(1, 0, 55), "EAP-TEAP"),
         (eap.eap(1, 0, 200), "EAP-200"),
-        (eap.eap(1, 0, 254, b"\x00\x00\x00\x00\x00\x0d"), "EAP-TLS"),
+        (eap.eap(1, 0, 254, b"\x00\x00\x00\x00\x00\x00\x0d"), "EAP-TLS"),
         (eap.eap(1, 0, 254, b"\x00\x2a\xcf\x00\x00\x00\x07"), "EAP-expanded-10959-7"),
-        (eap.eap(1, 0, 254, b"\x00\x00"), "Expanded"),
+        (eap.eap(1, 0, 254, b"\x00\x00"), None),
     ],
 )
 def test_methods(data, method):

@@ -5,12 +5,12 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import parse_header
 from wire.recorded import NAMES, ike_messages
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_fields_of_a_response():
-    header = parse_header(ike.ike_header(I, R, 46, 35, 0x20, 7, 1234))
-    assert (header.spi_i, header.spi_r, header.next_payload, header.exchange_type) == (I, R, 46, 35)
+    header = parse_header(ike.ike_header(SPI_I, SPI_R, 46, 35, 0x20, 7, 1234))
+    assert (header.spi_i, header.spi_r, header.next_payload, header.exchange_type) == (SPI_I, SPI_R, 46, 35)
     assert (header.major_version, header.minor_version) == (2, 0)
     assert (header.message_id, header.length) == (7, 1234)
     assert header.response
@@ -31,13 +31,13 @@ def test_fields_of_a_response():
     ],
 )
 def test_flags(flags, names):
-    header = parse_header(ike.ike_header(I, R, 0, 37, flags, 0, 28))
+    header = parse_header(ike.ike_header(SPI_I, SPI_R, 0, 37, flags, 0, 28))
     every = ("initiator", "higher_version", "response", "encrypted", "commit", "authentication_only")
     assert {name for name in every if getattr(header, name)} == names
 
 
 def test_version_of_ikev1():
-    header = parse_header(ikev1.header(I, R, 1, 2, 0, 0, 28))
+    header = parse_header(ikev1.header(SPI_I, SPI_R, 1, 2, 0, 0, 28))
     assert header.major_version == 1
 
 
@@ -48,7 +48,7 @@ def test_recorded_headers_tell_the_length(name):
 
 
 def test_too_short():
-    header = ike.ike_header(I, R, 0, 37, 0, 0, 28)
+    header = ike.ike_header(SPI_I, SPI_R, 0, 37, 0, 0, 28)
     for size in range(28):
         with pytest.raises(WireError):
             parse_header(header[:size])

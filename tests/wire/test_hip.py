@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.hip import read_hip
 
-I, R = bytes(range(16)), bytes(range(16, 32))
+SPI_I, SPI_R = bytes(range(16)), bytes(range(16, 32))
 
 
 def packet(*parameters):
@@ -13,7 +13,7 @@ def packet(*parameters):
     for kind, content in parameters:
         body += struct.pack(">HH", kind, len(content)) + content
         body += bytes(-len(body) % 8)
-    return struct.pack(">BBBBHH", 59, (40 + len(body)) // 8 - 1, 2, 0x21, 0xABCD, 1) + I + R + body
+    return struct.pack(">BBBBHH", 59, (40 + len(body)) // 8 - 1, 2, 0x21, 0xABCD, 1) + SPI_I + SPI_R + body
 
 
 def test_fields():
@@ -27,7 +27,7 @@ def test_fields():
         0xABCD,
         1,
     )
-    assert (view.sender_hit, view.receiver_hit) == (I, R)
+    assert (view.sender_hit, view.receiver_hit) == (SPI_I, SPI_R)
     assert view.parameters == ((257, 12), (513, 99), (64000, 0))
     assert view.length == len(data)
     assert view.error is None

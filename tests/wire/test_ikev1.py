@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev1 import Fragment, fragment_of, payloads, read_phase1
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_main_mode():
@@ -33,14 +33,14 @@ def test_aggressive_mode():
 
 def test_notifications():
     body = b"\x00\x00\x00\x01\x01\x04\x00\x0eabcd"
-    view = read_phase1(craft.message(I, R, 5, [(11, body), (11, b"\x00")]))
+    view = read_phase1(craft.message(SPI_I, SPI_R, 5, [(11, body), (11, b"\x00")]))
     assert view.notifies == (14,)
     assert view.error is not None
     assert "notification" in view.error
 
 
 def test_fragments():
-    whole = craft.message(I, bytes(8), 2, [craft.sa(), (13, bytes(600))])
+    whole = craft.message(SPI_I, bytes(8), 2, [craft.sa(), (13, bytes(600))])
     parts = craft.fragments(whole, 300, ident=9)
     assert [fragment_of(part) for part in parts] == [
         Fragment(9, number, number == len(parts)) for number in range(1, len(parts) + 1)
@@ -54,7 +54,7 @@ def test_fragments():
 
 
 def test_nat_detection_of_the_drafts():
-    view = read_phase1(craft.message(I, R, 2, [(130, b"to"), (130, b"from")]))
+    view = read_phase1(craft.message(SPI_I, SPI_R, 2, [(130, b"to"), (130, b"from")]))
     assert view.nat_hashes == (b"to", b"from")
 
 
@@ -69,7 +69,7 @@ def test_cut_anywhere(make):
 @given(st.binary(max_size=150), st.integers(0, 255))
 def test_any_bytes(data, kind):
     read_phase1(data)
-    message = craft.header(I, R, kind, 2, 0, 0, 28 + len(data)) + data
+    message = craft.header(SPI_I, SPI_R, kind, 2, 0, 0, 28 + len(data)) + data
     view = read_phase1(message)
     for transform in view.transforms:
         transform.describe()

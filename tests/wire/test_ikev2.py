@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_payloads
 from wire.recorded import ike_messages
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_recorded_fragments():
@@ -16,13 +16,13 @@ def test_recorded_fragments():
 
 
 def test_a_fragment_behind_other_payloads():
-    data = ike.message(I, R, 35, 0x08, 1, [(41, bytes(4)), (53, b"\x00\x03\x00\x0bsecret")])
+    data = ike.message(SPI_I, SPI_R, 35, 0x08, 1, [(41, bytes(4)), (53, b"\x00\x03\x00\x0bsecret")])
     assert fragment_of(data) == (3, 11)
     assert [payload.type for payload in payloads(data).payloads] == [41, 53]
 
 
 def test_a_fragment_whose_end_is_not_captured():
-    (data,) = ike.skf(I, R, 35, 0x08, 1, 35, [bytes(1200)], total=2)
+    (data,) = ike.skf(SPI_I, SPI_R, 35, 0x08, 1, 35, [bytes(1200)], total=2)
     for size in range(28 + 8):
         assert fragment_of(data[:size]) is None
     for size in (28 + 8, 96):
@@ -31,7 +31,7 @@ def test_a_fragment_whose_end_is_not_captured():
 
 @pytest.mark.parametrize("kind", [0, 40, 46])
 def test_no_fragment(kind):
-    assert fragment_of(ike.message(I, R, 34, 0x08, 0, [(kind, b"123456")] if kind else [])) is None
+    assert fragment_of(ike.message(SPI_I, SPI_R, 34, 0x08, 0, [(kind, b"123456")] if kind else [])) is None
 
 
 def test_payloads_from_inside_an_encrypted_one():
@@ -44,4 +44,4 @@ def test_any_bytes(data):
     fragment_of(data)
     payloads(data)
     read_payloads(data, 41)
-    fragment_of(ike.ike_header(I, R, 41, 34, 8, 0, 28 + len(data)) + data)
+    fragment_of(ike.ike_header(SPI_I, SPI_R, 41, 34, 8, 0, 28 + len(data)) + data)

@@ -8,7 +8,7 @@ from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import NotifyType
 from wire.recorded import NAMES, ike_messages, truth
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 #: charon's short names.
 CHARON = {
@@ -71,7 +71,7 @@ def test_notifies_are_those_of_the_daemons_log(name, side, response):
 
 def test_vendor_ids_and_certificate_requests():
     view = read_init(
-        ike.message(I, bytes(8), 34, 8, 0, [(43, b"one"), (38, b"\x04" + bytes(20)), (43, b"two")])
+        ike.message(SPI_I, bytes(8), 34, 8, 0, [(43, b"one"), (38, b"\x04" + bytes(20)), (43, b"two")])
     )
     assert view.vendor_ids == (b"one", b"two")
     assert view.has_certreq
@@ -85,7 +85,7 @@ def test_a_broken_payload_does_not_hide_the_others():
         ike.nonce(bytes(32)),
         ike.notify(16390, b"cookie"),
     ]
-    view = read_init(ike.message(I, bytes(8), 34, 8, 0, payloads))
+    view = read_init(ike.message(SPI_I, bytes(8), 34, 8, 0, payloads))
     assert view.nonce == bytes(32)
     assert view.notifies == ((16390, b"cookie"),)
     assert view.ke_method is None
@@ -94,7 +94,7 @@ def test_a_broken_payload_does_not_hide_the_others():
 
 
 def test_notify_with_an_spi():
-    view = read_init(ike.message(I, R, 36, 8, 0, [ike.notify(16393, b"", 3, b"\x01\x02\x03\x04")]))
+    view = read_init(ike.message(SPI_I, SPI_R, 36, 8, 0, [ike.notify(16393, b"", 3, b"\x01\x02\x03\x04")]))
     assert view.notifies == ((16393, b""),)
 
 
@@ -111,4 +111,4 @@ def test_recorded_messages_cut_anywhere(name):
 @given(st.binary(max_size=200), st.integers(0, 255))
 def test_any_bytes(data, kind):
     read_init(data)
-    read_init(ike.ike_header(I, R, kind, 34, 8, 0, 28 + len(data)) + data)
+    read_init(ike.ike_header(SPI_I, SPI_R, kind, 34, 8, 0, 28 + len(data)) + data)

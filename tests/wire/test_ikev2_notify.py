@@ -17,7 +17,7 @@ from ikeanalyze.wire.ikev2 import (
 )
 from wire.recorded import ike_messages
 
-I, R = bytes(range(8)), bytes(range(8, 16))
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_fields():
@@ -74,21 +74,21 @@ def test_types_without_a_rule():
 
 def test_hash_is_of_spis_address_and_port():
     address = bytes([192, 0, 2, 1])
-    assert nat_detection_hash(I, R, address, 500) == hashlib.sha1(I + R + address + b"\x01\xf4").digest()
+    assert (
+        nat_detection_hash(SPI_I, SPI_R, address, 500)
+        == hashlib.sha1(SPI_I + SPI_R + address + b"\x01\xf4").digest()
+    )
 
 
-def test_recorded_hashes_fit_the_addresses():
+def test_recorded_hash_fits_the_destination():
+    # that of the source does not: the recording daemons forced UDP encapsulation by a false hash
     message = ike_messages("psk-classic")[0]
     header = parse_header(message)
-    notifies = dict(
-        (notify.type, notify.data)
-        for payload in payloads(message).payloads
-        if payload.type == 41
-        for notify in [parse_notify(payload.body)]
-    )
-    for kind, last in ((16388, 1), (16389, 2)):
-        address = bytes([192, 0, 2, last])
-        assert nat_detection_hash(header.spi_i, header.spi_r, address, 500) == notifies[kind]
+    found = [parse_notify(payload.body) for payload in payloads(message).payloads if payload.type == 41]
+    notifies = {notify.type: notify.data for notify in found}
+    hashed = nat_detection_hash(header.spi_i, header.spi_r, bytes([192, 0, 2, 2]), 500)
+    assert hashed == notifies[16389]
+    assert hashed != notifies[16388]
 
 
 @given(st.integers(0, 65535) | st.sampled_from([17, 16390, 16407, 16408, 16431]), st.binary(max_size=40))

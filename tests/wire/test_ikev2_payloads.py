@@ -1,18 +1,18 @@
 import pytest
 from craft import ike
 
-from ikeanalyze.wire import ikev2_payloads as wire
+from ikeanalyze.wire import ikev2_payloads as ours
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import payloads
 from wire.recorded import ike_messages
 
 CASES = [
-    (wire.parse_key_exchange, ike.ke(36, b"data")[1], wire.KeyExchange(36, b"data"), 4),
-    (wire.parse_identification, ike.identification(35, b"moon")[1], wire.Identification(2, b"moon"), 4),
-    (wire.parse_authentication, ike.auth(14, b"data")[1], wire.Authentication(14, b"data"), 4),
-    (wire.parse_certificate, b"\x04der", wire.Certificate(4, b"der"), 1),
-    (wire.parse_certificate_request, b"\x04" + bytes(40), wire.CertificateRequest(4, 2), 1),
-    (wire.parse_certificate_request, b"\x0f", wire.CertificateRequest(15, None), 1),
+    (ours.parse_key_exchange, ike.ke(36, b"data")[1], ours.KeyExchange(36, b"data"), 4),
+    (ours.parse_identification, ike.identification(35, b"moon")[1], ours.Identification(2, b"moon"), 4),
+    (ours.parse_authentication, ike.auth(14, b"data")[1], ours.Authentication(14, b"data"), 4),
+    (ours.parse_certificate, b"\x04der", ours.Certificate(4, b"der"), 1),
+    (ours.parse_certificate_request, b"\x04" + bytes(40), ours.CertificateRequest(4, 2), 1),
+    (ours.parse_certificate_request, b"\x0f", ours.CertificateRequest(15, None), 1),
 ]
 
 
@@ -30,5 +30,5 @@ def test_too_short(parse, body, value, fixed):
 
 def test_recorded_public_value():
     (body,) = [one.body for one in payloads(ike_messages("psk-classic")[0]).payloads if one.type == 34]
-    found = wire.parse_key_exchange(body)
+    found = ours.parse_key_exchange(body)
     assert (found.method, len(found.data)) == (19, 64)

@@ -12,10 +12,6 @@ from typing import Final
 #: Texts whose MD5 digest is the vendor ID, by the name to show (none: the text itself).
 _DIGESTED: Final[dict[str, str | None]] = {
     "strongSwan": None,
-    **{f"strongSwan {minor}.{patch}": None
-       for minor, last in (("2.2", 2), ("2.3", 2), ("2.4", 4), ("2.5", 7), ("2.6", 4), ("2.7", 3), ("2.8", 8),
-                           ("4.0", 7), ("4.1", 11), ("4.2", 3))
-       for patch in range(last + 1)},
     "KAME/racoon": None,
     "RFC 3947": "NAT-T (RFC 3947)",
     "draft-ietf-ipsec-nat-t-ike": None,
@@ -52,6 +48,9 @@ _DIGESTED: Final[dict[str, str | None]] = {
 
 #: Texts of FreeS/WAN, by the name to show: "OE" and ten bytes of the MD5 digest, made printable.
 _FREESWAN: Final = {
+    **{f"Linux FreeS/WAN 2.0{patch}": f"FreeS/WAN 2.0{patch}" for patch in range(7)},
+    "Openswan 2.2.0": "Openswan 2.2.0",
+    "Openswan 2.3.0": "Openswan 2.3.0",
     "Linux FreeS/WAN 2.00 PLUTO_SENDS_VENDORID": "FreeS/WAN 2.00",
     "Linux FreeS/WAN 2.00 X.509-1.3.1 PLUTO_SENDS_VENDORID": "FreeS/WAN 2.00 (X.509-1.3.1)",
     "Linux FreeS/WAN 2.00 X.509-1.3.1 LDAP PLUTO_SENDS_VENDORID": "FreeS/WAN 2.00 (X.509-1.3.1 + LDAP)",

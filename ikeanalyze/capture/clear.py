@@ -1,0 +1,89 @@
+"""The bytes of messages that can be read without keys, one behind the other in one piece of memory."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture.columns import Bytes, Positions
+
+Units = npt.NDArray[np.uint32]
+
+_FIRST_ROOM: Final = 1 << 16
+
+
+class ClearMessages(Mapping[int, bytes]):
+    """Messages by unit. What is looked up once is as fast as in a dict; a million need no object each."""
+
+    def __init__(self, heap: Bytes | None = None, at: int = 0) -> None:
+        """Without `heap` there is one that grows; a given one is filled from `at` on and must have room."""
+        self.heap = np.empty(_FIRST_ROOM, np.uint8) if heap is None else heap
+        self.share: float | None = None  # of the capture that is here, as far as that is known
+        self._at = at
+        self._parts: list[tuple[Units, Positions, Positions]] = []
+        self._units: Units = np.zeros(0, np.uint32)
+        self._begin: Positions = np.zeros(0, np.int64)
+        self._size: Positions = np.zeros(0, np.int64)
+
+    def add(self, units: Units, buffer: Bytes, begin: Positions, end: Positions) -> None:
+        """Keep the bytes from `begin` to `end` of a buffer for each unit; what was kept for it before is forgotten."""
+        size = end - begin
+        stop = self._at + int(size.sum())
+        if stop > len(self.heap):
+            self._grow(stop)
+        target, source, at = self.heap.data, buffer.data, self._at
+        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+            following = at + high - low
+            target[at:following] = source[low:high]
+            at = following
+        self._parts.append((units, self._at + np.cumsum(size) - size, size))
+        self._at = stop
+
+    def entries(self) -> tuple[Units, Positions, Positions]:
+        """Units in rising order, and where in the heap the bytes of each begin, and how many there are."""
+        if self._parts:
+            columns = zip((self._units, self._begin, self._size), *self._parts, strict=True)
+            units, begin, size = (np.concatenate(column) for column in columns)
+            self._parts.clear()
+            order = np.argsort(units, kind="stable")
+            units, begin, size = units[order], begin[order], size[order]
+            last = np.ones(len(units), np.bool_)
+            last[:-1] = units[1:] != units[:-1]
+            self._units, self._begin, self._size = units[last], begin[last], size[last]
+        return self._units, self._begin, self._size
+
+    def adopt(self, units: Units, begin: Positions, size: Positions) -> None:
+        """Enter messages that somebody else has put into the same heap."""
+        self._parts.append((units, begin, size))
+
+    def places(self, units: npt.NDArray[np.integer]) -> tuple[Positions, Positions]:
+        """Where in the heap the bytes of each unit begin, and how many there are; 0 where nothing is kept. (n,) each"""
+        known, begin, size = self.entries()
+        if not len(known):
+            return np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+        place = np.minimum(np.searchsorted(known, units), len(known) - 1)
+        there = known[place] == units
+        return np.where(there, begin[place], 0), np.where(there, size[place], 0)
+
+    def __getitem__(self, unit: int) -> bytes:
+        known, begin, size = self.entries()
+        place = int(np.searchsorted(known, np.uint32(unit)))
+        if place == len(known) or known[place] != unit:
+            raise KeyError(unit)
+        low = int(begin[place])
+        return self.heap[low : low + int(size[place])].tobytes()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.entries()[0].tolist())
+
+    def __len__(self) -> int:
+        return len(self.entries()[0])
+
+    def _grow(self, needed: int) -> None:
+        room = max(needed, 2 * len(self.heap))
+        if self.share:
+            room = max(room, int(needed / self.share * 1.1))
+        heap = np.empty(room, np.uint8)
+        heap[: self._at] = self.heap[: self._at]
+        self.heap = heap

@@ -1,0 +1,53 @@
+"""The rows of the frames table while a capture is read: all columns, growing together."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Columns = dict[str, npt.NDArray[np.generic]]
+
+_FIRST_ROOM: Final = 1024
+
+
+class FrameRows:
+    """Columns of one length, to which rows are added.
+
+    A list of parts, joined at the end, would need twice the memory, and new memory is what costs most. So the room that
+    all of the capture will need is worked out from the share of it that has been read: memory that is not written to
+    costs nothing.
+    """
+
+    def __init__(self, layout: Mapping[str, type[np.generic]], columns: Columns | None = None) -> None:
+        """`columns`: memory to begin with."""
+        self.share: float | None = None  # of the capture that is here, as far as that is known
+        self._columns = columns or {name: np.empty(_FIRST_ROOM, dtype) for name, dtype in layout.items()}
+        self._room = min(len(column) for column in self._columns.values())
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, count: int, part: Mapping[str, Any]) -> None:
+        """Add rows: an array of `count` values for each column, or one value for all of them."""
+        stop = self._count + count
+        if stop > self._room:
+            self._grow(stop)
+        for name, column in self._columns.items():
+            column[self._count : stop] = part[name]
+        self._count = stop
+
+    def columns(self) -> Columns:
+        """The columns so far."""
+        return {name: column[: self._count] for name, column in self._columns.items()}
+
+    def _grow(self, needed: int) -> None:
+        room = max(needed, 2 * self._room)
+        if self.share:
+            room = max(room, int(needed / self.share * 1.1))
+        for name, column in self._columns.items():
+            grown = np.empty(room, column.dtype)
+            grown[: self._count] = column[: self._count]
+            self._columns[name] = grown
+        self._room = room

@@ -1,0 +1,181 @@
+"""Reads captures through the whole analysis, and holds what comes out against its laws."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from craft import MS, Handshake, Message, Packet, Trace, pcap
+from craft.trace import START_NS
+
+import ikeanalyze
+from ikeanalyze import Analysis
+from ikeanalyze.analysis import schema
+
+COUNTS = ("messages", "frames", "bytes")
+PARTS = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+
+#: Ethernet, IPv4, UDP: what a frame has around a UDP payload.
+AROUND = 14 + 20 + 8
+
+
+def obey(analysis: Analysis) -> Analysis:
+    """Frames add up to messages, messages to exchanges, and both to handshakes; times to the set-up time."""
+    frames, messages, exchanges = analysis.frames, analysis.messages, analysis.exchanges
+    assert frames.schema == pl.DataFrame(schema=schema.FRAMES).schema
+    assert messages.schema == pl.DataFrame(schema=schema.MESSAGES).schema
+    assert exchanges.schema == pl.DataFrame(schema=schema.EXCHANGES).schema
+    assert analysis.handshakes.schema == pl.DataFrame(schema=schema.HANDSHAKES).schema
+    for capture in analysis.captures:
+        assert sum(capture.accounting.values()) == capture.packets
+        assert sum(capture.accounting_bytes.values()) == capture.bytes
+    for table, name in ((messages, "message"), (exchanges, "exchange"), (analysis.handshakes, "handshake")):
+        assert table[name].n_unique() == len(table)
+    ike = frames.filter(pl.col("protocol").cast(pl.String).str.starts_with("IKE"))
+    assert ike["message"].null_count() == ike["handshake"].null_count() == 0
+    once = frames.filter(~pl.col("capture_duplicate"), pl.col("message").is_not_null())
+    parts = once.group_by("message").agg(pl.len().alias("rows"), pl.col("bytes").cast(pl.UInt64).sum())
+    joined = messages.join(parts, on="message", how="left", suffix="_of_frames")
+    assert (joined["frames"] == joined["rows"]).all()
+    assert (joined["bytes"] == joined["bytes_of_frames"]).all()
+    assert messages["first_ns"].is_sorted() or len(analysis.captures) > 1
+    assert (messages["needed_bytes"] <= messages["bytes"]).all()
+    _obey_exchanges(analysis)
+    for row in analysis.handshakes.iter_rows(named=True):
+        _obey_handshake(analysis, row)
+    return analysis
+
+
+def _obey_exchanges(analysis: Analysis) -> None:
+    ours = analysis.messages.filter(pl.col("protocol").cast(pl.String).str.starts_with("IKE"))
+    assert ours["exchange"].null_count() == 0
+    for kind in ("request", "response"):
+        sums = (
+            ours.filter(pl.col("kind") == kind)
+            .group_by("exchange")
+            .agg(
+                pl.len().cast(pl.UInt32).alias("messages"), pl.col("frames", "bytes").sum(), pl.col("first_ns").min()
+            )
+        )
+        joined = analysis.exchanges.join(sums, on="exchange", how="left")
+        for count in COUNTS:
+            assert joined[f"{kind}_{count}"].eq_missing(joined[count]).all()
+        assert joined[f"{kind}_ns"].eq_missing(joined["first_ns"]).all()
+    joined = ours.join(analysis.exchanges, on="exchange", suffix="_of_exchange")
+    for column in ("handshake", "set_up"):
+        assert (joined[column] == joined[f"{column}_of_exchange"]).all()
+    for column in ("rtt_ns", "wait_ns"):
+        assert (analysis.exchanges[column].drop_nulls() >= 0).all()
+
+
+def _obey_handshake(analysis: Analysis, row: dict[str, Any]) -> None:
+    own = analysis.messages.filter(pl.col("handshake") == row["handshake"])
+    ours = own.filter(pl.col("protocol").cast(pl.String).str.starts_with("IKE"))
+    for prefix, set_up in (("", True), ("after_setup_", False)):
+        for side in ("initiator", "responder"):
+            some = ours.filter(pl.col("set_up") == set_up, pl.col("sender") == side)
+            assert row[f"{prefix}{side}_messages"] == len(some)
+            assert row[f"{prefix}{side}_frames"] == some["frames"].sum()
+            assert row[f"{prefix}{side}_bytes"] == some["bytes"].sum()
+    for count in COUNTS:
+        both = row[f"initiator_{count}"] + row[f"responder_{count}"]
+        assert sum(phase[count] for phase in row["phases"]) == both
+    setting_up = ours.filter(pl.col("set_up"))
+    again = setting_up.filter(pl.col("transmission") > 1)
+    assert row["retransmitted_messages"] == len(again)
+    assert row["retransmitted_frames"] == again["frames"].sum()
+    assert row["retransmitted_bytes"] == again["bytes"].sum()
+    needed = setting_up["needed_bytes"].sum()
+    assert row["blowup"] == (setting_up["bytes"].sum() / needed if needed else None)
+    flagged = analysis.frames.filter(pl.col("capture_duplicate"), pl.col("handshake") == row["handshake"])
+    assert row["capture_duplicates"] == len(flagged)
+    assert row["ike_fragments"] == (setting_up["fragments_seen"].sum() or 0)
+    radius = own.filter(pl.col("protocol") == "RADIUS")
+    for kind in ("request", "response"):
+        some = radius.filter(pl.col("kind") == kind)
+        assert (row[f"aaa_{kind}_messages"] or 0) == len(some)
+        assert (row[f"aaa_{kind}_bytes"] or 0) == some["bytes"].sum()
+    times = [row[part] for part in PARTS]
+    if row["setup_ns"] is None:
+        assert times == [None] * len(PARTS)
+    else:
+        assert all(time >= 0 for time in times if time is not None)
+        assert sum(time or 0 for time in times) == row["setup_ns"]
+        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))["request_ns"].min()
+        assert row["end_ns"] == first + row["setup_ns"]
+
+
+def analyse(capture: Trace | bytes, **options: Any) -> Analysis:
+    """The analysis of one capture, which obeys the laws."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(capture if isinstance(capture, bytes) else capture.pcap())
+        file.flush()
+        analysis = ikeanalyze.read(file.name, **options)
+    assert not analysis.skipped
+    return obey(analysis)
+
+
+def analyse_files(directory: Path, *captures: Trace | bytes, **options: Any) -> Analysis:
+    """The analysis of several captures in one call."""
+    paths = []
+    for number, capture in enumerate(captures):
+        path = directory / f"{number}.pcap"
+        path.write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
+        paths.append(path)
+    return ikeanalyze.read(paths, **options)
+
+
+def unsorted(packets: Sequence[Packet]) -> bytes:
+    """A pcap file of packets in the order in which they are given."""
+    return pcap(packets)
+
+
+def only(analysis: Analysis) -> dict[str, Any]:
+    """The one handshake of an analysis."""
+    assert len(analysis.handshakes) == 1
+    return analysis.handshakes.row(0, named=True)
+
+
+def rows(table: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Some columns of a table, as tuples."""
+    return table.select(columns).rows()
+
+
+def sizes(message: Message) -> list[int]:
+    """Lengths of the frames that one transmission of a message takes on Ethernet and IPv4."""
+    return [AROUND + len(data) for data in message.datagrams]
+
+
+def size(*messages: Message) -> int:
+    """Bytes on the wire of one transmission of each message."""
+    return sum(sum(sizes(message)) for message in messages)
+
+
+def at(milliseconds: float) -> int:
+    """A point in time of a trace's packets, as the tables have it."""
+    return START_NS + round(milliseconds * MS)
+
+
+def timed(*sent: tuple[float, Message]) -> Trace:
+    """A trace of messages, each at its time in milliseconds."""
+    trace = Trace()
+    for time, message in sent:
+        trace.message(round(time * MS), message)
+    return trace
+
+
+__all__ = [
+    "AROUND",
+    "Handshake",
+    "analyse",
+    "analyse_files",
+    "at",
+    "obey",
+    "only",
+    "rows",
+    "size",
+    "sizes",
+    "timed",
+    "unsorted",
+]

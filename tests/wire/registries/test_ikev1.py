@@ -1,0 +1,45 @@
+import pytest
+
+from ikeanalyze.wire.registries import ikev1, name_of
+from wire.registries.oracle import normal, values
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (1, "Base"),
+        (2, "Main Mode"),
+        (3, "Authentication Only"),
+        (4, "Aggressive Mode"),
+        (5, "Informational"),
+        (6, "Transaction"),
+        (32, "Quick Mode"),
+        (33, "New Group Mode"),
+        (34, "34"),
+    ],
+)
+def test_exchange_types(value, name):
+    assert name_of(ikev1.ExchangeType, value) == name
+
+
+@pytest.mark.tshark
+def test_exchange_types_against_tshark():
+    known = values()["isakmp.exchangetype"]
+    for kind in ikev1.ExchangeType:
+        assert kind.label.removesuffix(" Mode") in known[kind][0]
+
+
+@pytest.mark.tshark
+@pytest.mark.parametrize(
+    ("registry", "field", "prefix"),
+    [
+        (ikev1.NotifyType, "isakmp.notify.msgtype", ""),
+        (ikev1.ProtocolId, "isakmp.prop.protoid", "PROTO"),
+        (ikev1.IdType, "isakmp.id.type", "ID"),
+    ],
+)
+def test_others_against_tshark(registry, field, prefix):
+    known = values()[field]
+    for member in registry:
+        if member.name != "ID_LIST":  # KEY_LIST there
+            assert normal(member.label).removeprefix(prefix) in {normal(name) for name in known[member]}
