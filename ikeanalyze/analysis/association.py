@@ -12,6 +12,7 @@ needs more, because the responder's SPI is still 0 in the request:
 RFC 7296, 2.6 (SPIs and cookies), 1.2 (INVALID_KE_PAYLOAD), 2.11 (addresses may change); RFC 5685, 3 (REDIRECT).
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import bring_together, run_starts
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.ikev2 import InitView, read_init
 
 IKE_SA_INIT: Final = 34
@@ -140,6 +142,7 @@ class _Candidate:
     nonces: set[bytes] = field(default_factory=set)
     asked_again: bool = False  # the last IKE_SA_INIT response wanted another request
     answered: bool = False  # an IKE_SA_INIT response took the request
+    closed: bool = False  # no more protected messages with an SPI of their own are to be expected
 
 
 class _Settler:
@@ -153,6 +156,7 @@ class _Settler:
         self._by_endpoint: dict[Endpoint, _Candidate] = {}
         self._by_spi: dict[tuple[int, int], _Candidate] = {}
         self._by_address: dict[int, _Candidate] = {}
+        self._waiting: dict[int, deque[_Candidate]] = {}  # by address, for the responder's SPI; in order of time
         self._by_nonce: dict[bytes, _Candidate] = {}
 
     def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -178,7 +182,11 @@ class _Settler:
     def _new(self, endpoint: Endpoint, protocol: int) -> _Candidate:
         candidate = _Candidate(len(self._candidates), protocol, endpoint >> 16)
         self._candidates.append(candidate)
+        before = self._by_endpoint.get(endpoint)
+        if before is not None:
+            before.closed = True  # the SPI is used again
         self._by_endpoint[endpoint] = candidate
+        self._waiting.setdefault(endpoint >> 16, deque()).append(candidate)
         self._by_address[endpoint >> 16] = candidate
         return candidate
 
@@ -231,17 +239,25 @@ class _Settler:
         candidate = self._by_spi.get((protocol, spi_r))
         if candidate is None:
             # the response that brought this SPI is not in the capture
-            candidate = self._by_address.get(endpoint >> 16)
-            if (
-                candidate is not None
-                and (candidate.answered or candidate.protocol != protocol)
-                and candidate.spis
-            ):
-                candidate = None
+            candidate = self._without_spi(endpoint >> 16, protocol)
             if candidate is None:
                 candidate = self._new(endpoint, protocol)
+            candidate.closed = protocol == Protocol.IKEV2
             self._know_spi(candidate, protocol, spi_r)
         return candidate
+
+    def _without_spi(self, address: int, protocol: int) -> _Candidate | None:
+        """The first IKE SA of this initiator whose responder's SPI is not known yet.
+
+        Refusals may have brought other SPIs. IKEv1's responder may have answered two transmissions with two cookies.
+        """
+        if protocol == Protocol.IKEV1:
+            latest = self._by_address.get(address)
+            return latest if latest is not None and latest.protocol == protocol else None
+        waiting = self._waiting.get(address, deque())
+        while waiting and (waiting[0].closed or waiting[0].answered or waiting[0].protocol != protocol):
+            waiting.popleft()
+        return waiting[0] if waiting else None
 
     def _know_spi(self, candidate: _Candidate, protocol: int, spi_r: int) -> None:
         candidate.spis.add(spi_r)

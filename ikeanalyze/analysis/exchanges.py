@@ -27,6 +27,8 @@ _SET_UP: Final = np.array([34, 35, 38, 39, 43], np.uint8)
 #: Of IKEv1: base, main, authentication only, aggressive, transaction (XAuth, mode config); and the first quick mode.
 _IKEV1_SET_UP: Final = np.array([1, 2, 3, 4, 6], np.uint8)
 _QUICK_MODE: Final = 32
+#: First payload of a response that refuses: the others begin with SA, or with a nonce (IKE_SESSION_RESUME).
+_NOTIFY: Final = 41
 
 
 @dataclass(slots=True)
@@ -112,6 +114,8 @@ def _attempts(messages: Messages) -> Numbers:
     ):
         asked: list[int] = []
         answered: dict[int, int] = {}
+        refusals: set[int] = set()
+        early: list[int] = []  # refusals of a request that is not in the capture
         for row in range(low, high):
             body, when = int(messages.body[row]), int(messages.first_ns[row])
             if not messages.response[row]:
@@ -121,8 +125,31 @@ def _attempts(messages: Messages) -> Numbers:
             else:
                 if body not in answered:
                     answered[body] = max(sum(earlier <= when for earlier in asked) - 1, 0)
+                    if messages.next_payload[row] == _NOTIFY:
+                        refusals.add(body)
+                        if asked and when < asked[0]:
+                            early.append(body)
                 attempt[row] = answered[body]
+        if len(set(answered.values())) < len(answered):
+            rows = np.arange(low, high)[messages.response[low:high]]
+            moved = _late_refusals(answered, refusals)
+            attempt[rows] -= np.isin(messages.body[rows], moved)
+            if early:
+                first = messages.response[low:high] & np.isin(messages.body[low:high], early)
+                attempt[low:high] += ~first
     return attempt
+
+
+def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
+    """Responses, by body, that came during the attempt that followed theirs; `answered` says during which attempt they came.
+
+    A responder may refuse each transmission of a request in other words: a cookie has the time in it. An attempt has one
+    response: the one that is no refusal, or else the last; refusals beside it are those of the attempt before.
+    """
+    final: dict[int, int] = {}
+    for body in sorted(answered, key=lambda one: (one not in refusals, one)):
+        final[answered[body]] = body
+    return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
 def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
@@ -214,8 +241,9 @@ def _answers(
     exchanges.end_ns[ended] = messages.last_ns[ended_by[ended]]
 
     answered = np.maximum.reduceat(np.where(~response & (when <= answer[exchange_of]), when, UNKNOWN), start)
-    requests = np.add.reduceat(asking.astype(np.int64), start)
-    responses = np.add.reduceat(answering.astype(np.int64), start)
+    # a response that comes when its initiator has gone on answers a request all the same
+    requests = np.add.reduceat((~response).astype(np.int64), start)
+    responses = np.add.reduceat(response.astype(np.int64), start)
     nth = np.add.reduceat((answering & (when <= answer[exchange_of])).astype(np.int64), start)
     paired = np.flatnonzero((requests == responses) & (requests > 1) & (nth > 0) & has_answer)
     answered[paired] = when[start[paired] + nth[paired] - 1]

@@ -11,8 +11,9 @@ from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import Inits, read_inits
 from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auth, init_facts, phase1_facts
+from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auths, init_facts, phase1_facts
 from ikeanalyze.analysis.nat import describe, endpoints
+from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
@@ -30,7 +31,12 @@ _GSA_AUTH: Final = 39
 _MAIN_MODE: Final = 2
 _AGGRESSIVE: Final = 4
 _QUICK_MODE: Final = 32
+_IKEV1_INFORMATIONAL: Final = 5
+#: First payload of an IKE_SA_INIT response that refuses.
+_NOTIFY: Final = 41
 _ACCESS_REJECT: Final = 3
+#: Reason of a handshake that is none: the IKE SA replaced another one.
+REKEYED: Final = "REKEYED"
 _ACCESS_CHALLENGE: Final = 11
 
 
@@ -58,7 +64,8 @@ class Handshakes:
     response_form: Numbers
     facts: list[InitFacts]
     phase1: dict[int, Phase1Facts]
-    auth: dict[int, AuthMethods]
+    auths: list[AuthMethods]
+    auth: Numbers  # index into `auths`, -1: not known
     extra_round_trips: dict[int, list[str]]
     extra_round_trip_of_exchange: dict[int, str]
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
@@ -110,17 +117,23 @@ def make_handshakes(
             own_pairs.setdefault(pair.handshake, []).append(pair)
     phase1 = _phase1(conversation, head, protocol)
     extra_of_exchange, extra = _extra_round_trips(conversation)
-    reason = _reasons(facts, response_form, phase1, own_pairs)
+    # what a further request followed was not the end; nor was an error once IKEv1's quick mode had been answered
+    final_form = np.where(_followed(conversation, request, response), -1, response_form)
+    agreed = _agreed(conversation.exchanges, count)
+    unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
+    reason = _reasons(facts, final_form, unsettled, own_pairs)
     outcome = decide(_evidence(conversation, head, reason, own_pairs))
     whole = outcome == Outcome.COMPLETED
 
+    auths, auth = _auth(conversation, count, own_pairs, phase1)
     given = {"initiator": INITIATOR, "responder": RESPONDER}
     if vantage is not None:
         side = np.full(count, given[vantage], np.uint8)
     else:
         side = vantages(association.handshake, association.from_initiator, units.ttl, count)
-    hosts = np.unique(np.stack([initiator, responder]), axis=1, return_inverse=True)[1].reshape(-1)
-    breakdown = break_down(conversation.exchanges, whole, side, hosts.astype(np.int64), aaa_ns, rtt_ns)
+    initiators, responders = distinct(initiator)[1], distinct(responder)[1]
+    hosts = distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
+    breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa_ns, rtt_ns)
     return Handshakes(
         head=head,
         protocol=protocol,
@@ -131,7 +144,10 @@ def make_handshakes(
         responder=responder,
         responder_port=responder_port,
         outcome=outcome,
-        reason={row: text for row, text in reason.items() if outcome[row] == Outcome.FAILED},
+        reason={
+            **{row: text for row, text in reason.items() if outcome[row] == Outcome.FAILED},
+            **dict.fromkeys(_rekeyed(conversation.exchanges, outcome), REKEYED),
+        },
         vantage=side,
         breakdown=breakdown,
         rtt_given=rtt_ns is not None,
@@ -141,7 +157,8 @@ def make_handshakes(
         response_form=response_form,
         facts=facts,
         phase1=phase1,
-        auth=_auth(conversation, count, own_pairs, phase1),
+        auths=auths,
+        auth=auth,
         extra_round_trips=extra,
         extra_round_trip_of_exchange=extra_of_exchange,
         pairs=own_pairs,
@@ -157,7 +174,18 @@ def _last_inits(units: Units, association: Association, count: int) -> tuple[Num
     request[association.handshake[rows]] = rows
     rows = np.flatnonzero(init & units.is_response)
     response[association.handshake[rows]] = rows
+    # a refusal that comes late does not undo the answer
+    rows = rows[units.next_payload[rows] != _NOTIFY]
+    response[association.handshake[rows]] = rows
     return request, response
+
+
+def _followed(conversation: Conversation, request: Numbers, response: Numbers) -> Mask:
+    """Whether another request followed the last response, so that this was not the end."""
+    exchange = conversation.exchange_of_message[conversation.message_of_unit]
+    if not len(exchange):
+        return np.zeros(len(request), np.bool_)
+    return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
 
 
 def _forms(conversation: Conversation, request: Numbers, response: Numbers) -> tuple[Inits, Numbers, Numbers]:
@@ -255,6 +283,21 @@ def _reasons(
     return reasons
 
 
+def _rekeyed(exchanges: Exchanges, outcome: npt.NDArray[np.uint8]) -> list[int]:
+    """IKE SAs that took over from another one (RFC 7296, 2.18): message ID 0 is not their IKE_SA_INIT's."""
+    inits = np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME))
+    first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
+    handshakes = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
+    return [row for row in handshakes.tolist() if outcome[row] == Outcome.CUT]
+
+
+def _agreed(exchanges: Exchanges, count: int) -> Mask:
+    """Which IKEv1 handshakes have an answered quick mode."""
+    quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
+    quick &= exchanges.response_messages > 0
+    return np.bincount(exchanges.handshake[quick], minlength=count) > 0
+
+
 def _evidence(
     conversation: Conversation, head: Numbers, reason: dict[int, str], pairs: dict[int, list[RadiusPair]]
 ) -> Evidence:
@@ -270,11 +313,14 @@ def _evidence(
     # the third message of IKEv1's aggressive and quick mode is not answered
     closing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt > 0)
     unanswered = exchanges.set_up & asked & ~answered & ~closing
-    initiators = np.flatnonzero(exchanges.initiator_asked & asked)
+    # the responder may ask too while an IKE SA of IKEv1 is set up (XAuth); informational messages are never answered
+    requests = np.flatnonzero(
+        (exchanges.initiator_asked | exchanges.set_up) & asked & ~(v1 & (kind == _IKEV1_INFORMATIONAL))
+    )
     is_last = np.zeros(len(exchanges), np.bool_)
-    last = np.ones(len(initiators), np.bool_)
-    last[:-1] = exchanges.handshake[initiators[1:]] != exchanges.handshake[initiators[:-1]]
-    is_last[initiators[last]] = True
+    last = np.ones(len(requests), np.bool_)
+    last[:-1] = exchanges.handshake[requests[1:]] != exchanges.handshake[requests[:-1]]
+    is_last[requests[last]] = True
 
     begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked
     begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
@@ -322,8 +368,11 @@ def _nat(inits: Inits, count: int, request: Numbers, response: Numbers) -> npt.N
 
 def _auth(
     conversation: Conversation, count: int, pairs: dict[int, list[RadiusPair]], phase1: dict[int, Phase1Facts]
-) -> dict[int, AuthMethods]:
-    """How the peers authenticated: read from RADIUS and IKEv1's proposal, guessed from sizes and counts elsewhere."""
+) -> tuple[list[AuthMethods], Numbers]:
+    """How the peers authenticated: read from RADIUS and IKEv1's proposal, guessed from sizes and counts elsewhere.
+
+    Distinct methods, and for each handshake an index into them, -1: not known.
+    """
     exchanges = conversation.exchanges
     rows = (exchanges.exchange_type == _IKE_AUTH) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
@@ -334,17 +383,18 @@ def _auth(
 
     asked = per_message(exchanges.request_bytes, exchanges.request_messages)
     answered = per_message(exchanges.response_bytes, exchanges.response_messages)
-    result: dict[int, AuthMethods] = {}
-    for row, some in pairs.items():
-        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
-        method = method_of([message for message in eap if message])
-        result[row] = AuthMethods("eap", None, method, guessed=False)
+    methods, auth = guess_auths(rounds, asked, answered)
+
+    def know(row: int, one: AuthMethods) -> None:
+        auth[row] = len(methods)
+        methods.append(one)
+
     for row, fact in phase1.items():
         if fact.auth is not None:
-            result[row] = fact.auth
-    for row in np.flatnonzero(rounds > 0).tolist():
-        if row not in result:
-            guess = guess_auth(int(rounds[row]), float(asked[row]), float(answered[row]))
-            if guess is not None:
-                result[row] = guess
-    return result
+            know(row, fact.auth)
+    for row, some in pairs.items():
+        if row in phase1 and phase1[row].auth is not None:
+            continue
+        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
+        know(row, AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False))
+    return methods, auth

@@ -97,7 +97,10 @@ class _Reader:
         forms: list[_Form] = []
         for low in range(0, len(rows), _AT_ONCE):
             some = rows[low : low + _AT_ONCE]
-            matrix = gather(self._heap, self._begin[some], layout)["bytes"]
+            if size:
+                matrix = gather(self._heap, self._begin[some], layout)["bytes"]
+            else:  # a message that was not kept
+                matrix = np.zeros((len(some), 0), np.uint8)
             for form in forms:
                 some, matrix = self._take(form, some, matrix)
             while len(some):

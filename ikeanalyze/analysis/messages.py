@@ -30,6 +30,7 @@ class Messages:
     response: Mask
     protocol: npt.NDArray[np.uint8]
     exchange_type: npt.NDArray[np.uint8]
+    next_payload: npt.NDArray[np.uint8]
     message_id: npt.NDArray[np.uint32]
     body: Numbers  # from 0
     transmission: Numbers  # from 1
@@ -99,6 +100,7 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         response=response[head],
         protocol=units.protocol[head],
         exchange_type=units.exchange_type[head],
+        next_payload=units.next_payload[head],
         message_id=units.message_id[head],
         body=turn[start] >> 20,
         transmission=turn[start] & 0xFFFFF,

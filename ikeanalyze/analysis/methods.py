@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from ikeanalyze.analysis.association import ASKS_AGAIN
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView, Proposal
@@ -165,3 +168,26 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
     if not any(psk):
         return None
     return AuthMethods("psk" if psk[0] else None, "psk" if psk[1] else None, None, guessed=True)
+
+
+def guess_auths(
+    rounds: npt.NDArray[np.int64], request_bytes: npt.NDArray[np.float64], response_bytes: npt.NDArray[np.float64]
+) -> tuple[list[AuthMethods], npt.NDArray[np.int64]]:
+    """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
+    small = [(size > 0) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
+    none = [size == 0 for size in (request_bytes, response_bytes)]
+    kind = np.minimum(rounds, 2)
+    for fact in (*small, *none):
+        kind = kind * 2 + fact
+    guesses: list[AuthMethods] = []
+    result = np.full(len(rounds), -1, np.int64)
+    for one in np.unique(kind).tolist():
+        rows = np.flatnonzero(kind == one)
+        first = rows[0]
+        guess = None
+        if rounds[first]:
+            guess = guess_auth(int(rounds[first]), float(request_bytes[first]), float(response_bytes[first]))
+        if guess is not None:
+            result[rows] = len(guesses)
+            guesses.append(guess)
+    return guesses, result

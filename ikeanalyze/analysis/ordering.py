@@ -66,6 +66,16 @@ def run_starts(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     return new
 
 
+def distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """The different values, in no order, and which of them each value is. (k,), (n,)"""
+    order = bring_together(values)
+    together = values[order]
+    new = run_starts(together)
+    place = np.empty(len(values), np.uint32)
+    place[order] = np.cumsum(new, dtype=np.uint32) - np.uint32(1)
+    return together[new], place
+
+
 class Runs:
     """Runs of rows that belong together, and what is made of the values of each."""
 

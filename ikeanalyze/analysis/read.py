@@ -1,11 +1,14 @@
-"""Captures to an analysis: the way from files to the four tables."""
+"""Captures to an analysis: the way from files to the four tables.
+
+polars is not loaded before it is needed: that takes a seventh of a second, in which the second half of a large capture can be read
+by another process; and it starts threads, after which no process can safely be forked.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import polars as pl
 
 from ikeanalyze.analysis.association import associate
 from ikeanalyze.analysis.duplicates import mark_duplicates
@@ -15,11 +18,13 @@ from ikeanalyze.analysis.messages import make_messages
 from ikeanalyze.analysis.radius import RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning
-from ikeanalyze.analysis.tables import EMPTY, FirstIds, Radius, Tables, make_tables
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text, read_frames
 from ikeanalyze.capture.records import CaptureError
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.tables import FirstIds, Radius, Tables
 
 Progress = Callable[[int, int | None], None]
 Vantage = Literal["initiator", "responder"]
@@ -50,29 +55,31 @@ def read(
     tables: list[Tables] = []
     warnings: list[Warning] = []
     skipped: list[Skipped] = []
-    first = FirstIds()
     for path in map(str, paths):
         try:
-            capture = read_frames(path, ports, progress)
+            capture = read_frames(path, ports, progress, _load_polars)
         except CaptureError as error:
             skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue
-        found, more = _analyse(path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), first)
+        found, more = _analyse(path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), tables)
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
         tables.append(found)
-        first = FirstIds(
-            first.handshake + len(found.handshakes),
-            first.message + len(found.messages),
-            first.exchange + len(found.exchanges),
-        )
     whole = tables[0] if len(tables) == 1 else _joined(tables)
     return Analysis(
         summaries, whole.frames, whole.messages, whole.exchanges, whole.handshakes, warnings, skipped
     )
 
 
-def _joined(tables: list[Tables]) -> Tables:
+def _load_polars() -> None:
+    import ikeanalyze.analysis.tables  # noqa: F401
+
+
+def _joined(tables: "list[Tables]") -> "Tables":
+    import polars as pl
+
+    from ikeanalyze.analysis.tables import EMPTY, Tables
+
     if not tables:
         return EMPTY
     return Tables(*(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__))
@@ -94,8 +101,10 @@ def _summary(path: str, capture: CaptureFrames) -> CaptureSummary:
 
 
 def _analyse(
-    path: str, capture: CaptureFrames, vantage: Vantage | None, rtt_ns: int | None, first: FirstIds
-) -> tuple[Tables, list[tuple[int | None, str]]]:
+    path: str, capture: CaptureFrames, vantage: Vantage | None, rtt_ns: int | None, before: "list[Tables]"
+) -> "tuple[Tables, list[tuple[int | None, str]]]":
+    from ikeanalyze.analysis.tables import Radius, ids_after, make_tables
+
     duplicate = mark_duplicates(capture.columns)
     units = make_units(capture.columns, duplicate)
     ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if _has_others(units) else units
@@ -116,7 +125,7 @@ def _analyse(
             if pair.exchange is not None and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
-    return make_tables(path, capture, duplicate, conversation, radius, handshakes, first), more
+    return make_tables(path, capture, duplicate, conversation, radius, handshakes, ids_after(before)), more
 
 
 def _has_others(units: Units) -> bool:
@@ -129,7 +138,7 @@ def _waited(pair: RadiusPair, units: Units) -> int:
 
 
 def _assign_radius(
-    conversation: Conversation, radius: Radius, capture: CaptureFrames
+    conversation: Conversation, radius: "Radius", capture: CaptureFrames
 ) -> list[tuple[int | None, str]]:
     exchanges, units, association = conversation.exchanges, conversation.units, conversation.association
     rows = np.flatnonzero(exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0))

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Every packet of a capture is counted under exactly one of these.
 ACCOUNTING = (
@@ -58,9 +60,9 @@ class Analysis:
     """The result: tables as in `schema`, over all captures that could be read."""
 
     captures: list[CaptureSummary]
-    frames: pl.DataFrame
-    messages: pl.DataFrame
-    exchanges: pl.DataFrame
-    handshakes: pl.DataFrame
+    frames: "pl.DataFrame"
+    messages: "pl.DataFrame"
+    exchanges: "pl.DataFrame"
+    handshakes: "pl.DataFrame"
     warnings: list[Warning] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)

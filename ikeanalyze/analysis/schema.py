@@ -122,7 +122,7 @@ HANDSHAKES: Final[Schema] = {
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
     "outcome": OUTCOMES,
-    "reason": pl.String,
+    "reason": pl.String,  # error notify or "Access-Reject"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT
     "auth_initiator": pl.String,
     "auth_responder": pl.String,
     "auth_eap": pl.String,

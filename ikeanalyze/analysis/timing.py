@@ -23,7 +23,8 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 
 Numbers = npt.NDArray[np.int64]
 
-_FRESH_TTLS: Final = np.array([64, 128, 255], np.uint8)
+#: For each time to live whether systems begin with it.
+_IS_FRESH: Final = np.isin(np.arange(256), (64, 128, 255))
 
 INITIATOR: Final = 0
 RESPONDER: Final = 1
@@ -48,7 +49,7 @@ def vantages(
     handshake: Numbers, from_initiator: npt.NDArray[np.bool_], ttl: npt.NDArray[np.uint8], count: int
 ) -> npt.NDArray[np.uint8]:
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes, by the TTLs of its units."""
-    fresh = np.isin(ttl, _FRESH_TTLS)
+    fresh = _IS_FRESH[ttl]
 
     def all_fresh(side: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         sent = np.bincount(handshake[side], minlength=count)

@@ -45,6 +45,11 @@ class Accounting:
         self._packets[category] += packets
         self._bytes[category] += length
 
+    def include(self, other: "Accounting") -> None:
+        """Add what was counted elsewhere."""
+        self._packets += other._packets
+        self._bytes += other._bytes
+
     def packets(self) -> dict[str, int]:
         """Packets by the report's names."""
         return {category.name.lower(): int(self._packets[category]) for category in list(Category)[:_COUNT]}

@@ -1,7 +1,7 @@
 """UDP datagrams and bare IP protocols: what each one is, and where its IKE, RADIUS or HIP message begins.
 
-RFC 7296, 2 and 3.1 (UDP 500 and 4500, header), RFC 3948 (non-ESP marker, ESP in UDP, NAT keepalive), RFC 7383, 2.5 (fragments),
-RFC 2865, 3 (RADIUS), RFC 7401, 5.1 and RFC 5770, 5.1 (HIP, and in UDP).
+RFC 7296, 2 and 3.1 (UDP 500 and 4500, header), RFC 3948 (non-ESP marker, ESP in UDP, NAT keepalive), RFC
+7383, 2.5 (fragments), RFC 2865, 3 (RADIUS), RFC 7401, 5.1 and RFC 5770, 5.1 (HIP, and in UDP).
 """
 
 from collections.abc import Collection
@@ -37,7 +37,8 @@ _UDP: Final = np.dtype(
 )  # fmt: skip
 _IKE: Final = np.dtype(
     [
-        ("spi_i", ">u8"), ("spi_r", ">u8"), ("next", "u1"), ("version", "u1"), ("exchange", "u1"), ("flags", "u1"),
+        ("spi_i", ">u8"), ("spi_r", ">u8"),
+        ("next", "u1"), ("version", "u1"), ("exchange", "u1"), ("flags", "u1"),
         ("message_id", ">u4"), ("length", ">u4"),
         # the first payload: generic header, then fragment number and total if it is an Encrypted Fragment
         ("generic", ">u4"), ("number", ">u2"), ("total", ">u2"),
@@ -71,7 +72,8 @@ class Encapsulation(IntEnum):
     IP = 4
 
 
-#: What is read from a message's own header, with the types that a million rows can afford. 0 stands for "no fragment".
+#: What is read from a message's own header, with the types that a million rows can afford. 0 stands for "no
+#: fragment".
 HEADER_COLUMNS: Final[dict[str, type[np.generic]]] = {
     "protocol": np.uint8,
     "spi_i": np.uint64,
@@ -197,7 +199,8 @@ def _sort_udp(
     keepalive = ours & (size == 1) & (header["first"] == 0xFF)
     category[udp[keepalive]] = Category.NAT_KEEPALIVE
     ours &= ~keepalive
-    # Where a NAT has mixed up 500 and 4500, and on a port that was asked for, only the header tells whether a marker is due.
+    # Where a NAT has mixed up 500 and 4500, and on a port that was asked for, only the header tells whether a
+    # marker is due.
     unmarked = on_500 | asked
     unsure = np.flatnonzero(ours & unmarked & (on_4500 | asked) & ~marked)
     if len(unsure):
@@ -223,15 +226,16 @@ def _sort_udp(
         )
         begin = at + 8 + np.where(marked, 4, 0)
         _take_ike(
-            buffer, udp[chosen], begin[chosen], end[chosen], wire_end[chosen], encapsulation[chosen].astype(np.uint8),
-            source[chosen], destination[chosen], category, found, refused,
+            buffer, udp[chosen], begin[chosen], end[chosen], wire_end[chosen],
+            encapsulation[chosen].astype(np.uint8), source[chosen], destination[chosen],
+            category, found, refused,
         )  # fmt: skip
     other = ~(on_500 | on_4500 | asked) & ~bad
     radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
     if len(radius):
         _take_radius(
-            buffer, udp[radius], at[radius] + 8, end[radius], wire_end[radius], source[radius], destination[radius],
-            category, found, refused,
+            buffer, udp[radius], at[radius] + 8, end[radius], wire_end[radius],
+            source[radius], destination[radius], category, found, refused,
         )  # fmt: skip
     hip = np.flatnonzero(other & ((source == _HIP_PORT) | (destination == _HIP_PORT)))
     if len(hip):
@@ -240,8 +244,8 @@ def _sort_udp(
         category[udp[hip[~zero & (there[hip] >= 4) & (size[hip] >= 8)]]] = Category.ESP
         hip = hip[zero]
         _take_hip(
-            buffer, udp[hip], at[hip] + 12, end[hip], wire_end[hip], Encapsulation.UDP, source[hip], destination[hip],
-            category, found, refused,
+            buffer, udp[hip], at[hip] + 12, end[hip], wire_end[hip], Encapsulation.UDP,
+            source[hip], destination[hip], category, found, refused,
         )  # fmt: skip
 
 
@@ -330,7 +334,8 @@ def _take_ike(
         packet, at, end, length = packet[good], at[good], end[good], length[good]
         encapsulation, source, destination = encapsulation[good], source[good], destination[good]
     header = read_ike_headers(buffer, at, end)
-    fragmented = header["next_payload"] == np.where(header["protocol"] == Protocol.IKEV2, _SKF, _IKEV1_FRAGMENT)
+    v2 = header["protocol"] == Protocol.IKEV2
+    fragmented = header["next_payload"] == np.where(v2, _SKF, _IKEV1_FRAGMENT)
     if fragmented.any():
         keep = _check_fragments(packet, at, end, length, header, fragmented, category, refused)
         if not keep.all():
@@ -368,7 +373,7 @@ def _check_fragments(
     bad = fragmented & ~cut & ((number == 0) | (v2 & (number > total)))
     for index in np.flatnonzero(bad | cut).tolist():
         if cut[index]:
-            what = "cut before its IKE fragment number by the capture's snapshot length: counted as a whole message"
+            what = "cut by the snapshot length before its IKE fragment number: counted as a whole message"
         elif length[index] < _FRAGMENT_END:
             what = f"IKE length field says {length[index]} bytes, too few for a fragment"
         else:
@@ -432,7 +437,7 @@ def _take_radius(
             destination[chosen],
             header,
             np.ones(len(chosen), np.bool_),
-        )  # fmt: skip
+        )
     )
 
 
@@ -475,5 +480,5 @@ def _take_hip(
             destination[chosen],
             header,
             np.zeros(len(chosen), np.bool_),
-        )  # fmt: skip
+        )
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ikeanalyze.capture import helper
 from ikeanalyze.capture.accounting import Accounting, Category
 from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.columns import Bytes
@@ -37,8 +38,9 @@ from ikeanalyze.capture.network import (
     read_ipv6,
     skip_options,
 )
-from ikeanalyze.capture.reader import open_capture
-from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
+from ikeanalyze.capture.helper import Helper
+from ikeanalyze.capture.reader import CaptureReader, open_capture
+from ikeanalyze.capture.records import PADDING, Damage, Interface, RecordBatch
 from ikeanalyze.capture.rows import Columns, FrameRows
 from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
 
@@ -69,6 +71,14 @@ _FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
     "digest": np.uint64,
     "unit": np.uint32,
 }
+
+
+_LAYOUT: Final = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
+
+#: This process begins with so much of a large capture: what it has to do besides takes the time that the other needs for the rest.
+_FIRST_HALF: Final = 0.45
+#: Bytes of the smallest record with a message in it: its header, and that of IKE.
+_LEAST_RECORD: Final = 44
 
 
 @dataclass(slots=True)
@@ -106,20 +116,133 @@ def address_text(code: int, ipv6: Sequence[bytes]) -> str:
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
 
 
-def read_frames(path: str, ports: Collection[int] = (), progress: Progress | None = None) -> CaptureFrames:
+@dataclass(slots=True)
+class _Half:
+    """What a helper found in the second half of a capture. Its rows and the clear bytes are in memory that is shared."""
+
+    rows: int
+    units: int
+    packets: int
+    bytes: int
+    truncated: int
+    first_ns: int | None
+    last_ns: int | None
+    accounting: Accounting
+    clear: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    ipv6: list[builtins.bytes]
+    refused: list[tuple[int, str]]
+    refused_count: int
+    foreign_links: dict[int, int]
+    damage: Damage | None
+
+
+class _SecondHalf:
+    """The second half of a large capture, read by a helper."""
+
+    def __init__(self, reader: CaptureReader, begin: int, ports: Collection[int], heap: Bytes) -> None:
+        """Start reading at the offset `begin`. Clear messages go into `heap`, from there on.
+
+        Raises:
+            OSError: it cannot be done here.
+        """
+        self.begin = begin
+        second = reader.second(begin)
+        size = second.source.size or 0
+        # a row stands for a record with at least an IKE header in it
+        rows = FrameRows.shared(_LAYOUT, (size - begin) // _LEAST_RECORD + 1)
+        self._columns = rows.columns(whole=True)
+
+        def work(progress: npt.NDArray[np.int64]) -> _Half | None:
+            collector = _Collector(ports, second.interfaces, rows, ClearMessages(heap, begin))
+            for batch in second.batches():
+                collector.add(batch, None)
+                if collector.crosses:
+                    return None
+                progress[0] = second.source.consumed - begin
+            return collector.half(second.damage)
+
+        try:
+            self._helper = Helper(work)
+        finally:
+            second.close()
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the half that have been read."""
+        return self._helper.progress
+
+    def result(self) -> tuple[_Half, Columns] | None:
+        """Wait for the rest of it; None: it cannot be used."""
+        half = self._helper.result()
+        return None if half is None else (half, {name: column[: half.rows] for name, column in self._columns.items()})
+
+    def stop(self) -> None:
+        """Do without it."""
+        self._helper.stop()
+
+
+def _second_half(reader: CaptureReader, ports: Collection[int]) -> tuple[_SecondHalf, Bytes] | None:
+    """A helper for the second half, and a heap for the clear messages of both; None where there is none."""
+    size = reader.source.size
+    if size is None or size < helper.LEAST_SIZE or not helper.can_help():
+        return None
+    begin = reader.guess_record(int(size * _FIRST_HALF))
+    if begin is None:
+        return None
+    try:
+        # a message's bytes come from one place in the file, so those of the halves do not meet
+        heap = helper.shared_bytes(size)
+        return _SecondHalf(reader, begin, ports, heap), heap
+    except (OSError, ValueError):
+        return None
+
+
+def read_frames(
+    path: str,
+    ports: Collection[int] = (),
+    progress: Progress | None = None,
+    meanwhile: Callable[[], object] | None = None,
+) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
+
+    `meanwhile` is called once when this process has read its half of a large capture and another is still reading.
 
     Raises:
         CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is returned.
     """
     keep_freed_memory()
     with open_capture(path) as reader:
-        collector = _Collector(ports, reader.interfaces)
-        for batch in reader.batches():
-            consumed, size = reader.source.consumed, reader.source.size
-            collector.add(batch, consumed / size if size else None)
-            if progress is not None:
-                progress(consumed, size)
+        found = _second_half(reader, ports)
+        second, heap = found or (None, None)
+        collector = _Collector(ports, reader.interfaces, FrameRows(_LAYOUT), ClearMessages(heap))
+        size = reader.source.size
+        try:
+            for batch in reader.batches():
+                rest = batch
+                if second is not None:
+                    place = reader.place(batch, second.begin)
+                    if place is None or collector.crosses:
+                        second.stop()
+                        second = None
+                    elif place < len(batch):
+                        collector.add(batch.part(slice(place)), None)
+                        rest = batch.part(slice(place, None))
+                        if meanwhile is not None:
+                            meanwhile()
+                        result = None if collector.crosses else second.result()
+                        if result is not None:
+                            collector.include(*result)
+                            reader.damage = result[0].damage
+                            break
+                        second.stop()
+                        second = None
+                consumed = reader.source.consumed
+                collector.add(rest, consumed / size if size else None)
+                if progress is not None:
+                    progress(consumed + (second.consumed if second else 0), size)
+        finally:
+            if second is not None:
+                second.stop()
         collector.finish()
         warnings = collector.warnings()
         if reader.damage is not None:
@@ -148,17 +271,20 @@ def read_frames(path: str, ports: Collection[int] = (), progress: Progress | Non
 class _Collector:
     """Batches in; frames, accounting and warnings out."""
 
-    def __init__(self, ports: Collection[int], interfaces: list[Interface]) -> None:
+    def __init__(
+        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, clear: ClearMessages
+    ) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
-        self.clear = ClearMessages()
+        self.clear = clear
+        self.crosses = False  # there was something that packets further on may belong to
         self.packets = self.bytes = self.truncated = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
         self._tcp_ports = {_TCP_PORT, *ports}
         self._interfaces = interfaces
-        self._rows = FrameRows({**_FRAME_COLUMNS, **HEADER_COLUMNS})
+        self._rows = rows
         self._units = 0
         self._reassembler = Reassembler()
         self._streams = Streams()
@@ -204,10 +330,57 @@ class _Collector:
         self._datagrams(list(self._reassembler.finish()))
         self._settle_segments(self._streams.finish())
 
+    def half(self, damage: Damage | None) -> _Half:
+        """All that was found, for somebody else to include."""
+        return _Half(
+            rows=len(self._rows),
+            units=self._units,
+            packets=self.packets,
+            bytes=self.bytes,
+            truncated=self.truncated,
+            first_ns=self.first_ns,
+            last_ns=self.last_ns,
+            accounting=self.accounting,
+            clear=self.clear.entries(),
+            ipv6=self.book.ipv6,
+            refused=self._refused,
+            refused_count=self._refused_count,
+            foreign_links=self._foreign_links,
+            damage=damage,
+        )
+
+    def include(self, half: _Half, columns: Columns) -> None:
+        """Take what was found in the packets that follow, with the rows made of them."""
+        codes = self.book.translation(half.ipv6)
+        self._rows.append(
+            half.rows,
+            {
+                **columns,
+                "number": columns["number"] + np.uint32(self.packets),
+                "unit": columns["unit"] + np.uint32(self._units),
+                "source": codes(columns["source"]),
+                "destination": codes(columns["destination"]),
+            },
+        )
+        units, begin, size = half.clear
+        self.clear.adopt(units + np.uint32(self._units), begin, size)
+        for number, what in half.refused:
+            self._refuse(number + self.packets, what)
+        self._refused_count += half.refused_count - len(half.refused)
+        for kind, count in half.foreign_links.items():
+            self._foreign_links[kind] = self._foreign_links.get(kind, 0) + count
+        self.accounting.include(half.accounting)
+        self.packets += half.packets
+        self.bytes += half.bytes
+        self.truncated += half.truncated
+        self._units += half.units
+        self.first_ns = min((time for time in (self.first_ns, half.first_ns) if time is not None), default=None)
+        self.last_ns = max((time for time in (self.last_ns, half.last_ns) if time is not None), default=None)
+
     def columns(self) -> Columns:
         """All kept frames, in the order of their numbers."""
         whole = self._rows.columns()
-        number = whole["number"]
+        number = whole["number"].astype(np.uint32, copy=False)
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             whole = {name: column[order] for name, column in whole.items()}
@@ -317,6 +490,7 @@ class _Collector:
 
     def _fragments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
+        self.crosses = True
         category[packets.row] = Category.PENDING
         settled: list[Datagram] = []
         view = batch.buffer.data
@@ -430,6 +604,7 @@ class _Collector:
         ports = np.array(sorted(self._tcp_ports), np.int64)
         ours = (np.isin(source, ports) | np.isin(destination, ports)) & (packets.end - packets.at >= 4)
         view = buffer.data
+        self.crosses |= bool(ours.any())
         for index in np.flatnonzero(ours).tolist():
             row = int(packets.row[index])
             category[row] = Category.PENDING

@@ -1,8 +1,9 @@
 """Messages of which the capture lacks bytes, because an IP fragment or a TCP segment is missing from it.
 
-A transmission that is told by its content would be another message than the one that it repeats, if some bytes of it are missing.
-So it takes the digest of a transmission with the same IKE header, length included; payloads in the clear must agree as far as
-they are known (an IKE_SA_INIT request with another body may have the same header).
+A transmission that is told by its content would be another message than the one that it repeats, if some
+bytes of it are missing. So it takes the digest of a transmission with the same IKE header, length included;
+payloads in the clear must agree as far as they are known (an IKE_SA_INIT request with another body may have
+the same header).
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 _HEADER: Final = (
-    "protocol", "spi_i", "spi_r", "next_payload", "exchange_type", "flags", "message_id", "ike_bytes", "fragment",
-    "fragments",
+    "protocol", "spi_i", "spi_r", "next_payload", "exchange_type", "flags", "message_id", "ike_bytes",
+    "fragment", "fragments",
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Reassembly of IP fragments, IPv4 and IPv6 alike (RFC 791, 3.2; RFC 8200, 4.5).
 
-A large IKE_SA_INIT or a certificate chain without RFC 7383 comes in several IP fragments; each is a frame on the wire, and
-its bytes belong to the message. ESP is fragmented too, and every packet must be accounted for: so all fragments go through
-here, and come out as groups of which the first fragment tells what they are.
+A large IKE_SA_INIT or a certificate chain without RFC 7383 comes in several IP fragments; each is a frame on
+the wire, and its bytes belong to the message. ESP is fragmented too, and every packet must be accounted for:
+so all fragments go through here, and come out as groups of which the first fragment tells what they are.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,16 @@ import numpy.typing as npt
 
 #: How long the fragments of one datagram are waited for, in capture time (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
-#: The same fragment again within this time is the capture's doing; later it is a new datagram with the same identification.
+#: The same fragment again within this time is the capture's doing; later it is a new datagram with the same
+#: identification.
 DUPLICATE_NS: Final = 1_000_000
 #: Datagrams waited for at the same time; more than that is an attack or garbage.
 _MOST_PENDING: Final = 4096
 #: Bytes of the payload of the longest IP datagram.
 _MOST_BYTES: Final = 65535
 
-#: Source, destination, IP identification, protocol (IPv6: of the first header behind the fragment header, so left out).
+#: Source, destination, IP identification, protocol (IPv6: of the first header behind the fragment header, so
+#: left out).
 Key = tuple[int, int, int, int]
 
 
@@ -90,8 +92,8 @@ class Datagram:
     def payload(self) -> tuple[bytes, int]:
         """The bytes from the first one on, as far as they are known, and how many there were on the wire.
 
-        Where the last fragment is missing, that is as many as a datagram can have. Where fragments overlap, the one that
-        begins first is believed.
+        Where the last fragment is missing, that is as many as a datagram can have. Where fragments overlap,
+        the one that begins first is believed.
         """
         known = bytearray()
         for fragment in sorted(self.fragments, key=lambda one: one.offset):

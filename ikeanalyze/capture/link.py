@@ -1,7 +1,8 @@
 """Link layers: where the IP packet begins in each frame, for a whole batch at once.
 
-Link-layer header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP protocol field
-compression: RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad).
+Link-layer header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP
+protocol field compression: RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used
+before 802.1ad).
 """
 
 from collections.abc import Callable
@@ -28,8 +29,8 @@ Located = tuple[Positions, npt.NDArray[np.uint8]]
 def locate(link_type: int, buffer: Bytes, at: Positions, end: Positions) -> Located | None:
     """Find the IP packets in frames of one link type; None: this link type is not decoded.
 
-    `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too short for its
-    own header has family 0.
+    `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too
+    short for its own header has family 0.
     """
     decoder = _DECODERS.get(link_type)
     if decoder is None:
@@ -108,8 +109,8 @@ def _raw_of(version: int) -> Callable[[Bytes, Positions, Positions], Located]:
 
 
 def _loopback(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
-    # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is below 256,
-    # so whichever half is not zero has it.
+    # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is
+    # below 256, so whichever half is not zero has it.
     high, low = big_endian(buffer, at), big_endian(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)

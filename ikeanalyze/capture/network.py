@@ -1,9 +1,10 @@
 """IPv4 and IPv6: what each packet of a batch carries, between whom, and whether IP fragmented it.
 
-RFC 791; RFC 8200, 4 (extension headers, fragment header). Lengths that contradict each other are settled in favour of the
-bytes that are there; only a packet whose fixed header is cut or impossible is malformed.
+RFC 791; RFC 8200, 4 (extension headers, fragment header). Lengths that contradict each other are settled in
+favour of the bytes that are there; only a packet whose fixed header is cut or impossible is malformed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,7 +47,7 @@ FIRST_IPV6: Final = 1 << 32
 
 @dataclass(slots=True)
 class AddressBook:
-    """Addresses as numbers: an IPv4 address is itself, an IPv6 address FIRST_IPV6 plus its place in the book."""
+    """Addresses as numbers: an IPv4 address is itself, an IPv6 one FIRST_IPV6 plus its place in the book."""
 
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
@@ -62,6 +63,21 @@ class AddressBook:
                 self.ipv6.append(address)
             codes[index] = FIRST_IPV6 + place
         return codes
+
+
+    def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], npt.NDArray[np.uint64]]:
+        """A function from the codes of another book, which has these addresses, to those of this one."""
+        entered = self.codes(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
+
+        def translate(codes: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
+            codes = codes.astype(np.uint64, copy=False)
+            if not ipv6:
+                return codes
+            first = np.uint64(FIRST_IPV6)
+            new = codes >= first
+            return np.where(new, entered[np.where(new, codes - first, 0)], codes)
+
+        return translate
 
 
 @dataclass(slots=True)
@@ -118,8 +134,8 @@ def read_ipv4(
         row, at, end, wire_end, header, size, total = (
             column[good] for column in (row, at, end, wire_end, header, size, total)
         )
-    # A total length of 0 is left by segmentation offload; one beyond the frame by a capture that lies. Ethernet padding
-    # stands behind the total length.
+    # A total length of 0 is left by segmentation offload; one beyond the frame by a capture that lies.
+    # Ethernet padding stands behind the total length.
     stop = np.where(total == 0, wire_end, np.minimum(at + total, wire_end))
     fragment = header["fragment"].astype(np.int64)
     packets = Packets(
@@ -170,7 +186,8 @@ def read_ipv6(
         more[which] = extension["fragment"][is_fragment] & 1
         inside[rest] += np.where(is_fragment, 8, extension["length"].astype(np.int64) * 8 + 8)
         protocol[rest] = extension["next"]
-        # what follows the header of a true fragment is part of what was fragmented: options there may be in several fragments
+        # what follows the header of a true fragment is part of what was fragmented: options there may be in
+        # several fragments
         onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == _FRAGMENT_HEADER)
         rest = rest[onward & (offset[rest] == 0) & ~more[rest]]
     cut |= inside > captured
@@ -194,7 +211,7 @@ def read_ipv6(
 
 
 def skip_options(buffer: Bytes, packets: Packets) -> Mask:
-    """Step over IPv6 extension headers at the front of reassembled packets, in place; which of them end inside one.
+    """Step over extension headers at the front of reassembled packets, in place; which end inside one.
 
     RFC 8200, 4.5: destination options for the last destination stand behind the fragment header.
     """

@@ -21,6 +21,10 @@ _MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
 #: A record may be longer than the snapshot length says (some writers get that wrong); up to this, which is
 #: libpcap's own limit, it is no surprise.
 _USUAL_RECORD: Final = 262144
+#: So many plausible record headers in a row are no accident.
+_CHAIN: Final = 64
+#: And so few are enough if there is no more to look at, because they are large.
+_LEAST_CHAIN: Final = 8
 #: The bits of the network field that hold the link type; above them stand the FCS length and reserved bits.
 _LINK_TYPE_BITS: Final = 0x03FFFFFF
 
@@ -59,7 +63,7 @@ class Pcap:
         # order, and DG/UX calls that order 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
         self._lengths_unordered = (major, minor) == (2, 3)
-        self._header_size = 24 if magic == _MODIFIED else 16
+        self.header_size = 24 if magic == _MODIFIED else 16
         self._fraction_ns = 1 if magic == _NANOSECONDS else 1000
         self._usual = max(_USUAL_RECORD, snaplen)
         self._header = Struct(order + "4I")
@@ -87,14 +91,14 @@ class Pcap:
                 stop = int(at[index])
                 at, header, captured, length = at[:index], header[:index], captured[:index], length[:index]
                 break
-        needed = self._header_size
-        if not wrong and end - stop >= self._header_size:
+        needed = self.header_size
+        if not wrong and end - stop >= self.header_size:
             fields = self._fields(buffer, stop)
             needed += fields[2]
             wrong = self._wrong(*fields)
         batch = RecordBatch(
             buffer=view,
-            offset=at + self._header_size,
+            offset=at + self.header_size,
             captured=captured,
             length=np.maximum(captured, length),
             time_ns=header["seconds"].astype(np.int64) * 1_000_000_000
@@ -105,19 +109,43 @@ class Pcap:
 
     def unfinished(self, buffer: bytearray, start: int, end: int) -> str:
         """Where the file ends, if buffer[start:end] is the rest of it: "inside a packet of 90 bytes, ..."."""
-        if end - start < self._header_size:
-            missing = self._header_size - (end - start)
-            return f"inside the {self._header_size} bytes before a packet, {missing} of which are missing"
+        if end - start < self.header_size:
+            missing = self.header_size - (end - start)
+            return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
         size = self._fields(buffer, start)[2]
         return (
-            f"inside a packet of {size} bytes, {start + self._header_size + size - end} of which are missing"
+            f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
         )
+
+    def guess(self, data: bytes) -> int | None:
+        """Where in these bytes from the middle of a file a record seems to begin: one that many plausible ones follow."""
+        for first in range(min(len(data), _USUAL_RECORD)):
+            if self._chain(data, first):
+                return first
+        return None
+
+    def _chain(self, data: bytes, at: int) -> bool:
+        for count in range(_CHAIN):
+            if at + self.header_size > len(data):
+                return count >= _LEAST_CHAIN
+            size = self._plausible(data, at)
+            if size is None:
+                return False
+            at += self.header_size + size
+        return True
+
+    def _plausible(self, data: bytes, at: int) -> int | None:
+        """The captured length in the record header there, if it looks like one."""
+        _, fraction, captured, length = self._fields(data, at)
+        if 0 < captured <= min(length, self._usual) and length <= MAX_RECORD:
+            return captured if fraction * self._fraction_ns < 1_000_000_000 else None
+        return None
 
     def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Positions, int]:
         """Where the record headers are, and where the walk stopped: behind the last whole record."""
         # The one loop over packets: all that it does is find the next header. It reads up to 16 bytes behind
         # `end`.
-        skip, unpack = self._header_size, self._word.unpack_from
+        skip, unpack = self.header_size, self._word.unpack_from
         length_at = 12 if self._lengths_swapped else 8
         at, stop = start + length_at, end + length_at
         found = [at]
@@ -132,7 +160,7 @@ class Pcap:
         positions: npt.NDArray[np.int64] = np.array(found, np.int64) - length_at
         return positions[:-1], found[-1] - length_at
 
-    def _fields(self, buffer: bytearray, at: int) -> tuple[int, int, int, int]:
+    def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
         """Seconds, fraction, captured length and length on the wire of the record header there."""
         seconds, fraction, captured, length = self._header.unpack_from(buffer, at)
         if self._lengths_swapped or (self._lengths_unordered and captured > length):

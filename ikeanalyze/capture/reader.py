@@ -23,6 +23,9 @@ CHUNK: Final = 4 << 20
 #: Bytes that are made ready for a file of unknown size, which may be small.
 _FIRST_CHUNK: Final = 64 << 10
 
+#: Bytes in which a chain of records is looked for.
+_GUESS: Final = 1 << 20
+
 _BEHIND: Final = bytes(PADDING)
 #: How files begin that people take for captures, and what to do with them.
 _LOOKS_LIKE: Final = (
@@ -47,7 +50,10 @@ class CaptureReader:
     Made by `open_capture`.
     """
 
-    def __init__(self, source: Source, chunk: int) -> None:
+    def __init__(
+        self, source: Source, chunk: int, entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None
+    ) -> None:
+        """`entered`: the format, and the offset in the file of the record that the source begins with."""
         self.source: Final = source
         self.damage: Damage | None = None  #: where and why reading ended before the end of the capture
         self._chunk = max(chunk, pcapng.FILE_HEADER)
@@ -58,7 +64,10 @@ class CaptureReader:
         self._base = 0  # offset in the file of the buffer's first byte
         self._start = self._end = 0  # what is in the buffer and has not been walked over
         self._at_end = False
-        self._format = self._recognise()
+        if entered is not None:
+            self._format, self._base = entered
+        else:
+            self._format = self._recognise()
 
     @property
     def format(self) -> str:
@@ -98,6 +107,37 @@ class CaptureReader:
             if self._at_end:
                 self.damage = self._damage_at_end()
                 return
+
+    def guess_record(self, offset: int) -> int | None:
+        """Where the first record from this offset on seems to begin; None: there is no telling.
+
+        Only plain pcap files can be entered anywhere.
+        """
+        if not isinstance(self._format, pcap.Pcap) or self.source.compression or not self.source.size:
+            return None
+        found = self._format.guess(self.source.peek(offset, _GUESS))
+        return None if found is None else offset + found
+
+    def place(self, batch: RecordBatch, offset: int) -> int | None:
+        """Which packet of the batch just read has its record at this offset of the file; their number: a later one may.
+
+        None: no record begins there.
+        """
+        assert isinstance(self._format, pcap.Pcap)
+        frame = offset - self._base + self._format.header_size
+        place = int(np.searchsorted(batch.offset, frame))
+        if place < len(batch):
+            return place if batch.offset[place] == frame else None
+        last = int(batch.offset[-1] + batch.captured[-1])
+        return place if last <= frame - self._format.header_size else None
+
+    def second(self, offset: int) -> "CaptureReader":
+        """Another reader of the same plain file, for the packets from this offset on.
+
+        Raises:
+            OSError: the file cannot be opened again.
+        """
+        return CaptureReader(self.source.reopened(offset), self._chunk, (self._format, offset))
 
     def close(self) -> None:
         """Close the file, unless it is standard input."""

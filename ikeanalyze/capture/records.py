@@ -60,6 +60,17 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def part(self, rows: slice) -> "RecordBatch":
+        """Some of the packets, over the same buffer."""
+        return RecordBatch(
+            self.buffer,
+            self.offset[rows],
+            self.captured[rows],
+            self.length[rows],
+            self.time_ns[rows],
+            self.interface[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Walked:

@@ -6,6 +6,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.helper import shared_bytes
+
 Columns = dict[str, npt.NDArray[np.generic]]
 
 _FIRST_ROOM: Final = 1024
@@ -38,9 +40,16 @@ class FrameRows:
             column[self._count : stop] = part[name]
         self._count = stop
 
-    def columns(self) -> Columns:
-        """The columns so far."""
-        return {name: column[: self._count] for name, column in self._columns.items()}
+    @staticmethod
+    def shared(layout: Mapping[str, type[np.generic]], room: int) -> "FrameRows":
+        """Rows in memory that a forked process has in common with this one; there must be no more of them than `room`."""
+        return FrameRows(
+            layout, {name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype) for name, dtype in layout.items()}
+        )
+
+    def columns(self, *, whole: bool = False) -> Columns:
+        """The columns so far; `whole`: with the room behind them."""
+        return {name: column[: None if whole else self._count] for name, column in self._columns.items()}
 
     def _grow(self, needed: int) -> None:
         room = max(needed, 2 * self._room)

@@ -47,6 +47,25 @@ class Source:
         self.position += count
         return count
 
+    def reopened(self, offset: int) -> "Source":
+        """The same file from this offset on; only for plain files.
+
+        Raises:
+            OSError: it is no longer there, or another file has its name.
+        """
+        raw = open(self.name, "rb", buffering=0)  # noqa: SIM115
+        if not os.path.samestat(os.fstat(raw.fileno()), os.fstat(self._raw.fileno())):
+            raw.close()
+            raise FileNotFoundError(self.name)
+        raw.seek(offset)
+        other = Source(self.name, raw, self.size, b"")
+        other.consumed = other.position = offset
+        return other
+
+    def peek(self, offset: int, size: int) -> bytes:
+        """Bytes from anywhere in a plain file, without reading on."""
+        return os.pread(self._raw.fileno(), size, offset)
+
     def close(self) -> None:
         """Close the underlying file, unless it is standard input."""
         if self._raw is not _standard_input():

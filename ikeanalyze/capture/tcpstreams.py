@@ -1,11 +1,13 @@
 """IKE and ESP in TCP: the messages of RFC 9329 streams, and the segments that carried them.
 
-RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages, each behind its
-16-bit length (which counts itself); an IKE message begins with four zero bytes, the non-ESP marker. Segments may be out of
-order, sent twice, split or joined at will, and a capture may have lost some or begin in the middle.
+RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages,
+each behind its 16-bit length (which counts itself); an IKE message begins with four zero bytes, the non-ESP
+marker. Segments may be out of order, sent twice, split or joined at will, and a capture may have lost some or
+begin in the middle.
 
-Every segment with data waits until the stretch of the stream that it covers has been cut into messages, whether it was the first
-to bring these bytes or not: a segment that is sent again is one more frame of the messages that it carries.
+Every segment with data waits until the stretch of the stream that it covers has been cut into messages,
+whether it was the first to bring these bytes or not: a segment that is sent again is one more frame of the
+messages that it carries.
 """
 
 from collections import deque
@@ -32,7 +34,8 @@ _MOST_MISSING: Final = 1 << 20
 _REMEMBERED: Final = 256
 #: Connections followed at the same time; the one that was silent for longest is given up for a new one.
 _MOST_CONNECTIONS: Final = 8192
-#: The same segment again within this time, elsewhere or with the same IP identification, is the capture's doing.
+#: The same segment again within this time, elsewhere or with the same IP identification, is the capture's
+#: doing.
 DUPLICATE_NS: Final = 1_000_000
 #: `ident` of packets that have none of their own (IPv4 and IPv6).
 _NO_IDENTS: Final = (0, 0xFFFFFFFF)
@@ -98,7 +101,7 @@ class Segment:
         return Category.TCP_ENCAPSULATION
 
     def ike_shares(self) -> Iterator[tuple[StreamMessage, int]]:
-        """The IKE messages in it and the bytes of the frame that count to each: headers and the rest to the first one."""
+        """The IKE messages in it and the bytes of the frame that count to each: headers to the first."""
         if self.foreign:
             return
         parts = [(message, size) for message, size in self.parts if message.kind is Kind.IKE]
@@ -334,7 +337,7 @@ class _Direction:
         self._consume(len(self._buffer), message)
 
     def _message(self, size: int) -> StreamMessage | None:
-        """What the buffer begins with; `size`: what its length says. None: neither IKE nor ESP, or too little of it."""
+        """What the buffer begins with; `size`: what its length says. None: neither, or too little of it."""
         there = min(size, len(self._buffer))
         known = there if not self._unknown else min(there, self._unknown[0][0] - self._parsed)
         complete = known == size
@@ -347,7 +350,8 @@ class _Direction:
         if known < _ENOUGH:
             if there < _ENOUGH:
                 return None
-            return StreamMessage(Kind.MALFORMED, what="cut inside its IKE header by the capture's snapshot length")
+            what = "cut inside its IKE header by the capture's snapshot length"
+            return StreamMessage(Kind.MALFORMED, what=what)
         data = bytes(self._buffer[6:known])
         length = int.from_bytes(data[24:28], "big")
         if data[17] >> 4 not in (1, 2):
@@ -419,7 +423,7 @@ class Streams:
         self._settled: list[Segment] = []
 
     def add(self, segment: Segment, header: bytes) -> str | None:
-        """Take the TCP segment that `header` (the TCP header on, as captured) is of; a text says why it cannot be read."""
+        """Take a TCP segment; `header`: from its header on, as captured. A text says why it is not read."""
         try:
             tcp = dpkt.tcp.TCP(header)
         except dpkt.UnpackError as error:

@@ -1,4 +1,4 @@
-"""Reads captures, and holds what is found against the two laws: every packet is accounted for, no byte is lost."""
+"""Reads captures, and holds what is found against two laws: packets are accounted for, no byte is lost."""
 
 import tempfile
 from collections.abc import Collection, Sequence

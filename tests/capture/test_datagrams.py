@@ -58,7 +58,9 @@ def test_one_port_4500(other: int, swap: bool) -> None:
 
 @pytest.mark.parametrize("ends", [(500, 4500), (4500, 500)])
 def test_nat_that_mixed_500_and_4500(ends: tuple[int, int]) -> None:
-    capture = read_packets(sent(MARKER + AUTH, *ends), sent(AUTH, *ends), sent(ESP, *ends), sent(b"\xff", *ends))
+    capture = read_packets(
+        sent(MARKER + AUTH, *ends), sent(AUTH, *ends), sent(ESP, *ends), sent(b"\xff", *ends)
+    )
     assert counted(capture) == {"ike": 2, "esp": 1, "nat_keepalive": 1}
     assert rows(capture, "encapsulation") == [(Encapsulation.UDP_4500,), (Encapsulation.UDP_500,)]
 
@@ -69,7 +71,16 @@ def test_header_fields(end: tuple[str, str]) -> None:
     capture = read_packets(*packets)
     assert counted(capture) == {"ike": 3}
     spis = int.from_bytes(SHAKE.spi_i, "big"), int.from_bytes(SHAKE.spi_r, "big")
-    names = ("spi_i", "spi_r", "next_payload", "exchange_type", "flags", "message_id", "fragment", "fragments")
+    names = (
+        "spi_i",
+        "spi_r",
+        "next_payload",
+        "exchange_type",
+        "flags",
+        "message_id",
+        "fragment",
+        "fragments",
+    )
     assert rows(capture, *names, "ike_bytes", "bytes") == [
         (*spis, ike.SKF, ike.IKE_AUTH, ike.INITIATOR, 2, number, 3, len(data), len(packet))
         for number, (data, packet) in enumerate(zip(FRAGMENTS, packets, strict=True), 1)
@@ -102,7 +113,10 @@ def test_asked_ports() -> None:
         (b"garbage" * 10, "IKE version 6.2 is unknown"),
         (bytes(64), "IKE version 0.0 is unknown"),
         (changed(INIT, 17, b"\x30"), "IKE version 3.0 is unknown"),
-        (changed(INIT, 24, struct.pack(">I", len(INIT) + 1)), f"{len(INIT) + 1} bytes, the datagram has {len(INIT)}"),
+        (
+            changed(INIT, 24, struct.pack(">I", len(INIT) + 1)),
+            f"{len(INIT) + 1} bytes, the datagram has {len(INIT)}",
+        ),
         (changed(INIT, 24, b"\xff" * 4), f"4294967295 bytes, the datagram has {len(INIT)}"),
         (changed(INIT, 24, bytes(4)), f"0 bytes, the datagram has {len(INIT)}"),
         (changed(INIT, 24, b"\0\0\0\x1b"), f"27 bytes, the datagram has {len(INIT)}"),
@@ -192,7 +206,12 @@ def test_what_only_uses_a_port_of_radius() -> None:
     request = radius.access_request(7, b"", Random(3))
     for payload in (b"", b"\1\2\3", b"\0" * 40, b"\xc8" * 40):
         assert one(payload, 1812, 40000) == {"other": 1}
-    for payload in (request[:19], request[:-1], changed(request, 2, b"\0\x13"), changed(request, 2, b"\xff\xff")):
+    for payload in (
+        request[:19],
+        request[:-1],
+        changed(request, 2, b"\0\x13"),
+        changed(request, 2, b"\xff\xff"),
+    ):
         assert one(payload, 1812, 40000) == {"malformed": 1}
     assert one(request + b"padding", 1812, 40000) == {"radius": 1}
 
@@ -227,7 +246,9 @@ def test_not_hip(packet: bytes) -> None:
 
 
 def test_little_on_the_port_of_hip() -> None:
-    assert one(b"", 10500, 10500) == one(b"\xff", 10500, 10500) == one(b"\0\0\0", 10500, 40000) == {"other": 1}
+    assert (
+        one(b"", 10500, 10500) == one(b"\xff", 10500, 10500) == one(b"\0\0\0", 10500, 40000) == {"other": 1}
+    )
 
 
 KINDS = {

@@ -3,7 +3,21 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from craft import MS, SECOND, Handshake, Trace, ike, ip, ip_fragments, ipv4, ipv6, link, transport, udp, udp_packet
+from craft import (
+    MS,
+    SECOND,
+    Handshake,
+    Trace,
+    ike,
+    ip,
+    ip_fragments,
+    ipv4,
+    ipv6,
+    link,
+    transport,
+    udp,
+    udp_packet,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total
@@ -19,8 +33,13 @@ ENDS = {"ipv4": ("192.0.2.1", "192.0.2.2"), "ipv6": ("2001:db8::1", "2001:db8::2
 US = 1000
 
 
-def pieces(message: bytes = LARGE, family: str = "ipv4", ident: int = 77, mtu: int = 1280, port: int = 500) -> list[bytes]:
-    return [link.ethernet(part) for part in ip_fragments(udp_packet(message, 500, port, *ENDS[family]), mtu, ident)]
+def pieces(
+    message: bytes = LARGE, family: str = "ipv4", ident: int = 77, mtu: int = 1280, port: int = 500
+) -> list[bytes]:
+    return [
+        link.ethernet(part)
+        for part in ip_fragments(udp_packet(message, 500, port, *ENDS[family]), mtu, ident)
+    ]
 
 
 def trace_of(frames: list[bytes], gap: int = 10 * US) -> Trace:
@@ -39,9 +58,10 @@ def test_any_order(family: str) -> None:
         capture = read_trace(trace_of(list(order)))
         assert counted(capture) == {"ike": 3}
         assert rows(capture, "number", "bytes") == [(n, len(data)) for n, data in enumerate(order, 1)]
-        assert rows(capture, "unit", "ip_fragment", "ike_bytes", "ip_id", "destination_port") == [
-            (0, True, len(LARGE), 77, 500)
-        ] * 3
+        assert (
+            rows(capture, "unit", "ip_fragment", "ike_bytes", "ip_id", "destination_port")
+            == [(0, True, len(LARGE), 77, 500)] * 3
+        )
         seen |= set(rows(capture, "digest"))
     assert len(seen) == 1
     whole = Trace(mtu=9000)
@@ -160,7 +180,8 @@ def test_overlapping_fragments() -> None:
     segment = udp(LARGE, 500, 500)
     parts = [(0, 1600, True), (1200, 2800, True), (2400, len(segment), False)]
     frames = [
-        link.ethernet(ipv4(segment[begin:end], ident=9, offset=begin, more=more)) for begin, end, more in parts
+        link.ethernet(ipv4(segment[begin:end], ident=9, offset=begin, more=more))
+        for begin, end, more in parts
     ]
     for order in permutations(frames):
         capture = read_packets(*order)

@@ -46,7 +46,9 @@ def test_total_length_too_small(total: int) -> None:
 
 
 def test_total_length_beyond_the_frame_is_not_believed() -> None:
-    capture = read_packets(frame(ipv4(V4, total_length=20 + len(V4) + 9)), frame(ipv6(V6, payload_length=9000)))
+    capture = read_packets(
+        frame(ipv4(V4, total_length=20 + len(V4) + 9)), frame(ipv6(V6, payload_length=9000))
+    )
     assert counted(capture) == {"ike": 2}
 
 
@@ -107,7 +109,16 @@ def test_extension_headers_cut_everywhere(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "category"),
-    [(50, "esp"), (51, "ah"), (1, "icmp"), (58, "icmp"), (6, "other"), (132, "other"), (59, "other"), (89, "other")],
+    [
+        (50, "esp"),
+        (51, "ah"),
+        (1, "icmp"),
+        (58, "icmp"),
+        (6, "other"),
+        (132, "other"),
+        (59, "other"),
+        (89, "other"),
+    ],
 )
 @pytest.mark.parametrize("family", [4, 6])
 def test_protocols(protocol: int, category: str, family: int) -> None:

@@ -1,0 +1,43 @@
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+
+from ikeanalyze.capture import memory
+
+
+@pytest.fixture(autouse=True)
+def again() -> Iterator[None]:
+    memory.keep_freed_memory.cache_clear()
+    yield
+    memory.keep_freed_memory.cache_clear()
+
+
+def test_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        @staticmethod
+        def mallopt(option: int, value: int) -> int:
+            asked.append((option, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    memory.keep_freed_memory()
+    assert {option for option, _ in asked} == {
+        -1,
+        -2,
+        -3,
+    }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
+    count = len(asked)
+    memory.keep_freed_memory()
+    assert len(asked) == count
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError])
+def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def refuse(name: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    memory.keep_freed_memory()
