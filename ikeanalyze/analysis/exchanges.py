@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.ordering import run_starts
 from ikeanalyze.capture.datagrams import Protocol
 
 Numbers = npt.NDArray[np.int64]
@@ -76,17 +77,17 @@ def make_exchanges(messages: Messages) -> tuple[Exchanges, Numbers]:
     # requests before responses, each in order of body and transmission
     order = np.arange(count)
     several = np.flatnonzero(attempt > 0)
+    ordered = messages
     if len(several):
         rows = np.flatnonzero(np.isin(pair, pair[several]))
         order[rows] = rows[np.lexsort((rows, messages.response[rows], attempt[rows], pair[rows]))]
-    ordered = messages.take(order)
-    pair, attempt = pair[order], attempt[order]
-    new = np.ones(count, np.bool_)
-    new[1:] = (pair[1:] != pair[:-1]) | (attempt[1:] != attempt[:-1])
+        ordered = messages.take(order)
+        pair, attempt = pair[order], attempt[order]
+    new = run_starts(pair, attempt)
     start = np.flatnonzero(new)
     exchange_of = np.cumsum(new) - 1
     exchanges = _count(ordered, attempt, start)
-    sequence = np.lexsort((exchanges.start_ns, exchanges.handshake))
+    sequence = _in_time(exchanges)
     _set_up(exchanges, sequence)
     _answers(ordered, exchanges, exchange_of, start, sequence)
     place = np.empty(len(start), np.int64)
@@ -94,6 +95,17 @@ def make_exchanges(messages: Messages) -> tuple[Exchanges, Numbers]:
     exchange_of_message = np.empty(count, np.int64)
     exchange_of_message[order] = place[exchange_of]
     return exchanges.take(sequence), exchange_of_message
+
+
+def _in_time(exchanges: Exchanges) -> Numbers:
+    """The order of exchanges by handshake and time; they are in order of handshake and mostly of time already."""
+    order = np.arange(len(exchanges))
+    handshake, start = exchanges.handshake, exchanges.start_ns
+    late = (handshake[1:] == handshake[:-1]) & (start[1:] < start[:-1])
+    if late.any():
+        rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
+        order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
+    return order
 
 
 def _attempts(messages: Messages) -> Numbers:

@@ -322,9 +322,9 @@ def _evidence(
     last[:-1] = exchanges.handshake[requests[1:]] != exchanges.handshake[requests[:-1]]
     is_last[requests[last]] = True
 
-    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked
+    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked & exchanges.set_up
     begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
-    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered
+    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered & exchanges.set_up
     done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
     open_last = unanswered & is_last
     last_sent = np.full(count, UNKNOWN)

@@ -54,12 +54,13 @@ class Turns:
     exchange: npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class RadiusResult:
-    """Pairs in order of time, and what could not be settled."""
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Who speaks in a handshake."""
 
-    pairs: list[RadiusPair]
-    warnings: list[tuple[int, str]]  # frame, what
+    initiator: str  # address as text
+    responder: str
+    initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
 
 
 def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
@@ -108,11 +109,12 @@ def assign(
     pairs: list[RadiusPair],
     units: Units,
     turns: Turns,
-    peers: Mapping[int, tuple[str, str]],
+    peers: Mapping[int, Peers],
+    first_id: int = 1,
 ) -> list[tuple[int, str]]:
     """Give each conversation to the handshake that waited for it; returns the warnings (frame, what).
 
-    `peers` are the addresses of initiator and responder as text, by handshake.
+    `peers` are those of each handshake; `first_id` is the report's id of the first of them.
     """
     warnings: list[tuple[int, str]] = []
     conversations: dict[int, list[RadiusPair]] = {}
@@ -127,32 +129,38 @@ def assign(
             fitting &= set(place)
         if len(fitting) > 1:
             named = {one for one in fitting if _named(members[0].view, peers.get(one))}
-            fitting = named or fitting
+            by_port = {one for one in named if _named(members[0].view, peers.get(one), by_port=True)}
+            fitting = by_port or named or fitting
         if len(fitting) == 1:
             (handshake,) = fitting
             for pair, place in zip(members, places, strict=True):
                 pair.handshake, pair.exchange = handshake, place[handshake]
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
-            which = ", ".join(str(one + 1) for one in sorted(fitting)[:5])
+            which = ", ".join(str(one + first_id) for one in sorted(fitting)[:5])
             warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
     return warnings
 
 
 def _holding(pair: RadiusPair, units: Units, turns: Turns, longest: int) -> dict[int, int]:
-    """Handshakes, with the exchange, whose responder was waiting during all of the pair."""
+    """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
+
+    Further responses answer retransmissions; the responder has gone on when they come.
+    """
     begin = int(units.first_ns[pair.requests[0]])
-    finish = max(int(units.last_ns[row]) for row in (*pair.requests, *pair.responses))
+    finish = int(units.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
     low = int(np.searchsorted(turns.start_ns, begin - longest))
     high = int(np.searchsorted(turns.start_ns, begin, side="right"))
     around = np.flatnonzero(turns.end_ns[low:high] >= finish) + low
     return {int(turns.handshake[row]): int(turns.exchange[row]) for row in around.tolist()}
 
 
-def _named(view: RadiusView, peers: tuple[str, str] | None) -> bool:
+def _named(view: RadiusView, peers: Peers | None, *, by_port: bool = False) -> bool:
     """The stations named in the request are these peers. strongSwan writes them as 192.0.2.1[4500]."""
     if peers is None or view.calling_station_id is None:
         return False
-    calling = view.calling_station_id.split("[")[0]
-    called = (view.called_station_id or "").split("[")[0]
-    return calling == peers[0] and (not called or called == peers[1])
+    calling, _, port = view.calling_station_id.partition("[")
+    called = (view.called_station_id or "").partition("[")[0]
+    if by_port and port not in {f"{one}]" for one in peers.initiator_ports}:
+        return False
+    return calling == peers.initiator and (not called or called == peers.responder)

@@ -139,7 +139,8 @@ def find_turns(
     if not count:
         return body, transmission, first_copy
     # plain sailing: the fragment numbers of a slot rise, and have one total
-    repeats = (slot[1:] == slot[:-1]) & ((fragment[1:] <= fragment[:-1]) | (total[1:] != total[:-1]))
+    repeats = (fragment[1:] <= fragment[:-1]) | (total[1:] != total[:-1]) | (fragment[:-1] == 0)
+    repeats &= slot[1:] == slot[:-1]
     if not repeats.any():
         return body, transmission, first_copy
     begins = run_starts(slot)

@@ -19,7 +19,7 @@ from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text
-from ikeanalyze.capture.network import NO_IDENT
+from ikeanalyze.capture.network import FIRST_IPV6, NO_IDENT
 
 Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -410,7 +410,18 @@ def _hex(values: npt.NDArray[np.uint64]) -> pl.Series:
 def _texts(codes: npt.NDArray[np.uint64], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
     """Addresses as text, each distinct one written once."""
     different, place = distinct(codes)
-    texts = pl.Series([address_text(code, ipv6) for code in different.tolist()], dtype=pl.String)
+    old = different < np.uint64(FIRST_IPV6)
+    # each of the four numbers of an IPv4 address is picked from 256 texts
+    numbers = different[old].astype(">u4").view(np.uint8).reshape(-1, 4)
+    decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
+    parts = [decimal.gather(numbers[:, index]).alias(str(index)) for index in range(4)]
+    texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
+    if not old.all():
+        new = pl.Series([address_text(code, ipv6) for code in different[~old].tolist()], dtype=pl.String)
+        order = np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])
+        where = np.empty(len(order), np.uint32)
+        where[order] = np.arange(len(order), dtype=np.uint32)
+        place, texts = where[place], pl.concat([texts, new])
     return texts.cast(dtype).gather(place)
 
 

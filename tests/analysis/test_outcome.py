@@ -1,0 +1,134 @@
+"""How handshakes end: each rule, on captures and alone."""
+
+import numpy as np
+import pytest
+from analysed import Handshake, analyse, only, timed
+from craft import MS, SECOND, Trace, ike, udp_packet
+
+from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
+
+
+def evidence(**given):
+    """Of one handshake that completed, except for what is given."""
+    plain = {
+        "refused": False, "begun": True, "hole": False, "aaa_open": False, "last_unanswered": False,
+        "last_repeated": False, "waited_ns": 0, "finished": True,
+    }  # fmt: skip
+    return Evidence(**{name: np.array([value]) for name, value in {**plain, **given}.items()})
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome"),
+    [
+        ({}, Outcome.COMPLETED),
+        ({"refused": True}, Outcome.FAILED),
+        ({"refused": True, "begun": False}, Outcome.FAILED),
+        ({"begun": False}, Outcome.CUT),
+        ({"hole": True}, Outcome.CUT),
+        ({"aaa_open": True}, Outcome.CUT),
+        ({"finished": False}, Outcome.CUT),
+        ({"last_unanswered": True}, Outcome.CUT),
+        ({"last_unanswered": True, "waited_ns": 4 * SECOND}, Outcome.CUT),
+        ({"last_unanswered": True, "waited_ns": 4 * SECOND + 1}, Outcome.UNANSWERED),
+        ({"last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
+        ({"last_unanswered": True, "last_repeated": True, "begun": False}, Outcome.CUT),
+        ({"last_unanswered": True, "finished": False, "last_repeated": True}, Outcome.UNANSWERED),
+    ],
+)
+def test_the_rules(given, outcome):
+    assert decide(evidence(**given)).tolist() == [outcome]
+
+
+def ended(trace):
+    row = only(analyse(trace))
+    return row["outcome"], row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("notify", "reason"),
+    [(ike.NO_PROPOSAL_CHOSEN, "NO_PROPOSAL_CHOSEN"), (ike.INVALID_SYNTAX, "INVALID_SYNTAX")],
+)
+def test_an_error_in_the_clear(notify, reason):
+    trace = Trace()
+    trace.play(Handshake(1).refused(notify))
+    assert ended(trace) == ("failed", reason)
+
+
+def test_an_error_whose_request_came_again():
+    request, error = Handshake(1).refused()
+    trace = timed((0, request), (20, error), (500, request), (520, error))
+    assert ended(trace) == ("failed", "NO_PROPOSAL_CHOSEN")
+    # the repeated request itself does not make it undone
+    assert ended(timed((0, request), (20, error), (500, request))) == ("failed", "NO_PROPOSAL_CHOSEN")
+
+
+def test_invalid_ke_payload_that_nobody_followed():
+    first, refusal, *_ = Handshake(1).setup(before="INVALID_KE_PAYLOAD")
+    assert ended(timed((0, first), (20, refusal))) == ("failed", "INVALID_KE_PAYLOAD")
+
+
+def test_invalid_ke_payload_whose_second_request_got_no_answer():
+    first, refusal, second, *_ = Handshake(1).setup(before="INVALID_KE_PAYLOAD")
+    assert ended(timed((0, first), (20, refusal), (21, second))) == ("cut", None)
+    assert ended(timed((0, first), (20, refusal), (21, second), (600, second))) == ("unanswered", None)
+
+
+def test_a_cookie_that_nobody_followed_is_no_error():
+    first, cookie, *_ = Handshake(1).setup(before="COOKIE")
+    assert ended(timed((0, first), (20, cookie))) == ("cut", None)
+
+
+@pytest.mark.parametrize("answered", [0, 2])
+def test_a_request_that_was_repeated_in_vain(answered):
+    messages = Handshake(1).setup()
+    trace = Trace()
+    end = trace.play(messages[:answered])
+    for later in (0, 500 * MS, 1500 * MS):
+        trace.message(end + later, messages[answered])
+    assert ended(trace) == ("unanswered", None)
+
+
+@pytest.mark.parametrize(("rest", "outcome"), [(10, "unanswered"), (4.001, "unanswered"), (3.9, "cut"), (0, "cut")])
+def test_a_single_request_and_what_the_capture_has_behind_it(rest, outcome):
+    trace = timed((0, Handshake(1).setup()[0]))
+    trace.ip(round(rest * SECOND), udp_packet(b"something else", 53, 53))
+    assert ended(trace) == (outcome, None)
+
+
+def test_a_response_that_must_have_come():
+    messages = Handshake(1).setup()
+    trace = Trace()
+    trace.play([messages[0], *messages[2:]])
+    assert ended(trace) == ("cut", None)
+
+
+def test_no_ike_auth():
+    trace = Trace()
+    trace.play(Handshake(1).init())
+    assert ended(trace) == ("cut", None)
+
+
+def test_what_follows_does_not_change_it():
+    handshake = Handshake(1)
+    trace = Trace()
+    end = trace.play(handshake.setup())
+    request, _ = handshake.informational()
+    # the peer is gone: dead peer detection asks in vain
+    for seconds in (10, 12, 16, 24):
+        trace.message(end + seconds * SECOND, request)
+    assert ended(trace) == ("completed", None)
+
+
+def test_a_session_that_was_resumed():
+    """IKE_SESSION_RESUME (RFC 5723) stands for IKE_SA_INIT."""
+    handshake = Handshake(1)
+    init = handshake.init()
+    data = [bytearray(message.datagrams[0]) for message in init]
+    trace = Trace()
+    for place, one in enumerate(data):
+        one[18] = ike.IKE_SESSION_RESUME
+        trace.send(place * 10 * MS, bytes(one), from_initiator=place == 0)
+    trace.play(handshake.auth(), at=30 * MS)
+    row = only(analyse(trace))
+    assert row["outcome"] == "completed"
+    assert [phase["type"] for phase in row["phases"]] == ["IKE_SESSION_RESUME", "IKE_AUTH"]

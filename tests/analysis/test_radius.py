@@ -1,0 +1,254 @@
+"""The link to the AAA server: pairs, conversations, and the handshakes that waited for them."""
+
+from random import Random
+
+import polars as pl
+import pytest
+from analysed import AROUND, Handshake, analyse, analyse_files, only, rows
+from craft import MS, SECOND, Trace
+from craft import eap as eap_
+from craft import radius as radius_
+
+NAS, AAA = "198.51.100.1", "198.51.100.2"
+SUCCESS = eap_.eap(eap_.SUCCESS, 9)
+
+
+def ask(trace, time, packet, *, port=40000, server=AAA, to=1812):
+    return trace.send(time, packet, sport=port, dport=to, source=NAS, destination=server)
+
+
+def tell(trace, time, packet, *, port=40000, server=AAA, to=1812):
+    return trace.send(time, packet, sport=to, dport=port, source=server, destination=NAS)
+
+
+class Login:
+    """A handshake whose responder asks the AAA server twice: EAP identity, then the method."""
+
+    def __init__(self, seed=1, *, method=eap_.MD5, identifier=1, more=(), **where):
+        rng = Random(seed)
+        self.ike = Handshake(seed, **where)
+        self.messages = self.ike.setup(eap=2)
+        start, response = eap_.eap(eap_.RESPONSE, 0, eap_.IDENTITY, b"x"), eap_.eap(eap_.RESPONSE, 1, method, b"y")
+        challenge = eap_.eap(eap_.REQUEST, 1, method, b"z")
+        self.state = rng.randbytes(16)
+        first = radius_.access_request(identifier, start, rng, more=more)
+        second = radius_.access_request(identifier + 1, response, rng, state=self.state, more=more)
+        self.packets = [
+            first,
+            radius_.challenge(first, challenge, self.state),
+            second,
+            radius_.accept(second, SUCCESS),
+        ]
+
+    def play(self, trace, at=0, *, ending=None):
+        """Exchanges 30 ms apart; the AAA server is asked during the IKE_AUTH exchanges 2 and 3, for 4 ms each."""
+        for place, message in enumerate(self.messages):
+            trace.message(at + (place // 2 * 30 + place % 2 * 10) * MS, message)
+        packets = self.packets if ending is None else [*self.packets[:3], ending]
+        for place, exchange in enumerate((2, 3)):
+            time = at + (exchange * 30 + 3) * MS
+            ask(trace, time, packets[place * 2])
+            tell(trace, time + 4 * MS, packets[place * 2 + 1])
+        return trace
+
+
+def counts(row):
+    return tuple(row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes"))
+
+
+def test_the_conversation_belongs_to_the_handshake_that_waited():
+    login = Login()
+    analysis = analyse(login.play(Trace()))
+    row = only(analysis)
+    first, challenge, second, accept = (AROUND + len(packet) for packet in login.packets)
+    assert counts(row) == (2, first + second, 2, challenge + accept)
+    assert (row["nas_address"], row["aaa_address"]) == (NAS, AAA)
+    assert row["aaa_ns"] == 8 * MS
+    assert (row["auth_initiator"], row["auth_eap"], row["auth_guessed"]) == ("eap", "EAP-MD5", False)
+    assert row["outcome"] == "completed"
+    # five exchanges of 10 ms and four gaps of 20; 8 ms of the responder's were the server's
+    assert (row["setup_ns"], row["responder_ns"] + (row["network_ns"] or 0)) == (130 * MS, 42 * MS)
+    messages = analysis.messages.filter(pl.col("protocol") == "RADIUS")
+    assert rows(messages, "type", "sender", "kind", "transmission", "message_id", "exchange") == [
+        ("Access-Request", "responder", "request", 1, 1, 2),
+        ("Access-Challenge", "aaa", "response", 1, 1, 2),
+        ("Access-Request", "responder", "request", 1, 2, 3),
+        ("Access-Accept", "aaa", "response", 1, 2, 3),
+    ]
+    # the link between the peers has none of it
+    assert row["initiator_messages"] == row["responder_messages"] == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(eap_.TLS, "EAP-TLS"), (eap_.TTLS, "EAP-TTLS"), (eap_.PEAP, "PEAP"), (eap_.MSCHAPV2, "MS")]
+)
+def test_eap_methods_have_names(method, name):
+    assert name in only(analyse(Login(method=method).play(Trace())))["auth_eap"]
+
+
+def test_access_reject_is_the_reason():
+    login = Login()
+    reject = radius_.reject(login.packets[2], eap_.eap(eap_.FAILURE, 9))
+    login.messages = login.messages[:8]
+    row = only(analyse(login.play(Trace(), ending=reject)))
+    assert (row["outcome"], row["reason"]) == ("failed", "Access-Reject")
+    assert row["setup_ns"] is None
+
+
+def test_a_server_that_was_still_asking():
+    login = Login()
+    login.packets = login.packets[:2]
+    login.messages = login.messages[:6]
+    trace = Trace()
+    for place, message in enumerate(login.messages):
+        trace.message((place // 2 * 30 + place % 2 * 10) * MS, message)
+    ask(trace, 63 * MS, login.packets[0])
+    tell(trace, 67 * MS, login.packets[1])
+    row = only(analyse(trace))
+    assert (row["outcome"], row["reason"], row["aaa_request_messages"]) == ("cut", None, 1)
+
+
+def test_a_request_sent_again_is_a_retransmission():
+    login = Login()
+    trace = login.play(Trace())
+    ask(trace, 65 * MS, login.packets[0])
+    analysis = analyse(trace)
+    row = only(analysis)
+    first, challenge, second, accept = (AROUND + len(packet) for packet in login.packets)
+    assert counts(row) == (3, 2 * first + second, 2, challenge + accept)
+    assert row["aaa_ns"] == 8 * MS
+    again = analysis.messages.filter(pl.col("protocol") == "RADIUS", pl.col("transmission") > 1)
+    assert rows(again, "type", "message_id", "needed_bytes") == [("Access-Request", 1, 0)]
+    # retransmissions of the handshake are those between the peers
+    assert row["retransmitted_messages"] == 0
+
+
+def test_a_second_response_may_come_when_the_responder_has_gone_on():
+    login = Login()
+    trace = login.play(Trace())
+    ask(trace, 65 * MS, login.packets[0])
+    tell(trace, 75 * MS, login.packets[1])  # the responder answered the initiator at 70 ms
+    row = only(analyse(trace))
+    assert (row["aaa_request_messages"], row["aaa_response_messages"], row["aaa_ns"]) == (3, 3, 8 * MS)
+
+
+def test_a_response_that_is_missing():
+    login = Login()
+    trace = login.play(Trace())
+    trace.drop([packet for packet in trace.packets if packet.data.endswith(login.packets[1])])
+    row = only(analyse(trace))
+    assert (row["aaa_request_messages"], row["aaa_response_messages"]) == (2, 1)
+    # what is not known is not counted: the second pair alone
+    assert row["aaa_ns"] == 4 * MS
+
+
+def test_an_identifier_that_is_used_again_is_another_request():
+    rng = Random(3)
+    login = Login()
+    other = radius_.access_request(1, eap_.eap(eap_.RESPONSE, 0, eap_.IDENTITY, b"late"), rng)
+    trace = login.play(Trace())
+    ask(trace, 10 * SECOND, other)
+    tell(trace, 10 * SECOND + MS, radius_.accept(other, SUCCESS))
+    analysis = analyse(trace)
+    assert only(analysis)["aaa_request_messages"] == 2
+    last = analysis.messages.filter(pl.col("protocol") == "RADIUS").tail(2)
+    assert rows(last, "type", "transmission", "handshake") == [("Access-Request", 1, None), ("Access-Accept", 1, None)]
+
+
+def test_ports_of_the_client_tell_requests_apart():
+    """The same identifier at once from two ports of the client (RFC 2865, 5)."""
+    login = Login()
+    trace = login.play(Trace())
+    accounting = radius_._build(4, 1, bytes(16), [(40, b"\0\0\0\1")])
+    ask(trace, 64 * MS, accounting, port=40001)
+    tell(trace, 65 * MS, radius_._build(5, 1, bytes(16), []), port=40001)
+    analysis = analyse(trace)
+    assert only(analysis)["aaa_request_messages"] == 2
+    assert only(analysis)["aaa_response_messages"] == 2
+
+
+def test_accounting_is_not_the_handshakes():
+    login = Login()
+    trace = login.play(Trace())
+    packet = radius_._build(4, 7, Random(1).randbytes(16), [(40, b"\0\0\0\1")])
+    ask(trace, SECOND, packet, to=1813)
+    tell(trace, SECOND + MS, radius_._build(5, 7, bytes(16), []), to=1813)
+    analysis = analyse(trace)
+    assert (only(analysis)["aaa_request_messages"], only(analysis)["aaa_response_messages"]) == (2, 2)
+    assert analysis.captures[0].accounting["radius"] == 6
+    last = analysis.messages.filter(pl.col("protocol") == "RADIUS").tail(2)
+    assert rows(last, "type", "kind", "handshake", "set_up") == [
+        ("Accounting-Request", "request", None, False),
+        ("Accounting-Response", "response", None, False),
+    ]
+
+
+def both(first, last, *, later=MS):
+    """Two logins at the same time."""
+    trace = first.play(Trace())
+    return last.play(trace, at=later)
+
+
+def test_two_at_once_fit_both_and_are_counted_to_none():
+    first, last = Login(1), Login(2, initiator="192.0.2.3", identifier=101)
+    analysis = analyse(both(first, last))
+    assert analysis.handshakes["aaa_request_messages"].to_list() == [None, None]
+    assert analysis.handshakes["aaa_ns"].to_list() == [None, None]
+    assert analysis.captures[0].accounting["radius"] == 8
+    assert [warning.frame is not None and "(1, 2)" in warning.what for warning in analysis.warnings] == [True, True]
+    assert analysis.frames.filter(pl.col("protocol") == "RADIUS")["handshake"].null_count() == 8
+    assert analysis.handshakes["outcome"].to_list() == ["completed"] * 2
+
+
+def test_a_warning_names_the_handshakes_as_the_report_does(tmp_path):
+    trace = both(Login(1), Login(2, initiator="192.0.2.3", identifier=101))
+    analysis = analyse_files(tmp_path, trace, trace)
+    assert ["(1, 2)" in one.what for one in analysis.warnings] == [True, True, False, False]
+    assert ["(3, 4)" in one.what for one in analysis.warnings] == [False, False, True, True]
+
+
+def stations(calling, called=b"192.0.2.2[4500]"):
+    return [(radius_.CALLED_STATION_ID, called), (radius_.CALLING_STATION_ID, calling)]
+
+
+def test_two_at_once_are_told_apart_by_the_stations():
+    first = Login(1, more=stations(b"192.0.2.1[4500]"))
+    last = Login(2, initiator="192.0.2.3", identifier=101, more=stations(b"192.0.2.3[4500]"))
+    analysis = analyse(both(first, last))
+    assert analysis.handshakes["aaa_request_messages"].to_list() == [2, 2]
+    sent = [AROUND * 2 + len(one.packets[0]) + len(one.packets[2]) for one in (first, last)]
+    assert analysis.handshakes["aaa_request_bytes"].to_list() == sent
+    assert analysis.warnings == []
+
+
+def test_two_at_once_behind_one_nat_are_told_apart_by_their_ports():
+    first = Login(1, nat=True, nat_ports=(30000, 30001), more=stations(b"192.0.2.1[30001]"))
+    last = Login(2, nat=True, nat_ports=(31000, 31001), identifier=101, more=stations(b"192.0.2.1[31001]"))
+    analysis = analyse(both(first, last))
+    assert analysis.handshakes["aaa_request_messages"].to_list() == [2, 2]
+    assert analysis.warnings == []
+
+
+def test_the_state_leads_to_the_one_that_both_requests_fit():
+    """The first pair fits both handshakes; the second, by its State of the same conversation, only one."""
+    first, last = Login(1), Handshake(2, initiator="192.0.2.3")
+    trace = first.play(Trace())
+    # an exchange of the other is open from 58 to 72 ms, around the first pair, and none from 93 to 97 ms
+    for time, message in zip((0, 10, 58, 72), last.setup(), strict=True):
+        trace.message(time * MS, message)
+    analysis = analyse(trace)
+    assert rows(analysis.handshakes, "initiator_address", "aaa_request_messages") == [
+        ("192.0.2.1", 2),
+        ("192.0.2.3", None),
+    ]
+
+
+def test_radius_alone():
+    login = Login()
+    trace = Trace()
+    for place, packet in enumerate(login.packets):
+        (tell if place % 2 else ask)(trace, place * MS, packet)
+    analysis = analyse(trace)
+    assert len(analysis.handshakes) == 0
+    assert len(analysis.messages) == 4
+    assert analysis.messages["handshake"].null_count() == 4

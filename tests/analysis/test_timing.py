@@ -1,0 +1,215 @@
+"""Where the time of a set-up went; the parts always add up, which `analysed.obey` holds against every handshake."""
+
+from random import Random
+
+import pytest
+from analysed import PARTS, Handshake, analyse, only, timed
+from craft import MS, Trace, ikev1
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+def parts(row):
+    """In milliseconds: network, initiator, responder, AAA server, waiting for timers."""
+    return [None if row[part] is None else row[part] / MS for part in PARTS]
+
+
+def spaced(messages, turns, *, ttl=(64, 64)):
+    """Messages with these pauses between them, in milliseconds; TTLs of the initiator's and the responder's packets."""
+    trace, time = Trace(), 0
+    for message, pause in zip(messages, (0, *turns), strict=True):
+        time += pause
+        for data in message.datagrams:
+            trace.send(
+                time * MS,
+                data,
+                sport=message.sport,
+                dport=message.dport,
+                source=message.source,
+                destination=message.destination,
+                ttl=ttl[not message.from_initiator],
+            )
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("ttl", "vantage"),
+    [
+        ((64, 57), "initiator"),
+        ((128, 250), "initiator"),
+        ((63, 64), "responder"),
+        ((120, 255), "responder"),
+        ((64, 64), "unknown"),
+        ((64, 128), "unknown"),
+        ((63, 63), "unknown"),
+    ],
+)
+def test_the_vantage_is_told_by_the_ttl_in_one_direction(ttl, vantage):
+    row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30), ttl=ttl)))
+    assert row["vantage"] == vantage
+
+
+def test_ipv6_has_a_hop_limit():
+    messages = Handshake(1, initiator="2001:db8::1", responder="2001:db8::2").setup()
+    assert only(analyse(spaced(messages, (20, 3, 30), ttl=(64, 60))))["vantage"] == "initiator"
+
+
+def test_one_packet_that_took_another_way_makes_it_unknown():
+    trace = spaced(Handshake(1).setup(), (20, 3, 30), ttl=(64, 60))
+    handshake = Handshake(1)
+    handshake.setup()
+    later = handshake.informational(by_initiator=False)[0]
+    trace.send(200 * MS, later.datagrams[0], sport=4500, dport=4500, from_initiator=False, ttl=64)
+    assert only(analyse(trace))["vantage"] == "unknown"
+
+
+def test_from_the_initiators_side():
+    # responder's turns of 20 and 30 ms, with the path in them: 20 is the most that the path can be
+    row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30), ttl=(64, 60))))
+    assert row["setup_ns"] == 53 * MS
+    assert parts(row) == [40, 3, 10, None, 0]
+    assert (row["path_rtt_ns"], row["path_rtt_source"]) == (20 * MS, "smallest seen")
+
+
+def test_from_the_responders_side():
+    # the initiator's turn of 25 ms has the path in it, and nothing else as far as is known
+    row = only(analyse(spaced(Handshake(1).setup(), (4, 25, 6), ttl=(60, 64))))
+    assert row["setup_ns"] == 35 * MS
+    assert parts(row) == [25, 0, 10, None, 0]
+    assert row["path_rtt_ns"] == 25 * MS
+
+
+def test_from_anywhere():
+    row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30))))
+    assert parts(row) == [None, 3, 50, None, 0]
+    assert (row["path_rtt_ns"], row["path_rtt_source"], row["vantage"]) == (None, None, "unknown")
+
+
+def test_a_given_vantage_and_round_trip_time():
+    trace = spaced(Handshake(1).setup(), (20, 13, 30))
+    row = only(analyse(trace, vantage="initiator", rtt_ms=12.5))
+    assert parts(row) == [25, 13, 25, None, 0]
+    assert (row["path_rtt_ns"], row["path_rtt_source"]) == (12.5 * MS, "given")
+    # one gap between two exchanges holds the path, seen from the responder
+    row = only(analyse(trace, vantage="responder", rtt_ms=12.5))
+    assert parts(row) == [12.5, 0.5, 50, None, 0]
+    # given, but nobody knows where to take it off
+    row = only(analyse(trace, rtt_ms=12.5))
+    assert parts(row) == [None, 13, 50, None, 0]
+    assert row["path_rtt_ns"] is None
+
+
+def test_a_round_trip_time_that_is_too_long_takes_no_more_than_there_is():
+    row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30)), vantage="initiator", rtt_ms=25))
+    assert parts(row) == [20 + 25, 3, 5, None, 0]
+
+
+def test_a_path_of_no_length_is_known():
+    row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30)), vantage="initiator", rtt_ms=0))
+    assert parts(row) == [0, 3, 50, None, 0]
+
+
+def test_the_path_is_the_same_for_all_handshakes_of_two_hosts():
+    trace = Trace()
+    for start, seed, turns, addresses in (
+        (0, 1, (20, 3, 30), {}),
+        (1000, 2, (12, 3, 15), {}),
+        (2000, 3, (5, 3, 5), {"initiator": "192.0.2.3"}),
+    ):
+        time = start
+        for message, pause in zip(Handshake(seed, **addresses).setup(), (0, *turns), strict=True):
+            time += pause
+            trace.message(time * MS, message)
+    found = analyse(trace, vantage="initiator").handshakes
+    assert found["path_rtt_ns"].to_list() == [12 * MS, 12 * MS, 5 * MS]
+    assert found["network_ns"].to_list() == [24 * MS, 24 * MS, 10 * MS]
+    assert found["responder_ns"].to_list() == [26 * MS, 3 * MS, 0]
+
+
+def test_what_is_waited_for_a_timer():
+    request, response, auth, done = Handshake(1).setup()
+    trace = timed((0, request), (500, request), (1500, request), (1520, response), (1523, auth), (1553, done))
+    row = only(analyse(trace, vantage="initiator"))
+    assert row["setup_ns"] == 1553 * MS
+    assert parts(row) == [40, 3, 10, None, 1500]
+
+
+def test_the_last_fragment_of_a_response_ends_a_turn():
+    handshake = Handshake(2)
+    request, response = handshake.init()
+    big, answer = handshake.intermediate(fragments=(2, 2))
+    auth, done = handshake.auth(fragments=(1, 3))
+    trace = timed((0, request), (20, response), (21, big))
+    trace.message(46 * MS, answer, gap=5 * MS)
+    trace.message(52 * MS, auth)
+    trace.message(72 * MS, done, gap=2 * MS)
+    row = only(analyse(trace, vantage="initiator"))
+    # turns of the responder: 0 to 20, 21 to 51, 52 to 76
+    assert row["setup_ns"] == 76 * MS
+    assert parts(row) == [60, 2, 14, None, 0]
+
+
+def ikev1_trace(phase1, phase2, turns, ttl=(64, 64)):
+    """Messages by turns, the initiator's first; phase 2 begins anew with the initiator."""
+    rng = Random(1)
+    first = phase1(rng)
+    later = phase2(rng, first[1][:16])
+    sent = [(data, place % 2 == 0) for one in (first, later) for place, data in enumerate(one)]
+    trace, time = Trace(), 0
+    for (data, by_initiator), pause in zip(sent, (0, *turns), strict=True):
+        time += pause
+        trace.send(time * MS, data, from_initiator=by_initiator, ttl=ttl[not by_initiator])
+    return trace
+
+
+def test_ikev1_has_messages_that_nobody_answers():
+    """Aggressive and quick mode: 1 to 2 and Q1 to Q2 are the responder's turns, and 2 to 3 to Q1, Q2 to Q3 the initiator's."""
+    turns = (20, 2, 1, 30, 3)
+    row = only(analyse(ikev1_trace(ikev1.aggressive_mode, ikev1.quick_mode, turns, ttl=(64, 60))))
+    assert row["setup_ns"] == 56 * MS
+    assert (row["vantage"], row["path_rtt_ns"]) == ("initiator", 20 * MS)
+    assert parts(row) == [40, 6, 10, None, 0]
+
+
+def test_ikev1_from_the_responders_side():
+    # gaps with the path in them: 2 to 3 and Q2 to Q3, not 3 to Q1
+    turns = (5, 20, 1, 6, 30)
+    row = only(analyse(ikev1_trace(ikev1.aggressive_mode, ikev1.quick_mode, turns, ttl=(60, 64))))
+    assert row["path_rtt_ns"] == 20 * MS
+    assert parts(row) == [40, 10 + 1, 11, None, 0]
+
+
+def test_a_response_before_its_request():
+    """Clocks of two interfaces that disagree: nothing becomes negative."""
+    request, response, auth, done = Handshake(1).setup()
+    row = only(analyse(timed((1, request), (0, response), (22, auth), (42, done)), vantage="initiator"))
+    assert row["setup_ns"] == 41 * MS
+    assert parts(row) == [20, 21, 0, None, 0]
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.integers(0, 5000), min_size=4, max_size=12),
+    st.sampled_from((None, "initiator", "responder")),
+    st.one_of(st.none(), st.floats(0, 9)),
+    st.integers(0, 3),
+)
+def test_parts_add_up_whatever_the_order(times, vantage, rtt_ms, seed):
+    messages = Handshake(seed).setup(auth=(1, 2))
+    trace = Trace()
+    for place, time in enumerate(times):
+        trace.message(time * 1000, messages[place % len(messages)])
+    analyse(trace, vantage=vantage, rtt_ms=rtt_ms)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.integers(0, 3000), min_size=9, max_size=20), st.sampled_from((None, "initiator", "responder")))
+def test_parts_of_ikev1_add_up_whatever_the_order(times, vantage):
+    rng = Random(1)
+    first = ikev1.main_mode(rng)
+    sent = [*enumerate(first), *enumerate(ikev1.quick_mode(rng, first[1][:16]))]
+    trace = Trace()
+    for place, time in enumerate(times):
+        number, data = sent[place % len(sent)]
+        trace.send(time * 1000, data, from_initiator=number % 2 == 0)
+    analyse(trace, vantage=vantage)
