@@ -15,6 +15,7 @@ RFC 7296, 2.6 (SPIs and cookies), 1.2 (INVALID_KE_PAYLOAD), 2.11 (addresses may 
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from ikeanalyze.wire.ikev2 import InitView, read_init
 
 IKE_SA_INIT: Final = 34
 IKE_SESSION_RESUME: Final = 38
+_IKEV1_INFORMATIONAL: Final = 5
 #: Notifies by which a responder asks for another IKE_SA_INIT request.
 ASKS_AGAIN: Final = {17: "INVALID_KE_PAYLOAD", 16390: "COOKIE", 16407: "REDIRECT"}
 
@@ -43,10 +45,13 @@ class Association:
     count: int  # handshakes
 
 
-def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
+def associate(
+    units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
+) -> Association:
     """Tell the IKE SAs of a capture's IKE units apart.
 
-    `units` are in order of time; `clear` has the bytes of those that can be read without keys, by `units.unit`.
+    `units` are in order of time; `clear` has the bytes of those that can be read without keys, by `units.unit`;
+    `translated` the endpoints that a NAT changed within the capture, each with the one that stands for both.
     """
     total = len(units)
     if not total:
@@ -62,7 +67,7 @@ def associate(units: Units, clear: Mapping[int, bytes]) -> Association:
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
-        found = _Settler(units, clear).settle(rows)
+        found = _Settler(units, clear, translated).settle(rows)
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(found == 0, index, fresh + found - 1)
         fresh += int(found.max())
@@ -85,9 +90,14 @@ def _endpoints(units: Units, initiator: npt.NDArray[np.bool_]) -> npt.NDArray[np
 
 
 def is_init(units: Units) -> npt.NDArray[np.bool_]:
-    """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0."""
+    """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0.
+
+    A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
+    """
     v2 = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
-    return np.where(units.is_ikev1, units.spi_r == 0, v2)
+    v1 = (units.spi_r == 0) & (units.exchange_type != _IKEV1_INFORMATIONAL)
+    result: npt.NDArray[np.bool_] = np.where(units.is_ikev1, v1, v2)
+    return result
 
 
 def _unclear(
@@ -148,9 +158,10 @@ class _Candidate:
 class _Settler:
     """Units of one initiator SPI, taken in order of time."""
 
-    def __init__(self, units: Units, clear: Mapping[int, bytes]) -> None:
+    def __init__(self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
         self._units = units
         self._clear = clear
+        self._translated = translated
         self._candidates: list[_Candidate] = []
         self._by_digest: dict[int, _Candidate] = {}
         self._by_endpoint: dict[Endpoint, _Candidate] = {}
@@ -162,22 +173,24 @@ class _Settler:
     def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Which of the IKE SAs, numbered from 0, each unit belongs to."""
         some = self._units.take(rows)
-        request = np.where(some.is_ikev1, some.spi_r == 0, ~some.is_response)
-        endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
         init = is_init(some)
+        request = np.where(some.is_ikev1, init, ~some.is_response)
+        endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
         place: Callable[..., _Candidate]
-        result = np.empty(len(rows), np.int64)
-        for row in range(len(rows)):
-            spi_r, protocol = int(some.spi_r[row]), int(some.protocol[row])
-            here = int(endpoint[row])
-            if init[row]:
-                view = read_init(self._clear.get(int(some.unit[row]), b""))
-                place = self._request if request[row] else self._response
-                candidate = place(view, here, protocol, int(some.digest[row]), spi_r)
+        result: list[int] = []
+        columns = (init, request, endpoint, some.spi_r, some.protocol, some.digest, some.unit)
+        for is_first, asks, end, spi_r, protocol, digest, unit in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            here = self._translated.get(end, end)
+            if is_first:
+                view = read_init(self._clear.get(unit, b""))
+                place = self._request if asks else self._response
+                candidate = place(view, here, protocol, digest, spi_r)
             else:
                 candidate = self._later(here, protocol, spi_r)
-            result[row] = candidate.index
-        return result
+            result.append(candidate.index)
+        return np.array(result, np.int64)
 
     def _new(self, endpoint: Endpoint, protocol: int) -> _Candidate:
         candidate = _Candidate(len(self._candidates), protocol, endpoint >> 16)
@@ -243,7 +256,8 @@ class _Settler:
             if candidate is None:
                 candidate = self._new(endpoint, protocol)
             candidate.closed = protocol == Protocol.IKEV2
-            self._know_spi(candidate, protocol, spi_r)
+            if spi_r or protocol == Protocol.IKEV2:
+                self._know_spi(candidate, protocol, spi_r)
         return candidate
 
     def _without_spi(self, address: int, protocol: int) -> _Candidate | None:

@@ -1,59 +1,113 @@
-"""Frames that the capture holds twice because it was taken on several interfaces, and that crossed the wire once.
+"""Frames that the capture holds twice because it was taken on several interfaces, and that crossed each link once.
 
-A router, a bridge or the "any" device shows the same packet on its way in and on its way out: same IP identification, same
-content, within microseconds. A retransmission has the same content too, but comes after a timer. Packets without an IP
-identification (IPv6, and IPv4 from stacks that leave it 0) must differ in where they were seen: a responder that answers two
-queued requests at once does send the same bytes twice within microseconds.
+A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such a second sighting from a
+retransmission, which has the same content too:
+
+- within a millisecond (retransmission timers are a hundred times longer): the same IP identification; where there is none (IPv6, and IPv4
+  from stacks that leave it 0), another TTL or another interface, because a responder that answers two queued requests at once
+  does send the same bytes twice within microseconds;
+- within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP identification and a
+  lower TTL, which only a router makes. Each sighting with a higher TTL has one such echo, so that of two transmissions seen
+  on both sides two are left.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import bring_together
-from ikeanalyze.capture.frames import Columns
 from ikeanalyze.capture.network import NO_IDENT
+from ikeanalyze.capture.rows import Columns
 
-#: A packet crosses a machine within this time; retransmission timers are a hundred times longer.
+#: A packet crosses a machine that does not hold it back within this time.
 WITHIN_NS: Final = 1_000_000
+#: The longest that a router is believed to have held a packet back.
+HELD_NS: Final = 10_000_000_000
 
 
-def mark_duplicates(columns: Columns) -> npt.NDArray[np.bool_]:
-    """Which frames are later sightings of a frame that the capture holds already. (n,)
+@dataclass(slots=True)
+class Duplicates:
+    """Second sightings."""
+
+    mask: npt.NDArray[np.bool_]  # of the frames
+    #: Rows of second sightings, each with the row of the first: one of each unit.
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A first sighting, and which TTLs its echoes had."""
+
+    row: int
+    echoes: set[int] = field(default_factory=set)
+
+
+def find_duplicates(columns: Columns) -> Duplicates:
+    """Which frames are later sightings of a frame that the capture holds already.
 
     IP fragments of one datagram are judged as a whole, by their first frames.
     """
-    known: npt.NDArray[np.bool_] = columns["capture_duplicate"].astype(np.bool_)
-    digest, time, unit = columns["digest"], columns["time_ns"], columns["unit"]
+    known = columns["capture_duplicate"].astype(np.bool_)
+    digest, time, unit, ttl = columns["digest"], columns["time_ns"], columns["unit"], columns["ttl"]
     order = bring_together(digest)
-    content, when = digest[order], time[order]
-    same = np.flatnonzero((content[1:] == content[:-1]) & (np.abs(when[1:] - when[:-1]) <= WITHIN_NS))
+    content, when, hops = digest[order], time[order], ttl[order]
+    apart = np.abs(when[1:] - when[:-1])
+    suspect = (apart <= WITHIN_NS) | ((apart <= HELD_NS) & (hops[1:] != hops[:-1]))
+    same = np.flatnonzero((content[1:] == content[:-1]) & suspect)
     if not len(same):
-        return known
-    # equal content within the time: duplicates, fragments of one datagram, answers to queued requests
-    candidates = np.unique(np.concatenate([order[same], order[same + 1]]))
-    first_of_unit: dict[int, int] = {}
-    seen: dict[tuple[int, int], list[int]] = {}
-    repeated_units: set[int] = set()
-    ident, ttl, interface = columns["ip_id"], columns["ttl"], columns["interface"]
-    size, fragment = columns["ike_bytes"], columns["fragment"]
-    for row in candidates.tolist():
-        if int(unit[row]) in first_of_unit or known[row]:
+        return Duplicates(known)
+    # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
+    candidates = np.flatnonzero(np.isin(digest, np.unique(content[same])))
+    judged: set[int] = set()
+    seen: dict[tuple[int, int, int, int], list[_Seen]] = {}
+    pairs: list[tuple[int, int]] = []
+    names = ("unit", "digest", "ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
+    looked_at = {name: columns[name][candidates].tolist() for name in names}
+    for row, one, *key, now, life, interface in zip(candidates.tolist(), *looked_at.values(), strict=True):
+        if one in judged or known[row]:
             continue
-        first_of_unit[int(unit[row])] = row
-        earlier = seen.setdefault((int(digest[row]), int(ident[row])), [])
-        while earlier and int(time[row]) - int(time[earlier[0]]) > WITHIN_NS:
+        judged.add(one)
+        has_ident = key[1] not in (0, NO_IDENT)
+        earlier = seen.setdefault((key[0], key[1], key[2], key[3]), [])
+        while earlier and now - int(time[earlier[0].row]) > HELD_NS:
             earlier.pop(0)
-        for other in earlier:
-            if size[row] != size[other] or fragment[row] != fragment[other]:
-                continue
-            elsewhere = ttl[row] != ttl[other] or interface[row] != interface[other]
-            if elsewhere or ident[row] not in (0, NO_IDENT):
-                repeated_units.add(int(unit[row]))
+        for first in earlier:
+            near = now - int(time[first.row]) <= WITHIN_NS
+            elsewhere = life != int(ttl[first.row]) or interface != int(columns["interface"][first.row])
+            echo = life < int(ttl[first.row]) and life not in first.echoes
+            if (near and (has_ident or elsewhere)) or echo:
+                first.echoes.add(life)
+                pairs.append((row, first.row))
                 break
         else:
-            earlier.append(row)
-    if repeated_units:
-        known = known | np.isin(unit, np.fromiter(repeated_units, np.uint32))
-    return known
+            earlier.append(_Seen(row))
+    if pairs:
+        units = unit[[row for row, _ in pairs]]
+        known = known | np.isin(unit, units)
+    return Duplicates(known, pairs)
+
+
+def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, int]:
+    """Endpoints of initiators that a NAT translated before the eyes of the capture: each with the one that stands for both.
+
+    An endpoint is `address << 16 | port`. IKE_SA_INIT alone is looked at: later messages are known by their SPIs.
+    """
+    same: dict[int, int] = {}
+
+    def representative(end: int) -> int:
+        while end in same:
+            end = same[end]
+        return end
+
+    response = (columns["flags"] & 0x20) != 0
+    for row, first in duplicates.pairs:
+        if columns["exchange_type"][row] != 34 or columns["protocol"][row] != 0:
+            continue
+        side = "destination" if response[row] else "source"
+        ends = [int(columns[side][one]) << 16 | int(columns[f"{side}_port"][one]) for one in (row, first)]
+        one, other = sorted(map(representative, ends))
+        if one != other:
+            same[other] = one
+    return {end: representative(end) for end in list(same)}

@@ -1,6 +1,6 @@
 """Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
-from ikeanalyze.analysis.inits import Inits, read_inits
+from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auths, init_facts, phase1_facts
-from ikeanalyze.analysis.nat import describe, endpoints
+from ikeanalyze.analysis.nat import describe
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
@@ -84,9 +84,11 @@ class Conversation:
     message_of_unit: Numbers
     exchanges: Exchanges
     exchange_of_message: Numbers
+    inits: UnitInits
     clear: ClearMessages
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     last_ns: int  # of the capture
+    translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
 
 
 def make_handshakes(
@@ -109,8 +111,9 @@ def make_handshakes(
     redirected = request >= 0
     responder = np.where(redirected, units.destination[request], responder)
     responder_port = np.where(redirected, units.destination_port[request], responder_port)
-    inits, request_form, response_form = _forms(conversation, request, response)
-    facts = [init_facts(view) for view in inits.views]
+    inits = conversation.inits
+    request_form, response_form = inits.forms(request), inits.forms(response)
+    facts = [init_facts(view) for view in inits.inits.views]
     own_pairs: dict[int, list[RadiusPair]] = {}
     for pair in pairs:
         if pair.handshake is not None:
@@ -152,7 +155,7 @@ def make_handshakes(
         breakdown=breakdown,
         rtt_given=rtt_ns is not None,
         one_sided=_one_sided(units, association, count),
-        nat=_nat(inits, count, request, response),
+        nat=_nat(inits, request, response, _translated(conversation, initiator, initiator_port)),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -186,26 +189,6 @@ def _followed(conversation: Conversation, request: Numbers, response: Numbers) -
     if not len(exchange):
         return np.zeros(len(request), np.bool_)
     return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
-
-
-def _forms(conversation: Conversation, request: Numbers, response: Numbers) -> tuple[Inits, Numbers, Numbers]:
-    rows = np.concatenate([request, response])
-    seen = np.flatnonzero(rows >= 0)
-    inits = _inits(conversation, rows[seen])
-    form = np.full(len(rows), -1, np.int64)
-    form[seen] = inits.form
-    return inits, form[: len(request)], form[len(request) :]
-
-
-def _inits(conversation: Conversation, rows: Numbers) -> Inits:
-    """The IKE_SA_INIT messages of some units."""
-    units, ipv6 = conversation.units, conversation.addresses
-    return read_inits(
-        conversation.clear,
-        units.unit[rows],
-        endpoints(units.source[rows], units.source_port[rows], ipv6),
-        endpoints(units.destination[rows], units.destination_port[rows], ipv6),
-    )
 
 
 def _responder_spis(units: Units, association: Association, count: int) -> npt.NDArray[np.uint64]:
@@ -254,10 +237,10 @@ def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict
         return {}, {}
     of_unit = conversation.exchange_of_message[conversation.message_of_unit]
     rows = np.flatnonzero(np.isin(of_unit, followed) & conversation.units.is_response)
-    inits = _inits(conversation, rows)
+    inits = conversation.inits
     by_exchange: dict[int, str] = {}
-    for row, form in zip(rows.tolist(), inits.form.tolist(), strict=True):
-        for kind, _ in inits.views[form].notifies:
+    for row, form in zip(rows.tolist(), inits.forms(rows).tolist(), strict=True):
+        for kind, _ in inits.inits.views[form].notifies:
             if kind in ASKS_AGAIN:
                 by_exchange.setdefault(int(of_unit[row]), ASKS_AGAIN[kind])
     by_handshake: dict[int, list[str]] = {}
@@ -347,22 +330,22 @@ def _evidence(
     )
 
 
-def _nat(inits: Inits, count: int, request: Numbers, response: Numbers) -> npt.NDArray[np.int8]:
+def _translated(
+    conversation: Conversation, address: npt.NDArray[np.uint64], port: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.int8]:
+    """1 where the capture has seen a NAT change the initiator's endpoint, else -1."""
+    known = {*conversation.translated, *conversation.translated.values()}
+    end = address << np.uint64(16) | port
+    return np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
+
+
+def _nat(
+    inits: UnitInits, request: Numbers, response: Numbers, translated: npt.NDArray[np.int8]
+) -> npt.NDArray[np.int8]:
     """Who is behind a NAT, by both messages of IKE_SA_INIT: index into nat.WORDS for each handshake."""
-
-    def spread(values: npt.NDArray[np.int8], place: slice, rows: Numbers) -> npt.NDArray[np.int8]:
-        result = np.full(count, -1, np.int8)
-        result[rows >= 0] = values[place]
-        return result
-
-    asked = slice(0, int((request >= 0).sum()))
-    answered = slice(asked.stop, None)
-    initiator = np.maximum(
-        spread(inits.sender_differs, asked, request), spread(inits.receiver_differs, answered, response)
-    )
-    responder = np.maximum(
-        spread(inits.receiver_differs, asked, request), spread(inits.sender_differs, answered, response)
-    )
+    initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
+    initiator = np.maximum(initiator, translated)
+    responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
     return describe(initiator, responder)
 
 

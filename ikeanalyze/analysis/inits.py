@@ -1,23 +1,29 @@
 """The clear IKE_SA_INIT of a hundred thousand handshakes, each distinct form of it parsed once.
 
-A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in nothing else that a report
-shows. So a message is parsed, these places in it are masked, and every message that is equal to it elsewhere has the same form.
+A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in
+nothing else that a report
+shows. So a message is parsed, these places in it are masked, and every message that is equal to it elsewhere
+has the same form.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, hash_places
+from ikeanalyze.analysis.association import is_init
+from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, endpoints, hash_places
 from ikeanalyze.analysis.ordering import stable_order
+from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.columns import gather
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
 
 Numbers = npt.NDArray[np.int64]
 Matrix = npt.NDArray[np.uint8]
+_Number = TypeVar("_Number", np.int64, np.int8)
 
 _KE, _CERTREQ, _NONCE, _NOTIFY = 34, 38, 40, 41
 #: Notifies of which only the type counts: NAT_DETECTION_SOURCE_IP, NAT_DETECTION_DESTINATION_IP, COOKIE.
@@ -35,7 +41,8 @@ class Inits:
 
     form: Numbers  # of each message: index into views
     views: list[InitView]  # of one message of each form: its nonce and hashes are that message's own
-    #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1 where it says nothing.
+    #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1
+    #: where it says nothing.
     sender_differs: npt.NDArray[np.int8]
     receiver_differs: npt.NDArray[np.int8]
 
@@ -55,8 +62,48 @@ def read_inits(
             reader.read(rows, int(size[rows[0]]))
     spis = gather(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
     return Inits(
-        reader.form, reader.views, reader.sent.differ(spis, sources), reader.received.differ(spis, destinations)
+        reader.form,
+        reader.views,
+        reader.sent.differ(spis, sources),
+        reader.received.differ(spis, destinations),
     )
+
+
+@dataclass(slots=True)
+class UnitInits:
+    """The IKE_SA_INIT messages of a capture."""
+
+    rows: Numbers  # of the units that they are, rising
+    inits: Inits
+
+    def forms(self, rows: Numbers) -> Numbers:
+        """The form of some units' messages, -1 for a row of -1: index into the views."""
+        return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
+
+    def sender_differs(self, rows: Numbers) -> npt.NDArray[np.int8]:
+        """`Inits.sender_differs` of some units' messages, -1 for a row of -1."""
+        return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
+
+    def receiver_differs(self, rows: Numbers) -> npt.NDArray[np.int8]:
+        """`Inits.receiver_differs` of some units' messages, -1 for a row of -1."""
+        return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
+
+    def _pick(self, values: npt.NDArray[_Number], rows: Numbers) -> npt.NDArray[_Number]:
+        if not len(values):
+            return np.full(len(rows), -1, values.dtype)
+        return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
+
+
+def read_unit_inits(units: Units, clear: ClearMessages, ipv6: Sequence[bytes]) -> UnitInits:
+    """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's units."""
+    rows = np.flatnonzero(is_init(units) & ~units.is_ikev1)
+    inits = read_inits(
+        clear,
+        units.unit[rows],
+        endpoints(units.source[rows], units.source_port[rows], ipv6),
+        endpoints(units.destination[rows], units.destination_port[rows], ipv6),
+    )
+    return UnitInits(rows, inits)
 
 
 class _Form:

@@ -89,7 +89,8 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
     fragment = units.fragment[order]
     # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
     part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
-    again = ~first_copy
+    needed = np.where(first_copy, size, 0)
+    _complete(needed, size, slot, turn >> 20, fragment, units.ip_fragments[order])
     head = order[start]
     fragmented = fragment[start] > 0
     messages = Messages(
@@ -109,13 +110,34 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         first_frame=runs.lowest(units.number[order]).astype(np.int64),
         frames=runs.total(units.frames[order]),
         bytes=runs.total(size),
-        needed_bytes=runs.total(np.where(again, 0, size)),
+        needed_bytes=runs.total(needed),
         fragments=runs.highest(totals),
         fragments_seen=np.where(fragmented, runs.size, 0),
         ip_fragments=runs.total(units.ip_fragments[order]),
         digest=runs.total(part),
     )
     return messages, message_of_unit
+
+
+def _complete(
+    needed: Numbers,
+    size: Numbers,
+    slot: Numbers,
+    body: Numbers,
+    fragment: npt.NDArray[np.uint16],
+    ip_fragments: Numbers,
+) -> None:
+    """Where IP fragments of a first copy are lost, what a later copy has more than it is needed too."""
+    rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
+    if not len(rows):
+        return
+    most: dict[tuple[int, int, int], int] = {}
+    for row in np.flatnonzero(np.isin(slot, slot[rows])).tolist():
+        place = int(slot[row]), int(body[row]), int(fragment[row])
+        before = most.get(place)
+        if before is not None and ip_fragments[row]:
+            needed[row] = max(int(size[row]) - before, 0)
+        most[place] = max(int(size[row]), before or 0)
 
 
 def _roles(units: Units, association: Association) -> tuple[Mask, Mask]:

@@ -1,7 +1,9 @@
 """Who is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23).
 
-Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to. A hash that does not fit what the
-capture saw tells that an address was changed on the way (or that a side forces UDP encapsulation by a false hash, which its peer
+Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to.
+A hash that does not fit what the
+capture saw tells that an address was changed on the way (or that a side forces UDP encapsulation by a false
+hash, which its peer
 cannot tell from a NAT either).
 """
 
@@ -71,7 +73,8 @@ class Claims:
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 
     def differ(self, spis: npt.NDArray[np.uint8], seen: Endpoints) -> npt.NDArray[np.int8]:
-        """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing. (n,)
+        """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
+        (n,)
 
         `spis` has both SPIs of each message, `seen` is where the end was seen.
         """

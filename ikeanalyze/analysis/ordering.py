@@ -1,7 +1,9 @@
 """Rows in order of a key, fast.
 
-numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the number of its row are
-put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are equal.
+numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the
+number of its row are
+put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are
+equal.
 """
 
 from typing import TypeVar
@@ -12,7 +14,8 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
-#: An odd number with well-mixed bits (2**64 divided by the golden ratio): multiplying by it brings differences into the high bits.
+#: An odd number with well-mixed bits (2**64 divided by the golden ratio): multiplying by it brings
+#: differences into the high bits.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -43,7 +46,8 @@ def bring_together(values: npt.NDArray[np.uint64]) -> Numbers:
     packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-    # different values that look alike in the bits that were left: seldom, and then a few rows are sorted again
+    # different values that look alike in the bits that were left: seldom, and then a few rows are sorted
+    # again
     packed >>= bits
     alike = packed[1:] == packed[:-1]
     ordered = values[order]
@@ -81,7 +85,9 @@ class Runs:
 
     def __init__(self, new: npt.NDArray[np.bool_]) -> None:
         self.start: Numbers = np.flatnonzero(new)  # the first row of each run
-        self.end: Numbers = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
+        self.end: Numbers = (
+            np.append(self.start[1:], len(new)) if len(new) else self.start
+        )  # behind its last row
         self._inside = ~new[1:]
 
     @property

@@ -1,7 +1,9 @@
 """Captures to an analysis: the way from files to the four tables.
 
-Only what reads files is loaded at once: the second half of a large capture is read by another process, and loading the rest takes
-a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely be forked.
+Only what reads files is loaded at once: the second half of a large capture is read by another process, and
+loading the rest takes
+a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely be
+forked.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +43,7 @@ def read(
     if isinstance(paths, (str, Path)):
         paths = [paths]
     summaries: list[CaptureSummary] = []
-    tables: "list[Tables]" = []
+    tables: list[Tables] = []
     warnings: list[Warning] = []
     skipped: list[Skipped] = []
     for path in map(str, paths):

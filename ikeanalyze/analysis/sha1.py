@@ -1,7 +1,9 @@
 """SHA-1 (FIPS 180-4, 6.1) of many short messages at once.
 
-NAT detection needs four hashes of 22 or 34 bytes for each handshake. hashlib takes most of its time for being called; here
-each step of the algorithm is done for thousands of messages in one operation of numpy, in a third of the time.
+NAT detection needs four hashes of 22 or 34 bytes for each handshake. hashlib takes most of its time for
+being called; here
+each step of the algorithm is done for thousands of messages in one operation of numpy, in a third of the
+time.
 """
 
 from typing import Final

@@ -1,14 +1,16 @@
 """One capture's way from frames to the four tables, step by step."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
-from ikeanalyze.analysis.duplicates import mark_duplicates
+from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
 from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
+from ikeanalyze.analysis.inits import read_unit_inits
 from ikeanalyze.analysis.messages import make_messages
 from ikeanalyze.analysis.radius import Peers, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
@@ -31,15 +33,22 @@ def analyse(
     path: str, capture: CaptureFrames, vantage: Vantage | None, rtt_ns: int | None, before: list[Tables]
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
     """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it."""
-    duplicate = mark_duplicates(capture.columns)
+    duplicates = find_duplicates(capture.columns)
+    duplicate = duplicates.mask
+    translated = translated_endpoints(capture.columns, duplicates)
     units = make_units(capture.columns, duplicate)
     ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if _has_others(units) else units
-    association = follow_redirects(ike, associate(ike, capture.clear), capture.clear)
-    messages, message_of_unit = make_messages(ike, association)
-    exchanges, exchange_of_message = make_exchanges(messages)
+    capture.clear.entries()  # so that both threads find them in order
+    with ThreadPoolExecutor(1) as pool:
+        # the one step that needs no other; numpy lets the threads run side by side
+        reading = pool.submit(read_unit_inits, ike, capture.clear, capture.addresses)
+        association = follow_redirects(ike, associate(ike, capture.clear, translated), capture.clear)
+        messages, message_of_unit = make_messages(ike, association)
+        exchanges, exchange_of_message = make_exchanges(messages)
+        inits = reading.result()
     conversation = Conversation(
-        ike, association, messages, message_of_unit, exchanges, exchange_of_message,
-        capture.clear, capture.addresses, capture.last_ns or 0,
+        ike, association, messages, message_of_unit, exchanges, exchange_of_message, inits,
+        capture.clear, capture.addresses, capture.last_ns or 0, translated,
     )  # fmt: skip
     asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS)) if _has_others(units) else units.take(units.unit[:0])
     radius = Radius(asking, pair_up(asking, capture.clear))

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,12 +77,12 @@ def make_tables(
 ) -> Tables:
     """All four tables of one capture."""
     messages, unit_message = _messages(path, conversation, radius, first)
-    return Tables(
-        frames=_frames(path, capture, duplicate, conversation, radius, messages, unit_message, first),
-        messages=messages,
-        exchanges=_exchanges(path, conversation, handshakes, first),
-        handshakes=_handshakes(path, capture, duplicate, conversation, radius, handshakes, first),
-    )
+    # numpy and polars let the two run side by side
+    with ThreadPoolExecutor(1) as pool:
+        frames = pool.submit(_frames, path, capture, duplicate, conversation, radius, unit_message, first)
+        exchanges = _exchanges(path, conversation, handshakes, first)
+        whole = _handshakes(path, capture, duplicate, conversation, radius, handshakes, first)
+        return Tables(frames=frames.result(), messages=messages, exchanges=exchanges, handshakes=whole)
 
 
 def _table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> pl.DataFrame:
@@ -91,7 +92,9 @@ def _table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> pl.D
     masks: dict[str, Array] = {}
     for name, value in columns.items():
         if isinstance(value, tuple):
-            plain[name], masks[f"known {name}"] = value
+            plain[name], known = value
+            if not known.all():  # else polars takes the column as it is, without a copy
+                masks[f"known {name}"] = known
         else:
             plain[name] = value
         dtype = layout.get(name)
@@ -211,7 +214,6 @@ def _frames(
     duplicate: npt.NDArray[np.bool_],
     conversation: Conversation,
     radius: Radius,
-    messages: pl.DataFrame,
     unit_message: tuple[Numbers, Numbers],
     first: FirstIds,
 ) -> pl.DataFrame:

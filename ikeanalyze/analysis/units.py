@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
-from ikeanalyze.capture.frames import Columns
+from ikeanalyze.capture.rows import Columns
 
 Numbers = npt.NDArray[np.int64]
 
@@ -56,17 +56,17 @@ class Units:
     @property
     def is_response(self) -> npt.NDArray[np.bool_]:
         """IKEv2's response flag (RFC 7296, 3.1)."""
-        return (self.flags & _RESPONSE) != 0
+        return (self.flags & _RESPONSE).astype(np.bool_)
 
     @property
     def from_initiator(self) -> npt.NDArray[np.bool_]:
         """IKEv2's flag of the original initiator of the IKE SA (RFC 7296, 3.1)."""
-        return (self.flags & _FROM_INITIATOR) != 0
+        return (self.flags & _FROM_INITIATOR).astype(np.bool_)
 
     @property
     def is_ikev1(self) -> npt.NDArray[np.bool_]:
         """Version 1 of IKE."""
-        return self.protocol == Protocol.IKEV1
+        return np.equal(self.protocol, Protocol.IKEV1)
 
 
 _UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
@@ -104,7 +104,7 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
         bytes=size,
         ip_fragments=fragments,
         **{name: columns[name] for name in _UNIT_COLUMNS if name in columns and name != "bytes"},
-    )  # type: ignore[arg-type]
+    )
     if (units.first_ns[1:] < units.first_ns[:-1]).any():
         units = units.take(np.argsort(units.first_ns, kind="stable"))
     return units

@@ -20,7 +20,8 @@ class Category(IntEnum):
     OTHER = 8
     MALFORMED = 9
 
-    #: Not a category: the packet waits for others (IP fragments, TCP segments) and is counted when they tell what it is.
+    #: Not a category: the packet waits for others (IP fragments, TCP segments) and is counted when they tell
+    #: what it is.
     PENDING = 255
 
 

@@ -1,8 +1,11 @@
 """A forked process that reads the second half of a large capture while this one reads the first.
 
-The helper begins at an offset where a record seems to begin. Whether one does is known when the walk over the first half gets
-there; if none does, or if something other than packets crosses the border (IP fragments, TCP streams), the helper's work is thrown
-away and the capture is read on as if there had been none. What it found comes back through memory that both share.
+The helper begins at an offset where a record seems to begin. Whether one does is known when the walk over
+the first half gets
+there; if none does, or if something other than packets crosses the border (IP fragments, TCP streams), the
+helper's work is thrown
+away and the capture is read on as if there had been none. What it found comes back through memory that both
+share.
 """
 
 import mmap
@@ -25,7 +28,8 @@ _NO_RESERVE: Final = 0x4000  # Linux's MAP_NORESERVE, which Python's mmap names 
 
 
 def can_help() -> bool:
-    """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that hold locks.
+    """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that
+    hold locks.
 
     polars starts threads of its own, so this is only before it is imported.
     """
@@ -47,7 +51,8 @@ class Helper:
     """One forked process, which works and sends a value."""
 
     def __init__(self, work: Callable[[npt.NDArray[np.int64]], Any]) -> None:
-        """Begin `work` in a process of its own; it is given a number to write its progress to, and may return None for "failed".
+        """Begin `work` in a process of its own; it is given a number to write its progress to, and may
+        return None for "failed".
 
         Raises:
             OSError: the system forks none.
@@ -56,7 +61,8 @@ class Helper:
         self._pipe, sending = os.pipe()
         try:
             with warnings.catch_warnings():
-                # of threads that numpy's linear algebra keeps, which hold no lock and which the helper does not use
+                # of threads that numpy's linear algebra keeps, which hold no lock and which the helper does
+                # not use
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
         except OSError:

@@ -6,7 +6,7 @@ favour of the bytes that are there; only a packet whose fixed header is cut or i
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,7 @@ class AddressBook:
         """A function from the codes of another book, which has these addresses, to those of this one."""
         entered = self.codes(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
 
-        def translate(codes: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
+        def translate(codes: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
             codes = codes.astype(np.uint64, copy=False)
             if not ipv6:
                 return codes

@@ -119,7 +119,8 @@ class CaptureReader:
         return None if found is None else offset + found
 
     def place(self, batch: RecordBatch, offset: int) -> int | None:
-        """Which packet of the batch just read has its record at this offset of the file; their number: a later one may.
+        """Which packet of the batch just read has its record at this offset of the file; their number: a
+        later one may.
 
         None: no record begins there.
         """

@@ -6,9 +6,33 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.datagrams import HEADER_COLUMNS
 from ikeanalyze.capture.helper import shared_bytes
 
-Columns = dict[str, npt.NDArray[np.generic]]
+Columns = dict[str, npt.NDArray[Any]]
+
+#: Columns of a kept frame, beside HEADER_COLUMNS.
+_FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
+    "number": np.uint32,
+    "time_ns": np.int64,
+    "interface": np.uint32,
+    "bytes": np.uint32,
+    "captured": np.uint32,
+    "encapsulation": np.uint8,
+    "source": np.uint64,
+    "source_port": np.uint16,
+    "destination": np.uint64,
+    "destination_port": np.uint16,
+    "ttl": np.uint8,
+    "ip_id": np.uint32,
+    "ip_fragment": np.bool_,
+    "capture_duplicate": np.bool_,
+    "digest": np.uint64,
+    "unit": np.uint32,
+}
+
+
+LAYOUT: Final = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
 
 _FIRST_ROOM: Final = 1024
 
@@ -16,8 +40,10 @@ _FIRST_ROOM: Final = 1024
 class FrameRows:
     """Columns of one length, to which rows are added.
 
-    A list of parts, joined at the end, would need twice the memory, and new memory is what costs most. So the room that
-    all of the capture will need is worked out from the share of it that has been read: memory that is not written to
+    A list of parts, joined at the end, would need twice the memory, and new memory is what costs most. So
+    the room that
+    all of the capture will need is worked out from the share of it that has been read: memory that is not
+    written to
     costs nothing.
     """
 
@@ -44,7 +70,11 @@ class FrameRows:
     def shared(layout: Mapping[str, type[np.generic]], room: int) -> "FrameRows":
         """Rows in memory that a forked process has in common with this one; there must be no more of them than `room`."""
         return FrameRows(
-            layout, {name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype) for name, dtype in layout.items()}
+            layout,
+            {
+                name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype)
+                for name, dtype in layout.items()
+            },
         )
 
     def columns(self, *, whole: bool = False) -> Columns:

@@ -3,6 +3,8 @@
 Nothing but Typer is imported before a command runs, so that `--help` is instant.
 """
 
+import gc
+import os
 import sys
 from typing import Annotated, Any
 
@@ -107,4 +109,8 @@ app.command(
 
 def main() -> None:
     """Run the command line of this process."""
+    # numpy's linear algebra, which is not used, keeps a processor busy with waiting when it has threads
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # lists of a million numbers make Python look for cycles again and again, and there are next to none
+    gc.set_threshold(200_000, 50, 1000)
     app(prog_name="ikeanalyze")

@@ -40,7 +40,8 @@ def write(analysis: Analysis, directory: str) -> None:
 
 
 def _write(table: pl.DataFrame, path: Path) -> None:
-    # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The least and greatest values
+    # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
+    # least and greatest values
     # of columns of one capture save no reader anything, and take a fifth of the time.
     table.write_parquet(path, compression="lz4", statistics=False)
 

@@ -55,7 +55,9 @@ def _obey_exchanges(analysis: Analysis) -> None:
             ours.filter(pl.col("kind") == kind)
             .group_by("exchange")
             .agg(
-                pl.len().cast(pl.UInt32).alias("messages"), pl.col("frames", "bytes").sum(), pl.col("first_ns").min()
+                pl.len().cast(pl.UInt32).alias("messages"),
+                pl.col("frames", "bytes").sum(),
+                pl.col("first_ns").min(),
             )
         )
         joined = analysis.exchanges.join(sums, on="exchange", how="left")
@@ -102,7 +104,9 @@ def _obey_handshake(analysis: Analysis, row: dict[str, Any]) -> None:
     else:
         assert all(time >= 0 for time in times if time is not None)
         assert sum(time or 0 for time in times) == row["setup_ns"]
-        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))["request_ns"].min()
+        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))[
+            "request_ns"
+        ].min()
         assert row["end_ns"] == first + row["setup_ns"]
 
 

@@ -74,7 +74,12 @@ def test_two_answers_at_once_are_a_retransmission(addresses):
     """A responder that was busy answers both transmissions of the request within microseconds."""
     request, response, *auth = Handshake(1, initiator=addresses[0], responder=addresses[1]).setup()
     trace = Trace()
-    for time, message in ((0, request), (SECOND, request), (2 * SECOND, response), (2 * SECOND + 50_000, response)):
+    for time, message in (
+        (0, request),
+        (SECOND, request),
+        (2 * SECOND, response),
+        (2 * SECOND + 50_000, response),
+    ):
         trace.add(time, frame(message, ident=0))
     trace.play(auth, at=3 * SECOND)
     row = only(analyse(trace))

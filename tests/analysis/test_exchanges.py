@@ -81,7 +81,11 @@ def test_a_second_cookie_that_differs_is_no_answer():
     first, cookie, second, answer, *auth = (handshake := Handshake(2)).setup(before="COOKIE")
     handshake.moved = False
     other = handshake.clear(
-        ike.IKE_SA_INIT, [ike.notify(ike.COOKIE, b"another")], from_initiator=False, response=True, spi_r=bytes(8)
+        ike.IKE_SA_INIT,
+        [ike.notify(ike.COOKIE, b"another")],
+        from_initiator=False,
+        response=True,
+        spi_r=bytes(8),
     )
     trace = timed((0, first), (500, first), (520, cookie), (521, second), (530, other), (541, answer))
     trace.play(auth, at=542 * MS)
@@ -196,7 +200,12 @@ def test_a_retransmission_after_the_set_up_is_not_the_set_ups():
     assert row["after_setup_initiator_bytes"] == 3 * size(request)
     assert row["outcome"] == "completed"
     late = analysis.messages.filter(pl.col("type") == "INFORMATIONAL")
-    assert rows(late, "kind", "transmission") == [("request", 1), ("request", 2), ("request", 3), ("response", 1)]
+    assert rows(late, "kind", "transmission") == [
+        ("request", 1),
+        ("request", 2),
+        ("request", 3),
+        ("response", 1),
+    ]
 
 
 def test_an_exchange_without_request_or_response():

@@ -28,7 +28,10 @@ class Login:
         rng = Random(seed)
         self.ike = Handshake(seed, **where)
         self.messages = self.ike.setup(eap=2)
-        start, response = eap_.eap(eap_.RESPONSE, 0, eap_.IDENTITY, b"x"), eap_.eap(eap_.RESPONSE, 1, method, b"y")
+        start, response = (
+            eap_.eap(eap_.RESPONSE, 0, eap_.IDENTITY, b"x"),
+            eap_.eap(eap_.RESPONSE, 1, method, b"y"),
+        )
         challenge = eap_.eap(eap_.REQUEST, 1, method, b"z")
         self.state = rng.randbytes(16)
         first = radius_.access_request(identifier, start, rng, more=more)
@@ -41,7 +44,7 @@ class Login:
         ]
 
     def play(self, trace, at=0, *, ending=None):
-        """Exchanges 30 ms apart; the AAA server is asked during the IKE_AUTH exchanges 2 and 3, for 4 ms each."""
+        """Exchanges 30 ms apart; the server is asked during IKE_AUTH exchanges 2 and 3, for 4 ms each."""
         for place, message in enumerate(self.messages):
             trace.message(at + (place // 2 * 30 + place % 2 * 10) * MS, message)
         packets = self.packets if ending is None else [*self.packets[:3], ending]
@@ -53,7 +56,9 @@ class Login:
 
 
 def counts(row):
-    return tuple(row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes"))
+    return tuple(
+        row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes")
+    )
 
 
 def test_the_conversation_belongs_to_the_handshake_that_waited():
@@ -80,7 +85,8 @@ def test_the_conversation_belongs_to_the_handshake_that_waited():
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [(eap_.TLS, "EAP-TLS"), (eap_.TTLS, "EAP-TTLS"), (eap_.PEAP, "PEAP"), (eap_.MSCHAPV2, "MS")]
+    ("method", "name"),
+    [(eap_.TLS, "EAP-TLS"), (eap_.TTLS, "EAP-TTLS"), (eap_.PEAP, "PEAP"), (eap_.MSCHAPV2, "MS")],
 )
 def test_eap_methods_have_names(method, name):
     assert name in only(analyse(Login(method=method).play(Trace())))["auth_eap"]
@@ -152,7 +158,10 @@ def test_an_identifier_that_is_used_again_is_another_request():
     analysis = analyse(trace)
     assert only(analysis)["aaa_request_messages"] == 2
     last = analysis.messages.filter(pl.col("protocol") == "RADIUS").tail(2)
-    assert rows(last, "type", "transmission", "handshake") == [("Access-Request", 1, None), ("Access-Accept", 1, None)]
+    assert rows(last, "type", "transmission", "handshake") == [
+        ("Access-Request", 1, None),
+        ("Access-Accept", 1, None),
+    ]
 
 
 def test_ports_of_the_client_tell_requests_apart():
@@ -195,7 +204,10 @@ def test_two_at_once_fit_both_and_are_counted_to_none():
     assert analysis.handshakes["aaa_request_messages"].to_list() == [None, None]
     assert analysis.handshakes["aaa_ns"].to_list() == [None, None]
     assert analysis.captures[0].accounting["radius"] == 8
-    assert [warning.frame is not None and "(1, 2)" in warning.what for warning in analysis.warnings] == [True, True]
+    assert [warning.frame is not None and "(1, 2)" in warning.what for warning in analysis.warnings] == [
+        True,
+        True,
+    ]
     assert analysis.frames.filter(pl.col("protocol") == "RADIUS")["handshake"].null_count() == 8
     assert analysis.handshakes["outcome"].to_list() == ["completed"] * 2
 

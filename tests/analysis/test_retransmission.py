@@ -13,7 +13,7 @@ from ikeanalyze.analysis.retransmission import Sent, Turn, find_turns, turns
 
 
 def sent(text: str) -> list[Sent]:
-    """Units of one slot: "1/3" fragment 1 of 3, "a" a whole message; each 20 us apart, "|" is a second's pause.
+    """Units of one slot, 20 us apart: "1/3" fragment 1 of 3, "a" a whole message; "|" is a second's pause.
 
     The bytes of a fragment are told by number and total; a letter behind them makes them others.
     """
@@ -85,7 +85,14 @@ def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
     units = [Sent(0, 0, 0, 1), Sent(SECOND, 0, 0, 2), Sent(2 * SECOND, 1, 0, 3), Sent(2 * SECOND, 2, 2, 4)]
     again = [Sent(3 * SECOND, 1, 0, 3), Sent(3 * SECOND, 2, 2, 4)]
     found = turns(units + again, ikev1=True)
-    assert [(turn.body, turn.transmission) for turn in found] == [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2), (2, 2)]
+    assert [(turn.body, turn.transmission) for turn in found] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (2, 1),
+        (2, 2),
+        (2, 2),
+    ]
     assert [turn.first_copy for turn in found] == [True] * 4 + [False] * 2
 
 
@@ -119,7 +126,9 @@ def test_columns_equal_the_rules(slots):
     body, transmission, first_copy = find_turns(
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
-    found = [Turn(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)]
+    found = [
+        Turn(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
+    ]
     assert found == expected
 
 
@@ -195,7 +204,9 @@ def test_fragments_of_one_message_are_one_transmission(first, second, first_fram
     once = size(*start, response) + sum(parts[number - 1] for number in {*first, *second})
     everything = size(*start, response) + sum(parts[number - 1] for number in (*first, *second))
     assert row["blowup"] == everything / once
-    auth = analysis.messages.filter((analysis.messages["message_id"] == 1) & (analysis.messages["kind"] == "request"))
+    auth = analysis.messages.filter(
+        (analysis.messages["message_id"] == 1) & (analysis.messages["kind"] == "request")
+    )
     assert rows(auth, "transmission", "frames", "fragments_seen", "fragments") == [
         (1, first_frames, first_frames, len(request.datagrams)),
         (2, second_frames, second_frames, len(request.datagrams)),
@@ -266,6 +277,11 @@ def test_a_lost_ip_fragment_does_not_make_another_message(lost_first, lost_secon
     assert row["retransmitted_frames"] == len(second)
     assert row["retransmitted_bytes"] == sum(len(packet.data) for packet in second)
     assert row["ip_fragments"] == len(first) + len(second)
+    if (lost_first, lost_second) != (1, 2):
+        # what one transmission needs is what the more complete one has
+        one, other = (sum(len(packet.data) for packet in copy) for copy in (first, second))
+        rest = row["initiator_bytes"] + row["responder_bytes"] - one - other
+        assert row["blowup"] == (rest + one + other) / (rest + max(one, other))
     assert rows(analysis.exchanges, "message_id", "attempt", "request_messages") == [(0, 1, 1), (1, 1, 2)]
     assert row["outcome"] == "completed"
 

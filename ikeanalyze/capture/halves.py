@@ -1,0 +1,87 @@
+"""A large capture in two halves, the second of which is read by a helper."""
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture import helper
+from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.collector import Collector
+from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.half import Half
+from ikeanalyze.capture.helper import Helper
+from ikeanalyze.capture.reader import CaptureReader
+from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
+
+#: This process begins with so much of a large capture: what it has to do besides takes the time that the
+#: other needs for the rest.
+_FIRST_HALF: Final = 0.4
+#: Bytes of the smallest record with a message in it: its header, and that of IKE.
+_LEAST_RECORD: Final = 44
+
+
+class SecondHalf:
+    """The second half of a large capture, read by a helper."""
+
+    def __init__(self, reader: CaptureReader, begin: int, ports: Collection[int], heap: Bytes) -> None:
+        """Start reading at the offset `begin`. Clear messages go into `heap`, from there on.
+
+        Raises:
+            OSError: it cannot be done here.
+        """
+        self.begin = begin
+        second = reader.second(begin)
+        size = second.source.size or 0
+        # a row stands for a record with at least an IKE header in it
+        rows = FrameRows.shared(LAYOUT, (size - begin) // _LEAST_RECORD + 1)
+        self._columns = rows.columns(whole=True)
+
+        def work(progress: npt.NDArray[np.int64]) -> Half | None:
+            collector = Collector(ports, second.interfaces, rows, ClearMessages(heap, begin))
+            for batch in second.batches():
+                collector.add(batch, None)
+                if collector.crosses:
+                    return None
+                progress[0] = second.source.consumed - begin
+            return collector.half(second.damage)
+
+        try:
+            self._helper = Helper(work)
+        finally:
+            second.close()
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the half that have been read."""
+        return self._helper.progress
+
+    def result(self) -> tuple[Half, Columns] | None:
+        """Wait for the rest of it; None: it cannot be used."""
+        half = self._helper.result()
+        return (
+            None
+            if half is None
+            else (half, {name: column[: half.rows] for name, column in self._columns.items()})
+        )
+
+    def stop(self) -> None:
+        """Do without it."""
+        self._helper.stop()
+
+
+def read_second_half(reader: CaptureReader, ports: Collection[int]) -> tuple[SecondHalf, Bytes] | None:
+    """A helper for the second half, and a heap for the clear messages of both; None where there is none."""
+    size = reader.source.size
+    if size is None or size < helper.LEAST_SIZE or not helper.can_help():
+        return None
+    begin = reader.guess_record(int(size * _FIRST_HALF))
+    if begin is None:
+        return None
+    try:
+        # a message's bytes come from one place in the file, so those of the halves do not meet
+        heap = helper.shared_bytes(size)
+        return SecondHalf(reader, begin, ports, heap), heap
+    except (OSError, ValueError):
+        return None

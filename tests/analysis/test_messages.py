@@ -1,0 +1,101 @@
+"""Rows of messages: what one transmission took."""
+
+import polars as pl
+from analysed import Handshake, analyse, at, rows, size, sizes, timed
+from craft import MS, Trace, ike
+from craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
+
+
+def test_a_message_in_fragments_is_one_row():
+    handshake = Handshake(1)
+    trace = Trace()
+    trace.play(handshake.init())
+    request, response = handshake.auth(fragments=(3, 1))
+    trace.message(100 * MS, request, gap=2 * MS)
+    trace.message(120 * MS, response)
+    row = analyse(trace).messages.row(2, named=True)
+    assert (row["frames"], row["bytes"], row["needed_bytes"]) == (3, size(request), size(request))
+    assert (row["fragments"], row["fragments_seen"], row["ip_fragments"]) == (3, 3, 0)
+    assert (row["first_frame"], row["first_ns"], row["last_ns"]) == (3, at(100), at(104))
+    assert (row["type"], row["sender"], row["kind"], row["message_id"]) == (
+        "IKE_AUTH",
+        "initiator",
+        "request",
+        1,
+    )
+    assert row["decrypted"] is None
+
+
+def test_the_digest_tells_whether_two_messages_are_the_same():
+    handshake = Handshake(1)
+    start = handshake.init()
+    request, response = handshake.auth(fragments=(3, 1))
+    trace = Trace()
+    trace.play(start)
+    trace.message(100 * MS, request)
+    # fragments in another order, and a different message later
+    for place, number in enumerate((3, 1, 2)):
+        trace.message((1000 + place) * MS, request, only=[number], gap=0)
+    trace.message(1100 * MS, response)
+    trace.play(handshake.informational(), at=1200 * MS)
+    found = analyse(trace).messages
+    digests = found.filter(pl.col("sender") == "initiator")["digest"].to_list()
+    assert digests[1] == digests[2]
+    assert len(set(digests)) == 3
+
+
+def test_an_incomplete_transmission_has_what_was_seen():
+    handshake = Handshake(1)
+    handshake.init()
+    request, _ = handshake.auth(fragments=(4, 1))
+    trace = Trace()
+    trace.message(0, request, only=[2, 4])
+    row = analyse(trace).messages.row(0, named=True)
+    assert (row["fragments"], row["fragments_seen"], row["frames"]) == (4, 2, 2)
+    assert row["bytes"] == sizes(request)[1] + sizes(request)[3]
+
+
+def test_messages_stand_in_order_of_time():
+    one, other = Handshake(1), Handshake(2, initiator="192.0.2.3")
+    messages = list(zip(one.setup(), other.setup(), strict=True))
+    trace = timed(*((place * 10, pair[0]) for place, pair in enumerate(messages)))
+    for place, pair in enumerate(messages):
+        trace.message((place * 10 + 5) * MS, pair[1])
+    found = analyse(trace).messages
+    assert found["handshake"].to_list() == [1, 2] * 4
+    assert found["message"].to_list() == list(range(8))
+    assert found["first_frame"].to_list() == list(range(1, 9))
+
+
+def test_a_message_inside_tcp_is_one_row():
+    handshake = Handshake(1, switch=False)
+    first, answer = handshake.init()
+    stream = TCP_PREFIX + tcp_framed(first.datagrams[0])
+    trace = Trace()
+    trace.ip(0, tcp_packet(b"", 40000, 4500, 0, flags=SYN))
+    # the message in two segments
+    trace.ip(MS, tcp_packet(stream[:100], 40000, 4500, 1, flags=ACK | PSH))
+    trace.ip(2 * MS, tcp_packet(stream[100:], 40000, 4500, 101, flags=ACK | PSH))
+    back = tcp_framed(answer.datagrams[0])
+    trace.ip(3 * MS, tcp_packet(back, 4500, 40000, 1, 1, ACK | PSH, "192.0.2.2", "192.0.2.1"))
+    found = analyse(trace).messages
+    assert rows(found, "type", "kind", "frames") == [
+        ("IKE_SA_INIT", "request", 2),
+        ("IKE_SA_INIT", "response", 1),
+    ]
+    around = 14 + 20 + 20
+    # the prefix has no row of its own: its bytes are the first message's
+    assert found["bytes"].to_list() == [2 * around + len(stream), around + len(back)]
+
+
+def test_ids_of_type_and_sender():
+    handshake = Handshake(1)
+    trace = Trace()
+    trace.play([*handshake.setup(), *handshake.followup_ke(by_initiator=False)])
+    found = analyse(trace).messages
+    assert rows(found, "type", "sender", "kind", "set_up")[-2:] == [
+        ("IKE_FOLLOWUP_KE", "responder", "request", False),
+        ("IKE_FOLLOWUP_KE", "initiator", "response", False),
+    ]
+    assert set(found["exchange"]) == {0, 1, 2}
+    assert ike.IKE_FOLLOWUP_KE == 44
