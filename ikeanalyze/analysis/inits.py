@@ -125,7 +125,8 @@ class _Form:
         difference &= self._mask[:words].view(np.uint64)
         different = difference.any(axis=1)
         different |= ((matrix[:, words:] ^ self._sample[words:]) & self._mask[words:]).any(axis=1)
-        return ~different
+        alike: npt.NDArray[np.bool_] = ~different
+        return alike
 
 
 class _Reader:

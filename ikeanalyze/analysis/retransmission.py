@@ -10,7 +10,8 @@ allow one message in each; what is sent again must be the same bytes. So, within
    *transmission* of that body, however late it comes.
 2. Fragmented (RFC 7383): all fragments of a message are one transmission, even when the capture lacks some. When a fragment
    number comes a second time, a second transmission has begun. Where it began, if fragments before it may belong to either, is
-   at the longest pause between the two: a sender sends its fragments at once, and repeats them after a timer.
+   at the longest pause between the two: a sender sends its fragments at once, and repeats them after a timer. A transmission
+   that is complete and in order leaves nothing to ask.
 3. A fragment number that comes again with other bytes begins another body, unless the total has changed: then the sender has
    cut the same message anew, into smaller pieces (RFC 7383, 2.5.1) or for the first time, and that is a transmission. (Not in
    IKEv1, where a slot has several messages and only some of them need fragments: there it is another body.)
@@ -20,7 +21,6 @@ transmission of each message needs, and what is sent divided by that is the blow
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,6 @@ import numpy.typing as npt
 from ikeanalyze.analysis.ordering import run_starts
 
 Numbers = npt.NDArray[np.int64]
-
-#: Messages of more fragments than this are left to the rules themselves.
-_MOST_PIECES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,9 @@ def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
             place = {}
         elif unit.fragment in place:
             earliest = place[unit.fragment] + 1
+            before = units[starts[-1] : index]
+            if [one.fragment for one in before] == list(range(1, before[0].total + 1)):
+                earliest = index  # complete and in order: it ends here
             begin = max(
                 range(earliest, index + 1), key=lambda at: (units[at].time_ns - units[at - 1].time_ns, at)
             )
@@ -159,7 +159,7 @@ def find_turns(
     cut = repeated & has_fragments
     rows = np.flatnonzero(cut[place])
     if len(rows):
-        round_, settled = _repeated_whole(place[rows], time_ns[rows], fragment[rows], total[rows], digest[rows])
+        round_, settled = _repeated_whole(place[rows], fragment[rows], total[rows], digest[rows])
         transmission[rows[settled]] = round_[settled] + 1
         first_copy[rows[settled]] = round_[settled] == 0
         cut[place[rows[settled]]] = False
@@ -174,7 +174,7 @@ def find_turns(
 
 
 def _repeated_whole(
-    slot: Numbers, time_ns: Numbers, fragment: Numbers, total: Numbers, digest: npt.NDArray[np.uint64]
+    slot: Numbers, fragment: Numbers, total: Numbers, digest: npt.NDArray[np.uint64]
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """Rules 2 and 3 for slots in which all fragments come in their order, again and again, with the same bytes.
 
@@ -186,22 +186,9 @@ def _repeated_whole(
     index = np.arange(count) - start[place]
     period = np.maximum(total[start], 1)[place]
     round_, position = np.divmod(index, period)
-    pause = np.zeros(count, np.int64)
-    pause[1:] = time_ns[1:] - time_ns[:-1]
     before = np.maximum(np.arange(count) - period, 0)
     fits = (total == period) & (fragment == position + 1) & ((round_ == 0) | (digest == digest[before]))
-    fits &= period <= _MOST_PIECES
-    # the pause before a round must be the longest since the first fragment of the round before it
-    fits &= (round_ == 0) | (position != 0) | _longest(pause, np.minimum(period, _MOST_PIECES))
     return round_, np.logical_and.reduceat(fits, start)[place]
-
-
-def _longest(values: Numbers, width: Numbers) -> npt.NDArray[np.bool_]:
-    """Which values are not less than any of the `width` - 1 before them."""
-    result = np.ones(len(values), np.bool_)
-    for back in range(1, int(width.max())):
-        result[back:] &= (values[back:] >= values[:-back]) | (width[back:] <= back)
-    return result
 
 
 def _whole_columns(slot: Numbers, digest: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:

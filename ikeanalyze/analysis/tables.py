@@ -175,7 +175,7 @@ def _messages(
     seen = both(ike.fragments_seen, unassigned)
     sender = both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA))
     protocol = both(ike.protocol, units.protocol)
-    columns = {
+    columns: dict[str, Any] = {
         "message": rank,
         "handshake": (handshakes + first.handshake, handshakes >= 0),
         "exchange": (exchange_ids + first.exchange, exchange_ids >= 0),
@@ -198,13 +198,13 @@ def _messages(
         "digest": both(ike.digest, units.digest),
         "decrypted": (np.zeros(count + extra, np.bool_), np.zeros(count + extra, np.bool_)),
     }
-    columns = {
+    ordered: dict[str, Any] = {
         name: (value[0][order], value[1][order])
         if isinstance(value, tuple)
         else (value.gather(order) if isinstance(value, pl.Series) else value[order])
         for name, value in columns.items()
     }
-    table = _table(columns, schema.MESSAGES, path)
+    table = _table(ordered, schema.MESSAGES, path)
     return table, (rank[conversation.message_of_unit], rank[count:])
 
 

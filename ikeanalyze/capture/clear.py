@@ -27,7 +27,7 @@ class ClearMessages(Mapping[int, bytes]):
         self._size: Positions = np.zeros(0, np.int64)
 
     def add(self, units: Units, buffer: Bytes, begin: Positions, end: Positions) -> None:
-        """Keep the bytes from `begin` to `end` of a buffer for each unit; what was kept for it before is forgotten."""
+        """Keep the bytes from `begin` to `end` of a buffer for each unit, instead of what it had before."""
         size = end - begin
         stop = self._at + int(size.sum())
         if stop > len(self.heap):
@@ -58,7 +58,7 @@ class ClearMessages(Mapping[int, bytes]):
         self._parts.append((units, begin, size))
 
     def places(self, units: npt.NDArray[np.integer]) -> tuple[Positions, Positions]:
-        """Where in the heap the bytes of each unit begin, and how many there are; 0 where nothing is kept. (n,) each"""
+        """Where in the heap the bytes of each unit begin, and how many there are (0: none kept). (n,) each"""
         known, begin, size = self.entries()
         if not len(known):
             return np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)

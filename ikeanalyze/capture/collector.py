@@ -287,7 +287,9 @@ class Collector:
             )
             source, destination = int(packets.source[index]), int(packets.destination[index])
             protocol = int(packets.protocol[index])
-            key = (source, destination, int(packets.ident[index]), protocol if source < FIRST_IPV6 else -1)
+            ident = int(packets.ident[index])
+            # the TTL: fragments seen before a router and behind it are two datagrams
+            key = (source, destination, ident, protocol if source < FIRST_IPV6 else -1, fragment.ttl)
             settled.extend(self._reassembler.add(key, protocol, fragment))
         self._datagrams(settled)
 

@@ -1,4 +1,4 @@
-"""A capture to its frames table: every packet accounted for, those with IKE, RADIUS or HIP kept as rows of columns."""
+"""A capture to its frames table: all packets counted, those with IKE, RADIUS or HIP kept as rows of columns."""
 
 import builtins
 import ipaddress
@@ -94,6 +94,8 @@ def read_frames(
                         if result is not None:
                             collector.include(*result)
                             reader.damage = result[0].damage
+                            if progress is not None:
+                                progress(reader.source.size or 0, reader.source.size)
                             break
                         second.stop()
                         second = None

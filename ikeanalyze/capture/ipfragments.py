@@ -23,8 +23,8 @@ _MOST_PENDING: Final = 4096
 _MOST_BYTES: Final = 65535
 
 #: Source, destination, IP identification, protocol (IPv6: of the first header behind the fragment header, so
-#: left out).
-Key = tuple[int, int, int, int]
+#: left out), TTL.
+Key = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)

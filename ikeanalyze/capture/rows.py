@@ -31,7 +31,7 @@ _FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
     "unit": np.uint32,
 }
 
-
+#: All columns.
 LAYOUT: Final = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
 
 _FIRST_ROOM: Final = 1024
@@ -68,7 +68,7 @@ class FrameRows:
 
     @staticmethod
     def shared(layout: Mapping[str, type[np.generic]], room: int) -> "FrameRows":
-        """Rows in memory that a forked process has in common with this one; there must be no more of them than `room`."""
+        """Up to `room` rows, in memory that a forked process has in common with this one."""
         return FrameRows(
             layout,
             {

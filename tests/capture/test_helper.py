@@ -1,0 +1,78 @@
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ikeanalyze.capture import helper
+from ikeanalyze.capture.helper import Helper, can_help, shared_bytes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
+
+
+def test_it_sends_what_it_found() -> None:
+    shared = shared_bytes(4)
+
+    def work(progress: Any) -> list[int]:
+        progress[0] = 99
+        shared[:] = [1, 2, 3, 4]
+        return [os.getppid()] * 100_000
+
+    one = Helper(work)
+    assert one.result() == [os.getpid()] * 100_000
+    assert one.progress == 99
+    assert shared[:4].tolist() == [1, 2, 3, 4]
+    one.stop()  # nothing more
+
+
+def fails(progress: Any) -> None:
+    raise ValueError
+
+
+def gives_up(progress: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize("work", [fails, gives_up])
+def test_it_fails(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    assert Helper(work).result() is None
+    assert capfd.readouterr().err == ""
+
+
+def test_it_is_stopped() -> None:
+    one = Helper(lambda progress: threading.Event().wait())
+    one.stop()
+    one.stop()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(one._pid, 0)
+
+
+def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(OSError):
+        Helper(gives_up)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_when_there_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(helper.threading, "active_count", lambda: 1)
+    monkeypatch.delitem(sys.modules, "polars", raising=False)
+    assert can_help()
+    monkeypatch.setattr(helper.threading, "active_count", lambda: 2)
+    assert not can_help()
+    monkeypatch.setattr(helper.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    assert not can_help()
+
+
+def test_not_with_the_threads_of_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setitem(sys.modules, "polars", np)
+    assert not can_help()
