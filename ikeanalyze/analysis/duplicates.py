@@ -111,3 +111,23 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
         if one != other:
             same[other] = one
     return {end: representative(end) for end in list(same)}
+
+
+def follow_originals(columns: Mapping[str, npt.NDArray[Any]], duplicate: npt.NDArray[Any], message: npt.NDArray[np.int64], handshake: npt.NDArray[np.int64]) -> None:
+    """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
+    time, digest = columns["time_ns"], columns["digest"]
+    originals: dict[int, list[tuple[int, int]]] = {}
+    rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
+    for row in rows[np.argsort(time[rows], kind="stable")].tolist():
+        originals.setdefault(int(digest[row]), []).append((int(time[row]), int(columns["unit"][row])))
+    for row in np.flatnonzero(duplicate).tolist():
+        unit = int(columns["unit"][row])
+        # a duplicate of one IP fragment is of the unit of all of them
+        if message[unit] < 0 and handshake[unit] < 0:
+            same = originals.get(int(digest[row]), [])
+            when = int(time[row])
+            place = bisect_left(same, (when, 0))
+            around = same[max(place - 1, 0) : place + 1]
+            if around:
+                _, found = min(around, key=lambda one: abs(one[0] - when))
+                message[unit], handshake[unit] = message[found], handshake[found]

@@ -123,10 +123,9 @@ class _Form:
         words = self._words
         difference = matrix[:, :words].view(np.uint64) ^ self._sample[:words].view(np.uint64)
         difference &= self._mask[:words].view(np.uint64)
-        different = difference.any(axis=1)
+        different: npt.NDArray[np.bool_] = np.any(difference, axis=1)
         different |= ((matrix[:, words:] ^ self._sample[words:]) & self._mask[words:]).any(axis=1)
-        alike: npt.NDArray[np.bool_] = ~different
-        return alike
+        return ~different
 
 
 class _Reader:

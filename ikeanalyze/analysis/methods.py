@@ -25,7 +25,7 @@ _ENCR, _PRF, _INTEG, _KE = 1, 2, 3, 4
 
 
 #: The report's words for IKEv1's authentication methods; the others keep their registry's names.
-_IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss"}
+_IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "rsa", "DSS": "dss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +144,33 @@ def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
         elif view.transforms and not from_initiator and chosen is None:
             first = view.transforms[0]
             chosen = Chosen(first.encryption, first.hash, first.hash, first.group)
-            method = _IKEV1_AUTH.get(first.auth or "", first.auth)
-            auth = AuthMethods(method, method, None, guessed=False)
+            auth = _phase1_auth(first.auth)
         for kind in view.notifies:
             if kind < _FIRST_STATUS:
                 error = error or name_of(ikev1_registry.NotifyType, kind)
     return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
 
 
+def _phase1_auth(method: str | None) -> AuthMethods | None:
+    """Who uses what, by the registry's name of the method: XAuthInitPSK is a pre-shared key and XAuth by the initiator."""
+    if method is None:
+        return None
+    for prefix, peers in (("XAuth", True), ("Hybrid", False)):
+        if method.startswith((f"{prefix}Init", f"{prefix}Resp")):
+            name = method[len(prefix) + 4 :]
+            word = _IKEV1_AUTH.get(name, name)
+            # hybrid authentication leaves the one who does XAuth without a method of its own
+            asked = f"{word}+xauth" if peers else "xauth"
+            both = (asked, word) if method.startswith(f"{prefix}Init") else (word, asked)
+            return AuthMethods(*both, None, guessed=False)
+    word = _IKEV1_AUTH.get(method, method.lower())
+    return AuthMethods(word, word, None, guessed=False)
+
+
 #: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650 and more.
 _LARGEST_PSK: Final = 500
+#: Bytes per message below which it has no room for an identity and an AUTH payload: it is a refusal.
+_SMALLEST_AUTH: Final = 150
 
 
 def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> AuthMethods | None:
@@ -164,7 +181,7 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
     """
     if rounds > 1:
         return AuthMethods("eap", None, None, guessed=True)
-    psk = [0 < size <= _LARGEST_PSK for size in (request_bytes, response_bytes)]
+    psk = [_SMALLEST_AUTH <= size <= _LARGEST_PSK for size in (request_bytes, response_bytes)]
     if not any(psk):
         return None
     return AuthMethods("psk" if psk[0] else None, "psk" if psk[1] else None, None, guessed=True)
@@ -174,10 +191,9 @@ def guess_auths(
     rounds: npt.NDArray[np.int64], request_bytes: npt.NDArray[np.float64], response_bytes: npt.NDArray[np.float64]
 ) -> tuple[list[AuthMethods], npt.NDArray[np.int64]]:
     """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
-    small = [(size > 0) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
-    none = [size == 0 for size in (request_bytes, response_bytes)]
+    small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
     kind = np.minimum(rounds, 2)
-    for fact in (*small, *none):
+    for fact in small:
         kind = kind * 2 + fact
     guesses: list[AuthMethods] = []
     result = np.full(len(rounds), -1, np.int64)

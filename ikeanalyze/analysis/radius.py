@@ -44,6 +44,14 @@ class RadiusPair:
     exchange: int | None = None
 
 
+@dataclass(slots=True)
+class Radius:
+    """A capture's RADIUS units and what was made of them."""
+
+    units: Units
+    pairs: list[RadiusPair]
+
+
 @dataclass(frozen=True, slots=True)
 class Turns:
     """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""

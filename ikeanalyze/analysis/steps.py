@@ -12,9 +12,9 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
 from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
 from ikeanalyze.analysis.messages import make_messages
-from ikeanalyze.analysis.radius import Peers, RadiusPair, Turns, assign, pair_up
+from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
-from ikeanalyze.analysis.tables import EMPTY, Radius, Tables, ids_after, make_tables
+from ikeanalyze.analysis.tables import EMPTY, Tables, ids_after, make_tables
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text

@@ -173,7 +173,9 @@ class Collector:
             for kind, count in sorted(self._foreign_links.items())
         ]
         if self._incomplete:
-            what = f"{len(self._incomplete)} messages lack IP fragments or TCP segments that are not in the capture"
+            count = len(self._incomplete)
+            some = f"{count} messages lack" if count > 1 else "a message lacks"
+            what = f"{some} IP fragments or TCP segments that are not in the capture"
             warnings.append((self._first_incomplete, f"{what}: counted with the frames that are"))
         warnings.extend(self._refused)
         if self._refused_count > len(self._refused):

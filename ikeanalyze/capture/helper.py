@@ -44,7 +44,7 @@ def can_help() -> bool:
 def shared_bytes(size: int) -> npt.NDArray[np.uint8]:
     """Zeros that this process and those that it forks see alike; what is not written to takes no memory."""
     flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE
-    return np.frombuffer(mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags), np.uint8)
+    return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=flags), np.uint8)[:size]
 
 
 class Helper:

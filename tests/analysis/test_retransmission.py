@@ -56,8 +56,10 @@ def needed(text: str) -> list[int]:
         ("2/2 1/2 | 2/2 1/2", [1, 1, 2, 2], [0, 1]),
         ("2/2 1/2 | 1/2 2/2", [1, 1, 2, 2], [0, 1]),
         ("1/3 3/3 2/3 | 2/3 3/3 1/3", [1, 1, 1, 2, 2, 2], [0, 1, 2]),
-        # lost in both: what is left of the second begins behind the pause
-        ("1/3 2/3 | 3/3 1/3", [1, 1, 2, 2], [0, 1, 2]),
+        # complete and in order: the repeated number begins the second, whatever the pauses are
+        ("1/3 2/3 | 3/3 1/3", [1, 1, 1, 2], [0, 1, 2]),
+        # complete, but not in order: the pause decides
+        ("2/3 1/3 | 3/3 1/3", [1, 1, 2, 2], [0, 1, 2]),
         # only one fragment of each gets here
         ("2/3 | 2/3 | 2/3", [1, 2, 3], [0]),
         # a fragment twice, for which the network is to blame: a number repeats

@@ -1,0 +1,230 @@
+"""The handshakes table: one row per IKE SA."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.duplicates import follow_originals
+from ikeanalyze.analysis.exchanges import UNKNOWN
+from ikeanalyze.analysis.handshakes import Conversation, Handshakes
+from ikeanalyze.analysis.methods import phase_name
+from ikeanalyze.analysis.nat import WORDS
+from ikeanalyze.analysis.radius import Radius
+from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
+from ikeanalyze.capture.frames import CaptureFrames, address_text
+
+Numbers = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+
+def make_handshakes_table(
+    path: str,
+    capture: CaptureFrames,
+    duplicate: npt.NDArray[np.bool_],
+    conversation: Conversation,
+    radius: Radius,
+    handshakes: Handshakes,
+    first_id: int,
+) -> pl.DataFrame:
+    """All rows; their ids begin with `first_id`."""
+    count = len(handshakes)
+    if not count:
+        return pl.DataFrame(schema=schema.HANDSHAKES)
+    messages, breakdown = conversation.messages, handshakes.breakdown
+    of = messages.handshake
+    set_up = conversation.exchanges.set_up[conversation.exchange_of_message]
+
+    def total(values: Array | None, where: Array) -> Numbers:
+        weights = None if values is None else values[where]
+        # sums of bytes stay far below 2**53, where float64 weights are exact
+        return np.bincount(of[where], weights, minlength=count).astype(np.int64)
+
+    columns: dict[str, Any] = {
+        "handshake": np.arange(count) + first_id,
+        "protocol": handshakes.protocol,
+        "spi_i": hex_texts(handshakes.spi_i),
+        "spi_r": hex_texts(handshakes.spi_r),
+        "initiator_address": address_texts(handshakes.initiator, capture.addresses),
+        "initiator_port": handshakes.initiator_port,
+        "responder_address": address_texts(handshakes.responder, capture.addresses),
+        "responder_port": handshakes.responder_port,
+        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "start_ns": conversation.units.first_ns[handshakes.head],
+        "end_ns": known_where(breakdown.end_ns),
+        "outcome": handshakes.outcome,
+        "reason": sparse(handshakes.reason, count),
+        **_methods(handshakes),
+    }
+    sides = (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator))
+    for prefix, phase in (("", set_up), ("after_setup_", ~set_up)):
+        for side, sent in sides:
+            columns[f"{prefix}{side}_messages"] = total(None, sent & phase)
+            columns[f"{prefix}{side}_frames"] = total(messages.frames, sent & phase)
+            columns[f"{prefix}{side}_bytes"] = total(messages.bytes, sent & phase)
+    columns.update(_aaa(capture, radius, handshakes, count))
+    columns["phases"] = _phases(conversation, set_up, count)
+    for name in ("setup", "network", "initiator", "responder", "aaa"):
+        columns[f"{name}_ns"] = known_where(getattr(breakdown, f"{name}_ns"))
+    has_aaa = np.zeros(count, np.bool_)
+    has_aaa[list(handshakes.pairs)] = True
+    columns["aaa_ns"] = (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa)
+    columns["retransmission_wait_ns"] = known_where(breakdown.wait_ns)
+    columns["vantage"] = handshakes.vantage
+    columns["path_rtt_ns"] = known_where(breakdown.path_rtt_ns)
+    source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
+    columns["path_rtt_source"] = source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8))
+    again = set_up & (messages.transmission > 1)
+    columns["retransmitted_messages"] = total(None, again)
+    columns["retransmitted_frames"] = total(messages.frames, again)
+    columns["retransmitted_bytes"] = total(messages.bytes, again)
+    volume, needed = total(messages.bytes, set_up), total(messages.needed_bytes, set_up)
+    columns["blowup"] = (volume / np.maximum(needed, 1), needed > 0)
+    columns["ike_messages_fragmented"] = total(None, set_up & (messages.fragments_seen > 0))
+    columns["ike_fragments"] = total(messages.fragments_seen, set_up)
+    columns["ip_fragments"] = total(messages.ip_fragments, set_up)
+    columns["extra_round_trips"] = lists(
+        [handshakes.extra_round_trips.get(row, []) for row in range(count)]
+        if handshakes.extra_round_trips
+        else [[]]
+    ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
+    columns["capture_duplicates"] = _duplicates(capture, duplicate, conversation, count)
+    columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
+    return make_table(columns, schema.HANDSHAKES, path)
+
+
+def _methods(handshakes: Handshakes) -> dict[str, Any]:
+    """Proposals, what the peers support, and how they authenticated."""
+    facts = handshakes.facts
+    request, response = handshakes.request_form, handshakes.response_form
+    # one row for each form and an empty one for "not seen", which -1 picks
+    chosen = [fact.chosen for fact in facts]
+
+    def texts(values: list[str | None], form: Numbers) -> pl.Series:
+        return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
+
+    def lists(values: list[list[str]], form: Numbers) -> pl.Series:
+        return lists([*values, []]).gather(np.where(form < 0, len(values), form))
+
+    additional = schema.HANDSHAKES["additional_key_exchanges"]
+    slots = [
+        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional] if one else []
+        for one in chosen
+    ]
+    methods: dict[str, Any] = {
+        "encryption": texts([one.encryption if one else None for one in chosen], response),
+        "prf": texts([one.prf if one else None for one in chosen], response),
+        "integrity": texts([one.integrity if one else None for one in chosen], response),
+        "key_exchange": texts([one.key_exchange if one else None for one in chosen], response),
+        "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
+            np.where(response < 0, len(slots), response)
+        ),
+        "offered": lists([fact.proposals for fact in facts], request),
+        "initiator_supports": lists([fact.supports for fact in facts], request),
+        "responder_supports": lists([fact.supports for fact in facts], response),
+    }
+    if handshakes.phase1:
+        _add_phase1(methods, handshakes)
+    auths, which = handshakes.auths, handshakes.auth
+    methods["auth_initiator"] = texts([one.initiator for one in auths], which)
+    methods["auth_responder"] = texts([one.responder for one in auths], which)
+    methods["auth_eap"] = texts([one.eap for one in auths], which)
+    methods["auth_guessed"] = np.array([one.guessed for one in auths] + [False])[which]
+    return methods
+
+
+def _add_phase1(methods: dict[str, Any], handshakes: Handshakes) -> None:
+    """The same columns for IKEv1's handshakes, which have them in other messages."""
+    columns = {name: series.to_list() for name, series in methods.items()}
+    for row, fact in handshakes.phase1.items():
+        if fact.chosen is not None:
+            columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
+            columns["integrity"][row], columns["key_exchange"][row] = fact.chosen.integrity, fact.chosen.key_exchange
+        columns["offered"][row] = fact.offered
+        columns["initiator_supports"][row] = fact.initiator_supports
+        columns["responder_supports"][row] = fact.responder_supports
+    for name, values in columns.items():
+        methods[name] = pl.Series(values, dtype=methods[name].dtype)
+
+
+def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
+    """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
+    messages = conversation.messages
+    rows = np.flatnonzero(set_up)
+    layout = schema.HANDSHAKES["phases"]
+    names = [phase_name(version, kind) for version in (2, 1) for kind in range(256)]
+    kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
+    # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
+    present = np.unique(kind)
+    place = np.searchsorted(present, kind)
+    width = len(present)
+    cell = messages.handshake[rows] * width + place
+    size = count * width
+    sent = np.bincount(cell, minlength=size)
+    frames = np.bincount(cell, messages.frames[rows], minlength=size).astype(np.int64)
+    volume = np.bincount(cell, messages.bytes[rows], minlength=size).astype(np.int64)
+    begin = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(begin, cell, messages.first_ns[rows])
+    used = np.flatnonzero(sent)
+    used = used[np.lexsort((begin[used], used // max(width, 1)))]
+    kinds = pl.Series([names[one] for one in present.tolist()], dtype=pl.String)
+    # as many phases make one kind of list, which is cut out of all phases in one piece
+    length = np.bincount(used // max(width, 1), minlength=count)
+    of = np.repeat(length, length)
+    pieces: list[pl.Series] = []
+    for phases in np.unique(length).tolist():
+        rows = used[of == phases]
+        flat = pl.DataFrame(
+            {
+                "type": kinds.gather(rows % max(width, 1)),
+                "messages": sent[rows].astype(np.uint32),
+                "frames": frames[rows].astype(np.uint32),
+                "bytes": volume[rows].astype(np.uint64),
+            }
+        )
+        if phases:
+            pieces.append(flat.to_struct().reshape((-1, phases)).arr.to_list())
+        else:
+            pieces.append(pl.Series([[]], dtype=layout).gather(np.zeros((length == 0).sum(), np.int64)))
+    if len(pieces) == 1:
+        return pieces[0]
+    place = np.empty(count, np.int64)
+    place[np.argsort(length, kind="stable")] = np.arange(count)
+    return pl.concat(pieces).gather(place)
+
+
+def _aaa(capture: CaptureFrames, radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
+    """The link to the AAA server."""
+    names = [f"aaa_{kind}_{what}" for kind in ("request", "response") for what in ("messages", "frames", "bytes")]
+    sums = {name: np.zeros(count, np.int64) for name in names}
+    nas: dict[int, str | None] = {}
+    aaa: dict[int, str | None] = {}
+    for handshake, pairs in handshakes.pairs.items():
+        nas[handshake] = address_text(pairs[0].client, capture.addresses)
+        aaa[handshake] = address_text(pairs[0].server, capture.addresses)
+        for pair in pairs:
+            for kind, rows in (("request", pair.requests), ("response", pair.responses)):
+                sums[f"aaa_{kind}_messages"][handshake] += len(rows)
+                sums[f"aaa_{kind}_frames"][handshake] += int(radius.units.frames[rows].sum())
+                sums[f"aaa_{kind}_bytes"][handshake] += int(radius.units.bytes[rows].sum())
+    known = np.zeros(count, np.bool_)
+    known[list(handshakes.pairs)] = True
+    return {
+        "nas_address": sparse(nas, count),
+        "aaa_address": sparse(aaa, count),
+        **{name: (values, known) for name, values in sums.items()},
+    }
+
+
+def _duplicates(capture: CaptureFrames, duplicate: Array, conversation: Conversation, count: int) -> Numbers:
+    result = np.zeros(count, np.int64)
+    if duplicate.any():
+        units = int(capture.columns["unit"].max()) + 1
+        message, handshake = np.full(units, -1, np.int64), np.full(units, -1, np.int64)
+        handshake[conversation.units.unit] = conversation.association.handshake
+        follow_originals(capture.columns, duplicate, message, handshake)
+        found = handshake[capture.columns["unit"][duplicate]]
+        np.add.at(result, found[found >= 0], 1)
+    return result

@@ -1,0 +1,62 @@
+"""The collector by itself; what it makes of packets is tested with whole captures, in test_frames and others."""
+
+import tempfile
+
+import pytest
+from craft import SECOND, Handshake, Trace
+
+from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.collector import Collector
+from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.capture.rows import LAYOUT, FrameRows
+
+
+def collect(*traces: Trace) -> list[Collector]:
+    """A collector for each trace."""
+    result = []
+    for trace in traces:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(trace.pcap())
+            file.flush()
+            with open_capture(file.name) as reader:
+                collector = Collector((), reader.interfaces, FrameRows(LAYOUT), ClearMessages())
+                for batch in reader.batches():
+                    collector.add(batch, None)
+                collector.finish()
+                result.append(collector)
+    return result
+
+
+def some(first: int, count: int, version: int = 4) -> Trace:
+    ends = ("192.0.2.1", "192.0.2.2") if version == 4 else ("2001:db8::1", "2001:db8::2")
+    trace = Trace(initiator=ends[0], responder=ends[1])
+    for number in range(first, first + count):
+        trace.play(Handshake(number).setup(), at=number * SECOND)
+    return trace
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_half_is_included(version: int) -> None:
+    whole = some(0, 9, version)
+    first, second = some(0, 4, version), some(4, 5, version)
+    one, two, all_of_it = collect(first, second, whole)
+    columns = two.columns()
+    half = two.half(None)
+    half.clear = ClearMessages().entries()  # these are tested with shared memory
+    one.include(half, columns)
+    assert (one.packets, one.bytes) == (all_of_it.packets, all_of_it.bytes)
+    assert (one.first_ns, one.last_ns) == (all_of_it.first_ns, all_of_it.last_ns)
+    assert one.accounting.packets() == all_of_it.accounting.packets()
+    assert one.accounting.bytes() == all_of_it.accounting.bytes()
+    assert one.book.ipv6 == all_of_it.book.ipv6
+    found, expected = one.columns(), all_of_it.columns()
+    for name, column in expected.items():
+        if name != "ip_id":
+            assert found[name].tolist() == column.tolist(), name
+
+
+def test_what_crosses_a_border() -> None:
+    plain, fragmented = some(0, 2), some(0, 2)
+    fragmented.mtu = 576
+    fragmented.send(9 * SECOND, bytes(900))
+    assert [one.crosses for one in collect(plain, fragmented)] == [False, True]

@@ -1,0 +1,23 @@
+import pickle
+from dataclasses import fields
+
+import numpy as np
+
+from ikeanalyze.capture.accounting import Accounting, Category
+from ikeanalyze.capture.half import Half
+from ikeanalyze.capture.records import Damage
+
+
+def test_it_can_be_sent() -> None:
+    accounting = Accounting()
+    accounting.add(Category.ESP, 2, 300)
+    clear = (np.array([3], np.uint32), np.array([0]), np.array([28]))
+    half = Half(
+        1, 4, 5, 600, 0, 10, 20, accounting, clear, [bytes(16)], [(2, "bad")], 1, {147: 1}, Damage(9, "cut")
+    )
+    sent = pickle.loads(pickle.dumps(half))
+    for field in fields(Half):
+        if field.name not in ("accounting", "clear"):
+            assert getattr(sent, field.name) == getattr(half, field.name)
+    assert sent.accounting.packets() == accounting.packets()
+    assert [column.tolist() for column in sent.clear] == [[3], [0], [28]]
