@@ -11,8 +11,10 @@ retransmission, which has the same content too:
   on both sides two are left.
 """
 
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +115,12 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
     return {end: representative(end) for end in list(same)}
 
 
-def follow_originals(columns: Mapping[str, npt.NDArray[Any]], duplicate: npt.NDArray[Any], message: npt.NDArray[np.int64], handshake: npt.NDArray[np.int64]) -> None:
+def follow_originals(
+    columns: Mapping[str, npt.NDArray[Any]],
+    duplicate: npt.NDArray[np.bool_],
+    message: npt.NDArray[np.int64],
+    handshake: npt.NDArray[np.int64],
+) -> None:
     """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
     time, digest = columns["time_ns"], columns["digest"]
     originals: dict[int, list[tuple[int, int]]] = {}

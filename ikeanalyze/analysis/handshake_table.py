@@ -105,7 +105,7 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
     def texts(values: list[str | None], form: Numbers) -> pl.Series:
         return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
 
-    def lists(values: list[list[str]], form: Numbers) -> pl.Series:
+    def listed(values: list[list[str]], form: Numbers) -> pl.Series:
         return lists([*values, []]).gather(np.where(form < 0, len(values), form))
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
@@ -121,9 +121,9 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
         "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
             np.where(response < 0, len(slots), response)
         ),
-        "offered": lists([fact.proposals for fact in facts], request),
-        "initiator_supports": lists([fact.supports for fact in facts], request),
-        "responder_supports": lists([fact.supports for fact in facts], response),
+        "offered": listed([fact.proposals for fact in facts], request),
+        "initiator_supports": listed([fact.supports for fact in facts], request),
+        "responder_supports": listed([fact.supports for fact in facts], response),
     }
     if handshakes.phase1:
         _add_phase1(methods, handshakes)

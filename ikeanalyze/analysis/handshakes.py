@@ -11,7 +11,14 @@ from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import AuthMethods, InitFacts, Phase1Facts, guess_auths, init_facts, phase1_facts
+from ikeanalyze.analysis.methods import (
+    AuthMethods,
+    InitFacts,
+    Phase1Facts,
+    guess_auths,
+    init_facts,
+    phase1_facts,
+)
 from ikeanalyze.analysis.nat import describe
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
@@ -310,6 +317,10 @@ def _evidence(
     auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered & exchanges.set_up
     done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
     open_last = unanswered & is_last
+    # the initiator owes the third message of aggressive and quick mode
+    owing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt == 0) & answered & exchanges.set_up & is_last
+    quick = v1 & (kind == _QUICK_MODE) & exchanges.set_up
+    half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     last_sent = np.full(count, UNKNOWN)
     last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + exchanges.wait_ns)[open_last]
     refused = np.zeros(count, np.bool_)
@@ -323,10 +334,12 @@ def _evidence(
         begun=begun,
         hole=any_of(unanswered & ~is_last) | any_of(exchanges.set_up & ~asked),
         aaa_open=aaa_open,
-        last_unanswered=any_of(open_last),
-        last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
+        last_unanswered=any_of(open_last | owing),
+        last_repeated=any_of(
+            (open_last & (exchanges.request_messages > 1)) | (owing & (exchanges.response_messages > 1))
+        ),
         waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns - last_sent),
-        finished=any_of(auth_v2) | any_of(done_v1),
+        finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
     )
 
 

@@ -1,7 +1,6 @@
 """The analysis of one capture as the four tables of `schema`: names for numbers, null for what is not known."""
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,16 +10,15 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.exchanges import UNKNOWN
+from ikeanalyze.analysis.duplicates import follow_originals
+from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Conversation, Handshakes
-from ikeanalyze.analysis.methods import exchange_name, phase_name, radius_code_name
-from ikeanalyze.analysis.nat import WORDS
-from ikeanalyze.analysis.ordering import distinct
-from ikeanalyze.analysis.radius import RadiusPair
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.methods import exchange_name, radius_code_name
+from ikeanalyze.analysis.radius import Radius
+from ikeanalyze.analysis.series import address_texts, known_where, make_table, where_positive
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.frames import CaptureFrames, address_text
-from ikeanalyze.capture.network import FIRST_IPV6, NO_IDENT
+from ikeanalyze.capture.frames import CaptureFrames
+from ikeanalyze.capture.network import NO_IDENT
 
 Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ import ikeanalyze
 
 #: Seeds are not worth shrinking.
 GENERATE = (Phase.explicit, Phase.generate)
-FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), phases=GENERATE)
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=GENERATE)
 
 
 def random_trace(seed: int) -> Trace:
@@ -112,7 +112,7 @@ def garbage(draw):
     )
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(garbage(), st.booleans(), st.booleans(), st.integers(0, 3_000_000_000), st.integers(0, 3)),

@@ -187,7 +187,7 @@ def test_a_response_before_its_request():
     assert parts(row) == [20, 21, 0, None, 0]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.integers(0, 5000), min_size=4, max_size=12),
     st.sampled_from((None, "initiator", "responder")),
@@ -202,7 +202,7 @@ def test_parts_add_up_whatever_the_order(times, vantage, rtt_ms, seed):
     analyse(trace, vantage=vantage, rtt_ms=rtt_ms)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.integers(0, 3000), min_size=9, max_size=20), st.sampled_from((None, "initiator", "responder"))
 )
