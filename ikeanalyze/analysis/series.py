@@ -1,7 +1,7 @@
 """Arrays to the columns of a table: names for numbers, null for what is not known."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> 
         else:
             plain[name] = value
         dtype = layout.get(name)
+        plain[name] = narrowed(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values become names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
@@ -47,6 +48,18 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> 
     if not height:
         return pl.DataFrame(schema=layout)
     return table.select(expressions)
+
+
+_NARROW: Final = {
+    pl.UInt8: np.uint8, pl.UInt16: np.uint16, pl.UInt32: np.uint32, pl.UInt64: np.uint64, pl.Int64: np.int64,
+}  # fmt: skip
+
+
+def narrowed(values: Any, dtype: Any) -> Any:
+    """An array of whole numbers as a table's column will have them, so that polars need not copy it."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
+        return values.astype(_NARROW[dtype], copy=False)
+    return values
 
 
 def known_where(values: Array) -> tuple[Array, Array]:

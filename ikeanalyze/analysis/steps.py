@@ -18,6 +18,7 @@ from ikeanalyze.analysis.tables import EMPTY, Tables, ids_after, make_tables
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text
+from ikeanalyze.capture.memory import give_back_memory
 
 Vantage = Literal["initiator", "responder"]
 
@@ -60,6 +61,7 @@ def analyse(
             if pair.exchange is not None and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+    give_back_memory()
     return make_tables(path, capture, duplicate, conversation, radius, handshakes, ids_after(before)), more
 
 

@@ -15,7 +15,7 @@ from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Conversation, Handshakes
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
-from ikeanalyze.analysis.series import address_texts, known_where, make_table, where_positive
+from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames
 from ikeanalyze.capture.network import NO_IDENT
@@ -153,12 +153,15 @@ def _messages(
         "digest": both(ike.digest, units.digest),
         "decrypted": (np.zeros(count + extra, np.bool_), np.zeros(count + extra, np.bool_)),
     }
-    ordered: dict[str, Any] = {
-        name: (value[0][order], value[1][order])
-        if isinstance(value, tuple)
-        else (value.gather(order) if isinstance(value, pl.Series) else value[order])
-        for name, value in columns.items()
-    }
+    ordered: dict[str, Any] = {}
+    for name, dtype in schema.MESSAGES.items():
+        value = columns.pop(name, None)
+        if isinstance(value, tuple):
+            ordered[name] = (narrowed(value[0], dtype)[order], value[1][order])
+        elif isinstance(value, pl.Series):
+            ordered[name] = value.gather(order)
+        elif value is not None:
+            ordered[name] = narrowed(value, dtype)[order]
     table = make_table(ordered, schema.MESSAGES, path)
     return table, (rank[conversation.message_of_unit], rank[count:])
 

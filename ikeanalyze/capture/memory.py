@@ -10,6 +10,7 @@ from functools import cache
 _TRIM_THRESHOLD = -1
 _TOP_PAD = -2
 _MMAP_THRESHOLD = -3
+_ARENA_MAX = -8
 
 
 @cache
@@ -22,3 +23,14 @@ def keep_freed_memory() -> None:
     mallopt(_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
     mallopt(_TRIM_THRESHOLD, 1 << 30)
     mallopt(_TOP_PAD, 256 << 20)
+    # what one thread frees, another can use only if they have one heap; no two of them allocate often enough to wait
+    mallopt(_ARENA_MAX, 1)
+
+
+def give_back_memory() -> None:
+    """Give what is free to the system, for allocators of others (polars has its own)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return
+    trim(0)

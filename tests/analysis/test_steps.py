@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from analysed import analyse
+from analysed import analyse_files
 from craft import SECOND, Handshake, Trace
 
 from ikeanalyze.analysis.steps import join_tables
@@ -14,14 +14,14 @@ def test_no_captures():
     ] == [0] * 4
 
 
-def test_ids_go_on_from_capture_to_capture():
+def test_ids_go_on_from_capture_to_capture(tmp_path):
     traces = []
     for first in (0, 10):
         trace = Trace()
         for number in range(3):
             trace.play(Handshake(first + number).setup(), at=number * SECOND)
         traces.append(trace.pcap())
-    analysis = analyse(*traces)
+    analysis = analyse_files(tmp_path, *traces)
     assert analysis.handshakes["handshake"].to_list() == [1, 2, 3, 4, 5, 6]
     assert analysis.messages["message"].to_list() == list(range(len(analysis.messages)))
     assert analysis.exchanges["exchange"].to_list() == list(range(len(analysis.exchanges)))

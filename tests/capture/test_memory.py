@@ -28,6 +28,7 @@ def test_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         -1,
         -2,
         -3,
+        -8,
     }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
     count = len(asked)
     memory.keep_freed_memory()
