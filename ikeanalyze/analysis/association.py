@@ -60,10 +60,10 @@ def associate(
     new = run_starts(units.spi_i[order])
     start = np.flatnonzero(new)
     size = np.diff(np.append(start, total))
-    group = np.cumsum(new) - 1
+    group = np.cumsum(new, dtype=np.int32) - np.int32(1)
 
-    label = group.copy()
     unclear = _unclear(units, order, group)
+    label = group
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
@@ -101,27 +101,25 @@ def is_init(units: Units) -> npt.NDArray[np.bool_]:
 
 
 def _unclear(
-    units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int64]
+    units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.bool_]:
     """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
     unclear = np.zeros(int(group[-1]) + 1, np.bool_)
 
-    def differs(values: npt.NDArray[np.generic], places: npt.NDArray[np.int64]) -> None:
-        """A group is unclear if not all of its values are equal at these places of the order."""
-        of = group[places]
+    def differs(values: npt.NDArray[np.generic], of: npt.NDArray[np.int32]) -> None:
+        """A group is unclear if not all of these values, which are of the groups `of`, are equal in it."""
         unclear[of[1:][(of[1:] == of[:-1]) & (values[1:] != values[:-1])]] = True
 
-    everywhere = np.arange(len(order))
     spi_r = units.spi_r[order]
-    known = np.flatnonzero(spi_r)
-    differs(spi_r[known], known)
-    differs(units.protocol[order], everywhere)
+    known = spi_r != 0
+    differs(spi_r[known], group[known])
+    differs(units.protocol[order], group)
     inits = np.flatnonzero(is_init(units)[order])
     some = units.take(order[inits])
     request = some.is_ikev1 | ~some.is_response
-    differs(_endpoints(some, request), inits)
-    differs(some.digest[request], inits[request])
-    unclear[group[units.spi_i[order] == 0]] = True
+    differs(_endpoints(some, request), group[inits])
+    differs(some.digest[request], group[inits[request]])
+    unclear[group[(units.spi_i == 0)[order]]] = True
     return unclear
 
 

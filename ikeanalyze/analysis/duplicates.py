@@ -118,8 +118,8 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
 def follow_originals(
     columns: Mapping[str, npt.NDArray[Any]],
     duplicate: npt.NDArray[np.bool_],
-    message: npt.NDArray[np.int64],
-    handshake: npt.NDArray[np.int64],
+    message: npt.NDArray[np.int32],
+    handshake: npt.NDArray[np.int32],
 ) -> None:
     """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
     time, digest = columns["time_ns"], columns["digest"]

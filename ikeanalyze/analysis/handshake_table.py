@@ -222,7 +222,7 @@ def _duplicates(capture: CaptureFrames, duplicate: Array, conversation: Conversa
     result = np.zeros(count, np.int64)
     if duplicate.any():
         units = int(capture.columns["unit"].max()) + 1
-        message, handshake = np.full(units, -1, np.int64), np.full(units, -1, np.int64)
+        message, handshake = np.full(units, -1, np.int32), np.full(units, -1, np.int32)
         handshake[conversation.units.unit] = conversation.association.handshake
         follow_originals(capture.columns, duplicate, message, handshake)
         found = handshake[capture.columns["unit"][duplicate]]

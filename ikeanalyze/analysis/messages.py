@@ -42,6 +42,7 @@ class Messages:
     needed_bytes: Numbers
     fragments: Numbers  # 0: not fragmented
     fragments_seen: Numbers  # 0: not fragmented
+    new_fragments: Numbers  # of these, the ones that no earlier transmission had
     ip_fragments: Numbers
     digest: npt.NDArray[np.uint64]
 
@@ -71,7 +72,9 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         units.digest[order],
         units.is_ikev1[order],
     )
-    turn = body << 20 | transmission
+    turn = body << 20
+    turn |= transmission
+    del body, transmission  # a million numbers each
     moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1
     if len(moved):
         rows = np.flatnonzero(np.isin(slot, slot[moved]))
@@ -113,6 +116,7 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         needed_bytes=runs.total(needed),
         fragments=runs.highest(totals),
         fragments_seen=np.where(fragmented, runs.size, 0),
+        new_fragments=np.where(fragmented, runs.total(first_copy.astype(np.int64)), 0),
         ip_fragments=runs.total(units.ip_fragments[order]),
         digest=runs.total(part),
     )
@@ -173,3 +177,13 @@ def _slots(units: Units, association: Association, asked: Mask, response: Mask) 
     slot = slot << 8 | units.exchange_type
     slot = slot << 1 | ~asked
     return slot << 1 | response
+
+
+def lacking_fragments(messages: Messages) -> tuple[int, int | None]:
+    """How many messages the capture lacks fragments (RFC 7383) of in all their transmissions, and the first one's frame."""
+    if not len(messages) or not messages.fragments.any():
+        return 0, None
+    start = np.flatnonzero(run_starts(messages.slot, messages.body))
+    seen = np.add.reduceat(messages.new_fragments, start)
+    lacking = start[seen < messages.fragments[start]]
+    return len(lacking), int(messages.first_frame[lacking].min()) if len(lacking) else None

@@ -11,7 +11,7 @@ from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
 from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
-from ikeanalyze.analysis.messages import make_messages
+from ikeanalyze.analysis.messages import lacking_fragments, make_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import EMPTY, Tables, ids_after, make_tables
@@ -54,6 +54,10 @@ def analyse(
     asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS)) if _has_others(units) else units.take(units.unit[:0])
     radius = Radius(asking, pair_up(asking, capture.clear))
     more: list[tuple[int | None, str]] = []
+    lacking, frame = lacking_fragments(messages)
+    if lacking:
+        some = f"{lacking} messages lack" if lacking > 1 else "a message lacks"
+        more.append((frame, f"{some} fragments that are not in the capture: counted with those that are"))
     aaa_ns = np.zeros(len(exchanges), np.int64)
     if radius.pairs:
         more.extend(_assign_radius(conversation, radius, capture, ids_after(before).handshake))

@@ -176,10 +176,10 @@ def _frames(
     first: FirstIds,
 ) -> pl.DataFrame:
     columns = capture.columns
-    unit = columns["unit"].astype(np.int64)
+    unit = columns["unit"]
     units = int(unit.max()) + 1 if len(unit) else 0
-    message = np.full(units, -1, np.int64)
-    handshake = np.full(units, -1, np.int64)
+    message = np.full(units, -1, np.int32)
+    handshake = np.full(units, -1, np.int32)
     message[conversation.units.unit], message[radius.units.unit] = unit_message
     handshake[conversation.units.unit] = conversation.association.handshake
     for pair in radius.pairs:
@@ -187,6 +187,9 @@ def _frames(
             handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
     if duplicate.any():
         follow_originals(columns, duplicate, message, handshake)
+    message, handshake = message[unit], handshake[unit]
+    known_handshake = handshake >= 0
+    handshake += np.int32(first.handshake)
     is_ike = columns["protocol"] <= Protocol.IKEV1
     fragmented = columns["fragment"] > 0
     source, destination = _addresses(capture)
@@ -217,8 +220,8 @@ def _frames(
             "fragment": (columns["fragment"], fragmented),
             "fragments": (columns["fragments"], columns["fragments"] > 0),
             "digest": columns["digest"],
-            "message": (message[unit], message[unit] >= 0),
-            "handshake": (handshake[unit] + first.handshake, handshake[unit] >= 0),
+            "message": (message, message >= 0),
+            "handshake": (handshake, known_handshake),
         },
         schema.FRAMES,
         path,

@@ -104,10 +104,9 @@ class _Ladder:
         room = self.time + sum(self.spans) + len(self.spans) + 1
         yield self.paint(pad(heading, room) + self._tail("frames", "bytes"), "dim")
         yield self._between(["" for _ in self.spans])
-        set_up = True
-        for message in self.messages:
-            if set_up and not message["set_up"]:
-                set_up = False
+        set_up = [index for index, message in enumerate(self.messages) if message["set_up"]]
+        for index, message in enumerate(self.messages):
+            if set_up and index == set_up[-1] + 1:
                 rule = self.signs["dash"] * 2
                 yield self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim")
             yield from self._message(message)
