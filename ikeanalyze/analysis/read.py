@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
+from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def read(
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
         tables.append(found)
+        del capture  # what the tables do not share of it is free now
+        give_back_memory()
     from ikeanalyze.analysis.steps import join_tables
 
     whole = tables[0] if len(tables) == 1 else join_tables(tables)

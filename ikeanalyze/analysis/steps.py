@@ -65,6 +65,7 @@ def analyse(
             if pair.exchange is not None and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+    capture.clear.forget()  # the tables take the most memory, and need none of it
     give_back_memory()
     return make_tables(path, capture, duplicate, conversation, radius, handshakes, ids_after(before)), more
 

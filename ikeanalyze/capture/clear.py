@@ -66,6 +66,13 @@ class ClearMessages(Mapping[int, bytes]):
         there = known[place] == units
         return np.where(there, begin[place], 0), np.where(there, size[place], 0)
 
+    def forget(self) -> None:
+        """Free the memory; nothing is kept then."""
+        self.heap = np.empty(_FIRST_ROOM, np.uint8)
+        self._at = 0
+        self._parts.clear()
+        self._units, self._begin, self._size = self._units[:0], self._begin[:0], self._size[:0]
+
     def __getitem__(self, unit: int) -> bytes:
         known, begin, size = self.entries()
         place = int(np.searchsorted(known, np.uint32(unit)))

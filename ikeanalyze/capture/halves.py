@@ -17,7 +17,7 @@ from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
 #: This process begins with so much of a large capture: what it has to do besides takes the time that the
 #: other needs for the rest.
-_FIRST_HALF: Final = 0.4
+_FIRST_HALF: Final = 0.42
 #: Bytes of the smallest record with a message in it: its header, and that of IKE.
 _LEAST_RECORD: Final = 44
 

@@ -99,3 +99,18 @@ def test_ids_of_type_and_sender():
     ]
     assert set(found["exchange"]) == {0, 1, 2}
     assert ike.IKE_FOLLOWUP_KE == 44
+
+
+def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of():
+    def warned(*transmissions):
+        trace = Trace()
+        shake = Handshake(5)
+        trace.play(shake.init())
+        request, _ = shake.auth(fragments=(3, 1))
+        for number, only in enumerate(transmissions, 1):
+            trace.message(number * 1000 * MS, request, only=only)
+        return [warning.what for warning in analyse(trace).warnings]
+
+    assert warned([1, 3]) == ["a message lacks fragments that are not in the capture: counted with those that are"]
+    # what one transmission lacks, another one has
+    assert warned([1, 3], [1, 2]) == []

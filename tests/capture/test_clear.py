@@ -50,6 +50,15 @@ def test_places() -> None:
     assert found == [b"five", b"", b"three", b"three", b""]
 
 
+def test_all_is_forgotten() -> None:
+    clear = ClearMessages()
+    add(clear, u3=b"three")
+    clear.forget()
+    assert dict(clear) == {}
+    add(clear, u4=b"four")
+    assert dict(clear) == {4: b"four"}
+
+
 @pytest.mark.parametrize("share", [None, 0.01, 1.0])
 def test_it_grows(share: float | None) -> None:
     rng = Random(1)
