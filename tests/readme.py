@@ -8,14 +8,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-BLOCK = re.compile(r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def run(arguments: str) -> str:
     """What the command prints, as a pipe of 80 columns sees it."""
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     command = [sys.executable, "-m", "ikeanalyze", *arguments.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment, timeout=60
+    )
     return done.stdout
 
 
@@ -26,7 +30,9 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 def refreshed(text: str) -> str:
     """The text with the outputs of now."""
-    return BLOCK.sub(lambda match: f"```console\n$ ikeanalyze {match['arguments']}\n{run(match['arguments'])}```", text)
+    return BLOCK.sub(
+        lambda match: f"```console\n$ ikeanalyze {match['arguments']}\n{run(match['arguments'])}```", text
+    )
 
 
 if __name__ == "__main__":

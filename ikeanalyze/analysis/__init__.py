@@ -1,0 +1,1 @@
+"""Frames to messages, exchanges and handshakes: one step a file."""

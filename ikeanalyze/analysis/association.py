@@ -1,13 +1,14 @@
 """Which IKE SA a message belongs to, and which of the two peers sent it.
 
-An IKE SA is known by its two SPIs, wherever its packets come from: a NAT may change ports and MOBIKE addresses. Only IKE_SA_INIT
-needs more, because the responder's SPI is still 0 in the request:
+An IKE SA is known by its two SPIs, wherever its packets come from: a NAT may change ports and MOBIKE
+addresses. Only IKE_SA_INIT needs more, because the responder's SPI is still 0 in the request:
 
-- one initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. That is nearly
-  every one, and is seen for all of them at once;
-- anything else is settled message by message, in order of time (`_Settler`): a request with another body is the same
-  IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce; it is another one if
-  it comes from elsewhere (two initiators chose the same SPI) or after the IKE SA had got its answer (an SPI used again).
+- one initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. That is
+  nearly every one, and is seen for all of them at once;
+- anything else is settled message by message, in order of time (`_Settler`): a request with another body is
+  the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
+  nonce; it is another one if it comes from elsewhere (two initiators chose the same SPI) or after the IKE SA
+  had got its answer (an SPI used again).
 
 RFC 7296, 2.6 (SPIs and cookies), 1.2 (INVALID_KE_PAYLOAD), 2.11 (addresses may change); RFC 5685, 3 (REDIRECT).
 """
@@ -156,7 +157,9 @@ class _Candidate:
 class _Settler:
     """Units of one initiator SPI, taken in order of time."""
 
-    def __init__(self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
+    def __init__(
+        self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]
+    ) -> None:
         self._units = units
         self._clear = clear
         self._translated = translated
@@ -165,7 +168,9 @@ class _Settler:
         self._by_endpoint: dict[Endpoint, _Candidate] = {}
         self._by_spi: dict[tuple[int, int], _Candidate] = {}
         self._by_address: dict[int, _Candidate] = {}
-        self._waiting: dict[int, deque[_Candidate]] = {}  # by address, for the responder's SPI; in order of time
+        self._waiting: dict[
+            int, deque[_Candidate]
+        ] = {}  # by address, for the responder's SPI; in order of time
         self._by_nonce: dict[bytes, _Candidate] = {}
 
     def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -233,7 +238,7 @@ class _Settler:
         return has_cookie and not candidate.answered
 
     def _response(
-        self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
+        self, view: InitView, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int
     ) -> _Candidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is None:

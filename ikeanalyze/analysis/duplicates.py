@@ -1,14 +1,14 @@
 """Frames that the capture holds twice because it was taken on several interfaces, and that crossed each link once.
 
-A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such a second sighting from a
-retransmission, which has the same content too:
+A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such
+a second sighting from a retransmission, which has the same content too:
 
-- within a millisecond (retransmission timers are a hundred times longer): the same IP identification; where there is none (IPv6, and IPv4
-  from stacks that leave it 0), another TTL or another interface, because a responder that answers two queued requests at once
-  does send the same bytes twice within microseconds;
-- within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP identification and a
-  lower TTL, which only a router makes. Each sighting with a higher TTL has one such echo, so that of two transmissions seen
-  on both sides two are left.
+- within a millisecond (retransmission timers are a hundred times longer): the same IP identification; where
+  there is none (IPv6, and IPv4 from stacks that leave it 0), another TTL or another interface, because a
+  responder that answers two queued requests at once does send the same bytes twice within microseconds;
+- within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP
+  identification and a lower TTL, which only a router makes. Each sighting with a higher TTL has one such
+  echo, so that of two transmissions seen on both sides two are left.
 """
 
 from bisect import bisect_left

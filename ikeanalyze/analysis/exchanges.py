@@ -1,9 +1,10 @@
 """Messages to exchanges: each request with its response, their times, and what was waited for.
 
-Which response ended an exchange, and which transmission of the request it answers, can be read from the order of things alone: the
-response that ended it is the first one after the last transmission of the request (whoever still repeats the request has not got
-the response yet), as long as that lies before the same side's next request. It answers the latest transmission before it, unless as
-many responses as requests are there: then they answer one another in order, late ones too.
+Which response ended an exchange, and which transmission of the request it answers, can be read from the order
+of things alone: the response that ended it is the first one after the last transmission of the request
+(whoever still repeats the request has not got the response yet), as long as that lies before the same side's
+next request. It answers the latest transmission before it, unless as many responses as requests are there:
+then they answer one another in order, late ones too.
 """
 
 from dataclasses import dataclass

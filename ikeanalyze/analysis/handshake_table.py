@@ -110,7 +110,9 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
-        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional] if one else []
+        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional]
+        if one
+        else []
         for one in chosen
     ]
     methods: dict[str, Any] = {
@@ -141,7 +143,10 @@ def _add_phase1(methods: dict[str, Any], handshakes: Handshakes) -> None:
     for row, fact in handshakes.phase1.items():
         if fact.chosen is not None:
             columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
-            columns["integrity"][row], columns["key_exchange"][row] = fact.chosen.integrity, fact.chosen.key_exchange
+            columns["integrity"][row], columns["key_exchange"][row] = (
+                fact.chosen.integrity,
+                fact.chosen.key_exchange,
+            )
         columns["offered"][row] = fact.offered
         columns["initiator_supports"][row] = fact.initiator_supports
         columns["responder_supports"][row] = fact.responder_supports
@@ -197,7 +202,9 @@ def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
 
 def _aaa(capture: CaptureFrames, radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
     """The link to the AAA server."""
-    names = [f"aaa_{kind}_{what}" for kind in ("request", "response") for what in ("messages", "frames", "bytes")]
+    names = [
+        f"aaa_{kind}_{what}" for kind in ("request", "response") for what in ("messages", "frames", "bytes")
+    ]
     sums = {name: np.zeros(count, np.int64) for name in names}
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}

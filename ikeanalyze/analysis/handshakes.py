@@ -95,11 +95,17 @@ class Conversation:
     clear: ClearMessages
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     last_ns: int  # of the capture
-    translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
+    translated: Mapping[
+        int, int
+    ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
 
 
 def make_handshakes(
-    conversation: Conversation, pairs: list[RadiusPair], aaa_ns: Numbers, vantage: Vantage | None, rtt_ns: int | None
+    conversation: Conversation,
+    pairs: list[RadiusPair],
+    aaa_ns: Numbers,
+    vantage: Vantage | None,
+    rtt_ns: int | None,
 ) -> Handshakes:
     """The handshakes of a capture. `aaa_ns` is the time that each exchange waited for the AAA server. (exchanges,)"""
     units, association = conversation.units, conversation.association
@@ -125,7 +131,7 @@ def make_handshakes(
     for pair in pairs:
         if pair.handshake is not None:
             own_pairs.setdefault(pair.handshake, []).append(pair)
-    phase1 = _phase1(conversation, head, protocol)
+    phase1 = _phase1(conversation, protocol)
     extra_of_exchange, extra = _extra_round_trips(conversation)
     # what a further request followed was not the end; nor was an error once IKEv1's quick mode had been answered
     final_form = np.where(_followed(conversation, request, response), -1, response_form)
@@ -219,7 +225,7 @@ def _one_sided(units: Units, association: Association, count: int) -> npt.NDArra
     return result
 
 
-def _phase1(conversation: Conversation, head: Numbers, protocol: npt.NDArray[np.uint8]) -> dict[int, Phase1Facts]:
+def _phase1(conversation: Conversation, protocol: npt.NDArray[np.uint8]) -> dict[int, Phase1Facts]:
     """What the clear messages of IKEv1 tell."""
     wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
     if not wanted:
@@ -257,7 +263,10 @@ def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict
 
 
 def _reasons(
-    facts: list[InitFacts], response_form: Numbers, phase1: dict[int, Phase1Facts], pairs: dict[int, list[RadiusPair]]
+    facts: list[InitFacts],
+    response_form: Numbers,
+    phase1: dict[int, Phase1Facts],
+    pairs: dict[int, list[RadiusPair]],
 ) -> dict[int, str]:
     """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
     reasons: dict[int, str] = {}
@@ -276,7 +285,12 @@ def _reasons(
 def _rekeyed(exchanges: Exchanges, outcome: npt.NDArray[np.uint8]) -> list[int]:
     """IKE SAs that took over from another one (RFC 7296, 2.18): message ID 0 is not their IKE_SA_INIT's."""
     inits = np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME))
-    first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
+    first = (
+        exchanges.initiator_asked
+        & (exchanges.message_id == 0)
+        & ~inits
+        & (exchanges.protocol == Protocol.IKEV2)
+    )
     handshakes = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
     return [row for row in handshakes.tolist() if outcome[row] == Outcome.CUT]
 
@@ -315,10 +329,19 @@ def _evidence(
     begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked & exchanges.set_up
     begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
     auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered & exchanges.set_up
-    done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
+    done_v1 = v1 & (
+        ((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1))
+    )
     open_last = unanswered & is_last
     # the initiator owes the third message of aggressive and quick mode
-    owing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt == 0) & answered & exchanges.set_up & is_last
+    owing = (
+        v1
+        & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
+        & (attempt == 0)
+        & answered
+        & exchanges.set_up
+        & is_last
+    )
     quick = v1 & (kind == _QUICK_MODE) & exchanges.set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     last_sent = np.full(count, UNKNOWN)
@@ -391,6 +414,8 @@ def _auth(
     for row, some in pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
+        eap = [
+            view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None
+        ]
         know(row, AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False))
     return methods, auth

@@ -125,7 +125,9 @@ def _chosen(proposal: Proposal) -> Chosen:
                 additional.append((transform.type - _ADDKE1 + 1, transform.name, transform.id))
         else:
             names.setdefault(transform.type, transform.name)
-    return Chosen(names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional)))
+    return Chosen(
+        names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional))
+    )
 
 
 def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
@@ -188,7 +190,9 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
 
 
 def guess_auths(
-    rounds: npt.NDArray[np.int64], request_bytes: npt.NDArray[np.float64], response_bytes: npt.NDArray[np.float64]
+    rounds: npt.NDArray[np.int64],
+    request_bytes: npt.NDArray[np.float64],
+    response_bytes: npt.NDArray[np.float64],
 ) -> tuple[list[AuthMethods], npt.NDArray[np.int64]]:
     """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
     small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]

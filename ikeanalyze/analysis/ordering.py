@@ -35,7 +35,7 @@ def stable_order(key: npt.NDArray[np.integer]) -> Numbers:
 
 
 def bring_together(values: npt.NDArray[np.uint64]) -> Numbers:
-    """An order in which rows of equal value stand together, earlier ones first; the values rise not. (n,)"""
+    """An order in which rows of equal value stand together, earlier ones first; the values need not rise. (n,)"""
     count = len(values)
     if count < 2:
         return np.zeros(count, np.int64)

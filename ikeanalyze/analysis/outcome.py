@@ -1,11 +1,13 @@
 """How a handshake ended: the rules, in order, each with its reason.
 
-1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further request followed; in IKEv1
-   an error notify in a clear message; or the AAA server's Access-Reject.
-2. cut: the capture does not have the handshake's first request; or responses that must have come, since the next request was sent,
-   are not in it; or the AAA server was still asking when it ended.
-3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once, or the capture
-   went on for longer than the field's slowest first retransmission timer (strongSwan's 4 s).
+1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that
+   no further request followed; in IKEv1 an error notify in a clear message; or the AAA server's
+   Access-Reject.
+2. cut: the capture does not have the handshake's first request; or responses that must have come, since the
+   next request was sent, are not in it; or the AAA server was still asking when it ended.
+3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more
+   than once, or the capture went on for longer than the field's slowest first retransmission timer
+   (strongSwan's 4 s).
 4. cut: the last request has no response, or no IKE_AUTH was sent.
 5. completed: all requests are answered. Whether with success is not to be read without keys.
 """

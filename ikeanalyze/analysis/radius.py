@@ -1,12 +1,15 @@
-"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that waited for it.
+"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that
+waited for it.
 
-A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The same identifier with the same
-authenticator is a retransmission, with another authenticator a new request. The pairs of one EAP conversation are chained by the State
-attribute: the server sends it in Access-Challenge, and the next Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
+A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The
+same identifier with the same authenticator is a retransmission, with another authenticator a new request. The
+pairs of one EAP conversation are chained by the State attribute: the server sends it in Access-Challenge, and
+the next Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
 
-A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server was asked: every pair lies within an
-exchange of that handshake. Where several fit, the peers' addresses in Calling-Station-Id and Called-Station-Id decide; if they do not, it is
-ambiguous, given to none, and a warning says so.
+A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server
+was asked: every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in
+Calling-Station-Id and Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning
+says so.
 """
 
 from collections.abc import Mapping
@@ -23,7 +26,6 @@ from ikeanalyze.wire.radius import RadiusView, read_radius
 _REQUESTS: Final = frozenset({1, 4, 12})
 #: Requests sent by the server to the client: Disconnect-Request, CoA-Request (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({40, 43})
-
 
 
 @dataclass(slots=True)
@@ -81,7 +83,9 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
         units.source.tolist(), units.source_port.tolist(), units.destination.tolist(), units.destination_port.tolist(),
         units.exchange_type.tolist(), units.message_id.tolist(), units.unit.tolist(), strict=True,
     )  # fmt: skip
-    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(columns):
+    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(
+        columns
+    ):
         view = read_radius(clear.get(unit, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier)
@@ -146,7 +150,9 @@ def assign(
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
             which = ", ".join(str(one + first_id) for one in sorted(fitting)[:5])
-            warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
+            warnings.append(
+                (frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them")
+            )
     return warnings
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning
+from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning  # noqa: A004 - the word of the report's schema
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError

@@ -1,7 +1,8 @@
 """Handshakes that were sent on to another gateway (RFC 5685, 3).
 
-A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again elsewhere, with N(REDIRECTED_FROM) in its new request and, in
-most stacks, with a new SPI. For whoever waits for the IKE SA that is one handshake with an extra round trip.
+A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again elsewhere, with
+N(REDIRECTED_FROM) in its new request and, in most stacks, with a new SPI. For whoever waits for the IKE SA
+that is one handshake with an extra round trip.
 """
 
 from collections.abc import Mapping

@@ -1,23 +1,23 @@
 """The rules of retransmission, and nothing else.
 
-Theory
-------
-A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange type, message ID. RFC 7296, 2.1 and 2.2
-allow one message in each; what is sent again must be the same bytes. So, within the units of one slot, in order of time:
+Theory ------ A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange
+type, message ID. RFC 7296, 2.1 and 2.2 allow one message in each; what is sent again must be the same bytes.
+So, within the units of one slot, in order of time:
 
-1. Not fragmented: each different content is a message of its own (a *body*: IKE_SA_INIT again after COOKIE or INVALID_KE_PAYLOAD;
-   in IKEv1, where all of main mode has message ID 0, its successive messages). The same content again is the next
-   *transmission* of that body, however late it comes.
-2. Fragmented (RFC 7383): all fragments of a message are one transmission, even when the capture lacks some. When a fragment
-   number comes a second time, a second transmission has begun. Where it began, if fragments before it may belong to either, is
-   at the longest pause between the two: a sender sends its fragments at once, and repeats them after a timer. A transmission
-   that is complete and in order leaves nothing to ask.
-3. A fragment number that comes again with other bytes begins another body, unless the total has changed: then the sender has
-   cut the same message anew, into smaller pieces (RFC 7383, 2.5.1) or for the first time, and that is a transmission. (Not in
-   IKEv1, where a slot has several messages and only some of them need fragments: there it is another body.)
+1. Not fragmented: each different content is a message of its own (a *body*: IKE_SA_INIT again after COOKIE or
+   INVALID_KE_PAYLOAD; in IKEv1, where all of main mode has message ID 0, its successive messages). The same
+   content again is the next *transmission* of that body, however late it comes.
+2. Fragmented (RFC 7383): all fragments of a message are one transmission, even when the capture lacks some.
+   When a fragment number comes a second time, a second transmission has begun. Where it began, if fragments
+   before it may belong to either, is at the longest pause between the two: a sender sends its fragments at
+   once, and repeats them after a timer. A transmission that is complete and in order leaves nothing to ask.
+3. A fragment number that comes again with other bytes begins another body, unless the total has changed: then
+   the sender has cut the same message anew, into smaller pieces (RFC 7383, 2.5.1) or for the first time, and
+   that is a transmission. (Not in IKEv1, where a slot has several messages and only some of them need
+   fragments: there it is another body.)
 
-A unit is a *first copy* if no earlier unit of its body had the same fragment number: the bytes of first copies are what one
-transmission of each message needs, and what is sent divided by that is the blow-up.
+A unit is a *first copy* if no earlier unit of its body had the same fragment number: the bytes of first
+copies are what one transmission of each message needs, and what is sent divided by that is the blow-up.
 """
 
 from dataclasses import dataclass

@@ -78,7 +78,9 @@ def hex_texts(values: npt.NDArray[np.uint64]) -> pl.Series:
     return pl.Series(np.frombuffer(digits, "S16").astype("U16"), dtype=pl.String)
 
 
-def address_texts(codes: npt.NDArray[np.uint64], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
+def address_texts(
+    codes: npt.NDArray[np.uint64], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
+) -> pl.Series:
     """Addresses as text, each distinct one written once."""
     different, place = distinct(codes)
     old = different < np.uint64(FIRST_IPV6)

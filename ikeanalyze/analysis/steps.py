@@ -27,7 +27,9 @@ def join_tables(tables: list[Tables]) -> Tables:
     """The tables of several captures as one."""
     if not tables:
         return EMPTY
-    return Tables(*(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__))
+    return Tables(
+        *(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__)
+    )
 
 
 def analyse(
@@ -51,7 +53,11 @@ def analyse(
         ike, association, messages, message_of_unit, exchanges, exchange_of_message, inits,
         capture.clear, capture.addresses, capture.last_ns or 0, translated,
     )  # fmt: skip
-    asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS)) if _has_others(units) else units.take(units.unit[:0])
+    asking = (
+        units.take(np.flatnonzero(units.protocol == Protocol.RADIUS))
+        if _has_others(units)
+        else units.take(units.unit[:0])
+    )
     radius = Radius(asking, pair_up(asking, capture.clear))
     more: list[tuple[int | None, str]] = []
     lacking, frame = lacking_fragments(messages)
@@ -94,7 +100,9 @@ def _assign_radius(
     peers: dict[int, Peers] = {}
     _, heads = np.unique(association.handshake, return_index=True)
     for handshake, head in enumerate(heads.tolist()):
-        ends = [address_text(int(column[head]), capture.addresses) for column in (units.source, units.destination)]
+        ends = [
+            address_text(int(column[head]), capture.addresses) for column in (units.source, units.destination)
+        ]
         initiator, responder = ends if association.from_initiator[head] else ends[::-1]
         peers[handshake] = Peers(initiator, responder, frozenset(ports[handshake]))
     return list(assign(radius.pairs, radius.units, turns, peers, first_id))

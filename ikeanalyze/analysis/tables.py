@@ -36,8 +36,6 @@ class FirstIds:
     exchange: int = 0
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Tables:
     """One capture's four tables."""
@@ -77,10 +75,6 @@ def make_tables(
             path, capture, duplicate, conversation, radius, handshakes, first.handshake
         )
         return Tables(frames=frames.result(), messages=messages, exchanges=exchanges, handshakes=whole)
-
-
-
-
 
 
 class _Names:
@@ -128,7 +122,9 @@ def _messages(
     exchange_ids = both(exchange, radius_exchange)
     fragments = both(ike.fragments, unassigned)
     seen = both(ike.fragments_seen, unassigned)
-    sender = both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA))
+    sender = both(
+        np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA)
+    )
     protocol = both(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
         "message": rank,
@@ -228,15 +224,17 @@ def _frames(
     )
 
 
-
-
 def _addresses(capture: CaptureFrames) -> tuple[pl.Series, pl.Series]:
     """Source and destination of the frames as text, each distinct address written once."""
-    source, destination = (address_texts(capture.columns[name], capture.addresses, pl.Categorical) for name in _ENDS)
+    source, destination = (
+        address_texts(capture.columns[name], capture.addresses, pl.Categorical) for name in _ENDS
+    )
     return source, destination
 
 
-def _exchanges(path: str, conversation: Conversation, handshakes: Handshakes, first: FirstIds) -> pl.DataFrame:
+def _exchanges(
+    path: str, conversation: Conversation, handshakes: Handshakes, first: FirstIds
+) -> pl.DataFrame:
     exchanges = conversation.exchanges
     count = len(exchanges)
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
@@ -271,12 +269,6 @@ def _exchanges(path: str, conversation: Conversation, handshakes: Handshakes, fi
         schema.EXCHANGES,
         path,
     )
-
-
-
-
-
-
 
 
 EMPTY: Final = Tables(

@@ -1,16 +1,19 @@
 """Where the time of a handshake went, and what of that is known and what is estimated.
 
-The capture sees each exchange from where it was taken. Time runs in turns: from a request to its response the responder has it
-(and the path between it and the capture), from a response to the next request the initiator has it (and the path on its side);
-between the first transmission of a request and the one that was answered, a timer was waited for. These intervals follow one another
-without gap or overlap from the first request to the last frame of the last response, so that they add up to the set-up time exactly.
+The capture sees each exchange from where it was taken. Time runs in turns: from a request to its response the
+responder has it (and the path between it and the capture), from a response to the next request the initiator
+has it (and the path on its side); between the first transmission of a request and the one that was answered,
+a timer was waited for. These intervals follow one another without gap or overlap from the first request to
+the last frame of the last response, so that they add up to the set-up time exactly.
 
-On the initiator's machine its own turns are exact and the path is contained in the responder's turns; on the responder's it is the other
-way round. There the path's round-trip time is taken off: the one that was given, else the shortest turn ever seen of that side between
-these two hosts, which is an estimate from above. Where the vantage is unknown, nothing is taken off, and the network's part is null.
+On the initiator's machine its own turns are exact and the path is contained in the responder's turns; on the
+responder's it is the other way round. There the path's round-trip time is taken off: the one that was given,
+else the shortest turn ever seen of that side between these two hosts, which is an estimate from above. Where
+the vantage is unknown, nothing is taken off, and the network's part is null.
 
-Which side it is: a packet that has crossed no router has the time to live that its sender's system begins with (64, 128 or 255;
-RFC 1700, RFC 8200, 3 for the hop limit). If that holds in one direction only, its sender's side is where the capture was taken.
+Which side it is: a packet that has crossed no router has the time to live that its sender's system begins
+with (64, 128 or 255; RFC 1700, RFC 8200, 3 for the hop limit). If that holds in one direction only, its
+sender's side is where the capture was taken.
 """
 
 from dataclasses import dataclass
@@ -145,7 +148,11 @@ def break_down(
 
 
 def _path_rtt(
-    pair: Numbers, vantage: npt.NDArray[np.uint8], far: Numbers, holds_path: npt.NDArray[np.bool_], rtt_ns: int | None
+    pair: Numbers,
+    vantage: npt.NDArray[np.uint8],
+    far: Numbers,
+    holds_path: npt.NDArray[np.bool_],
+    rtt_ns: int | None,
 ) -> Numbers:
     """The path's round-trip time as it is taken off each exchange; UNKNOWN where it is not contained."""
     if rtt_ns is not None:

@@ -1,7 +1,7 @@
 """Units: IKE messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
 
-A unit is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what was captured, units
-are what the rules of retransmission speak of; almost always the two are one to one.
+A unit is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
+was captured, units are what the rules of retransmission speak of; almost always the two are one to one.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A capture to its frames table: all packets counted, those with IKE, RADIUS or HIP kept as rows of columns."""
+"""A capture to its frames table: all packets counted, those with IKE, RADIUS or HIP kept as rows."""
 
 import builtins
 import ipaddress

@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture import helper
+from ikeanalyze.capture import forked
 from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.collector import Collector
 from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.forked import Helper
 from ikeanalyze.capture.half import Half
-from ikeanalyze.capture.helper import Helper
 from ikeanalyze.capture.reader import CaptureReader
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
@@ -74,14 +74,14 @@ class SecondHalf:
 def read_second_half(reader: CaptureReader, ports: Collection[int]) -> tuple[SecondHalf, Bytes] | None:
     """A helper for the second half, and a heap for the clear messages of both; None where there is none."""
     size = reader.source.size
-    if size is None or size < helper.LEAST_SIZE or not helper.can_help():
+    if size is None or size < forked.LEAST_SIZE or not forked.can_help():
         return None
     begin = reader.guess_record(int(size * _FIRST_HALF))
     if begin is None:
         return None
     try:
         # a message's bytes come from one place in the file, so those of the halves do not meet
-        heap = helper.shared_bytes(size)
+        heap = forked.shared_bytes(size)
         return SecondHalf(reader, begin, ports, heap), heap
     except (OSError, ValueError):
         return None

@@ -64,7 +64,6 @@ class AddressBook:
             codes[index] = FIRST_IPV6 + place
         return codes
 
-
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], npt.NDArray[np.uint64]]:
         """A function from the codes of another book, which has these addresses, to those of this one."""
         entered = self.codes(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)

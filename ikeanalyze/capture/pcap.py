@@ -118,7 +118,7 @@ class Pcap:
         )
 
     def guess(self, data: bytes) -> int | None:
-        """Where in these bytes from inside a file a record seems to begin: one that many plausible ones follow."""
+        """Where in these bytes of a file a record seems to begin: one that many plausible ones follow."""
         for first in range(min(len(data), _USUAL_RECORD)):
             if self._chain(data, first):
                 return first

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.datagrams import HEADER_COLUMNS
-from ikeanalyze.capture.helper import shared_bytes
+from ikeanalyze.capture.forked import shared_bytes
 
 Columns = dict[str, npt.NDArray[Any]]
 

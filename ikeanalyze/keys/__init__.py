@@ -1,0 +1,1 @@
+"""Key files of every origin to key sets, and decryption."""

@@ -111,6 +111,8 @@ def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of()
             trace.message(number * 1000 * MS, request, only=only)
         return [warning.what for warning in analyse(trace).warnings]
 
-    assert warned([1, 3]) == ["a message lacks fragments that are not in the capture: counted with those that are"]
+    assert warned([1, 3]) == [
+        "a message lacks fragments that are not in the capture: counted with those that are"
+    ]
     # what one transmission lacks, another one has
     assert warned([1, 3], [1, 2]) == []

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +19,9 @@ def test_stable_order(keys):
 def same_together(values, order):
     ordered = values[order]
     assert sorted(order.tolist()) == list(range(len(values)))
-    runs = np.flatnonzero(run_starts(ordered)).tolist() + [len(values)]
+    runs = [*np.flatnonzero(run_starts(ordered)).tolist(), len(values)]
     assert len(runs) - 1 == len(set(values.tolist()))
-    for begin, end in zip(runs[:-1], runs[1:], strict=True):
+    for begin, end in pairwise(runs):
         assert (np.diff(order[begin:end]) > 0).all()
 
 

@@ -11,7 +11,13 @@ import pytest
 import ikeanalyze
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
-NAMES = ("psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", "eap-md5-radius.pcapng", "loss20-classic.pcap")
+NAMES = (
+    "psk-classic.pcap",
+    "pq-mlkem768-psk.pcap",
+    "invalid-ke.pcap",
+    "eap-md5-radius.pcapng",
+    "loss20-classic.pcap",
+)
 ETHERNET, IPV4, UDP, MARKER = 14, 20, 8, 4
 
 
@@ -54,7 +60,9 @@ def exchanges_of(events):
 def test_messages_are_those_that_the_daemons_generated(recorded):
     _, truth, analysis = recorded
     generated = exchanges_of(truth["ini"]) + exchanges_of(truth["res"])
-    first = analysis.messages.filter(pl.col("protocol") == "IKEv2", pl.col("transmission") == 1, pl.col("set_up"))
+    first = analysis.messages.filter(
+        pl.col("protocol") == "IKEv2", pl.col("transmission") == 1, pl.col("set_up")
+    )
     seen = Counter(zip(first["type"].to_list(), first["kind"].to_list(), strict=True))
     expected = {kind: count for kind, count in generated.items() if kind[0] != "INFORMATIONAL"}
     assert seen == expected
@@ -105,7 +113,8 @@ def test_accounting_and_bytes_are_conserved(recorded):
     assert analysis.frames["number"].n_unique() == kept
     for row in analysis.handshakes.iter_rows(named=True):
         link = {
-            what: row[f"initiator_{what}"] + row[f"responder_{what}"] for what in ("messages", "frames", "bytes")
+            what: row[f"initiator_{what}"] + row[f"responder_{what}"]
+            for what in ("messages", "frames", "bytes")
         }
         assert link == {what: sum(phase[what] for phase in row["phases"]) for what in link}
         exchanges = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))
@@ -119,10 +128,20 @@ def test_accounting_and_bytes_are_conserved(recorded):
 @pytest.mark.tshark
 def test_counts_and_bytes_are_those_of_tshark(recorded):
     path, _, analysis = recorded
-    fields = ("frame.number", "frame.len", "isakmp.ispi", "isakmp.exchangetype", "isakmp.messageid", "isakmp.flags")
+    fields = (
+        "frame.number",
+        "frame.len",
+        "isakmp.ispi",
+        "isakmp.exchangetype",
+        "isakmp.messageid",
+        "isakmp.flags",
+    )
     command = ["tshark", "-r", str(path), "-Y", "isakmp", "-T", "fields"]
     output = subprocess.run(
-        [*command, *(word for field in fields for word in ("-e", field))], capture_output=True, text=True, check=True
+        [*command, *(word for field in fields for word in ("-e", field))],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     seen: Counter = Counter()
     for line in output.splitlines():

@@ -1,4 +1,4 @@
-"""The collector by itself; what it makes of packets is tested with whole captures, in test_frames and others."""
+"""The collector by itself; what it makes of packets is tested with whole captures, in test_frames."""
 
 import tempfile
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -11,7 +10,7 @@ import pytest
 from craft import MS, SECOND, Handshake, Trace, transport, udp_packet
 from laws import obey, read
 
-from ikeanalyze.capture import halves, helper
+from ikeanalyze.capture import forked, halves
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.halves import SecondHalf
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has
 
 
 @pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Reads with a helper; whether what it found could be used."""
     told: list[bool] = []
     result = SecondHalf.result
@@ -29,10 +28,10 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         told.append(found is not None)
         return found
 
-    monkeypatch.setattr(helper, "LEAST_SIZE", 0)
-    monkeypatch.setattr(helper, "can_help", lambda: True)
+    monkeypatch.setattr(forked, "LEAST_SIZE", 0)
+    monkeypatch.setattr(forked, "can_help", lambda: True)
     monkeypatch.setattr(SecondHalf, "result", listen)
-    yield told
+    return told
 
 
 def many(count: int = 60) -> Trace:
@@ -65,7 +64,7 @@ def addresses(capture: CaptureFrames, name: str) -> list[str]:
 def both(data: bytes, used: list[bool], monkeypatch: pytest.MonkeyPatch, usable: list[bool]) -> CaptureFrames:
     two = read(data)
     assert used == usable
-    monkeypatch.setattr(helper, "can_help", lambda: False)
+    monkeypatch.setattr(forked, "can_help", lambda: False)
     one = read(data)
     equal(one, two)
     return one
@@ -166,7 +165,7 @@ def test_random_traces(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> Non
         trace.drop(rng.sample(trace.packets, len(trace.packets) // 10))
         trace.repeat(rng.sample(trace.packets, 5), after=rng.randrange(10 * SECOND))
         data = trace.pcap()
-        monkeypatch.setattr(helper, "can_help", lambda: True)
+        monkeypatch.setattr(forked, "can_help", lambda: True)
         two = read(data)
-        monkeypatch.setattr(helper, "can_help", lambda: False)
+        monkeypatch.setattr(forked, "can_help", lambda: False)
         equal(read(data), two)

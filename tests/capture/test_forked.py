@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ikeanalyze.capture import helper
-from ikeanalyze.capture.helper import Helper, can_help, shared_bytes
+from ikeanalyze.capture.forked import Helper, can_help, shared_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 
@@ -55,19 +54,19 @@ def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 
     before = len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(os, "fork", refuse)
-    with pytest.raises(OSError):
+    with pytest.raises(BlockingIOError):
         Helper(gives_up)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_when_there_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-    monkeypatch.setattr(helper.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "polars", raising=False)
     assert can_help()
-    monkeypatch.setattr(helper.threading, "active_count", lambda: 2)
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert not can_help()
-    monkeypatch.setattr(helper.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
     assert not can_help()
 
