@@ -18,6 +18,8 @@ from ikeanalyze.capture.frames import CaptureFrames, address_text, read_frames
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(path for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
+#: tshark shows a message that IP fragmented in its last frame alone, so its frames do not compare.
+UNCUT = [path for path in RECORDED if "ip-fragments" not in path.name]
 tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 
 
@@ -149,7 +151,7 @@ def fields_of(path: Path, display: str, *names: str) -> list[list[str]]:
 
 @pytest.mark.tshark
 @tshark
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", UNCUT, ids=lambda path: path.name)
 def test_tshark_counts_the_same(path: Path) -> None:
     capture = obey(read_frames(str(path)))
     assert capture.warnings == []
@@ -164,11 +166,18 @@ def test_tshark_counts_the_same(path: Path) -> None:
     expected = [
         (*(int(value or "0", 0) for value in row[2:9]), *row[9:], row[1])
         for row in told
-        if row[0].endswith(":isakmp") and "icmp" not in row[0]
+        if ":isakmp" in row[0] and "icmp" not in row[0]
     ]
     assert expected
     found = [
-        (*row, f"{i:016x}", f"{r:016x}", f"{time // 10**9}.{time % 10**9:09}")
+        # these fields are RFC 7383's; tshark has others for IKEv1
+        (
+            *row[:5],
+            *(row[5:] if protocol == 0 else (0, 0)),
+            f"{i:016x}",
+            f"{r:016x}",
+            f"{time // 10**9}.{time % 10**9:09}",
+        )
         for row, (i, r, time, protocol) in zip(
             rows(capture, *names), rows(capture, "spi_i", "spi_r", "time_ns", "protocol"), strict=True
         )
