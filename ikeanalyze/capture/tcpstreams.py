@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-import dpkt
-
 from ikeanalyze.capture.accounting import Category
 
 PREFIX: Final = b"IKETCP"
@@ -424,6 +422,8 @@ class Streams:
 
     def add(self, segment: Segment, header: bytes) -> str | None:
         """Take a TCP segment; `header`: from its header on, as captured. A text says why it is not read."""
+        import dpkt  # here, because few captures have TCP and every start would wait for it
+
         try:
             tcp = dpkt.tcp.TCP(header)
         except dpkt.UnpackError as error:
