@@ -1,7 +1,7 @@
 import os
-import tempfile
 import stat
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -94,11 +94,11 @@ def test_no_permission():
         Path(folder).chmod(0o555)
         root = os.geteuid() == 0
         if root:
-            os.seteuid(65534)
+            os.setresuid(65534, 65534, 0)
         try:
             with pytest.raises(OutputError, match="no permission"):
                 check(str(Path(folder) / "out"))
         finally:
             if root:
-                os.seteuid(0)
+                os.setresuid(0, 0, 0)
             Path(folder).chmod(0o755)
