@@ -15,6 +15,7 @@ from ikeanalyze.analysis.messages import lacking_fragments, make_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import EMPTY, Tables, ids_after, make_tables
+from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text
@@ -71,6 +72,13 @@ def analyse(
             if pair.exchange is not None and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+    if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
+        more.append(
+            (
+                None,
+                "the round-trip time given is not used where the side of the capture is unknown: give that too",
+            )
+        )
     capture.clear.forget()  # the tables take the most memory, and need none of it
     give_back_memory()
     return make_tables(path, capture, duplicate, conversation, radius, handshakes, ids_after(before)), more
