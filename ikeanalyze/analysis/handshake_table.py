@@ -10,7 +10,7 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.duplicates import follow_originals
 from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.handshakes import Conversation, Handshakes
-from ikeanalyze.analysis.methods import phase_name
+from ikeanalyze.analysis.methods import exchange_name
 from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
@@ -159,7 +159,7 @@ def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
     messages = conversation.messages
     rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
-    names = [phase_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
     # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
     present = np.unique(kind)

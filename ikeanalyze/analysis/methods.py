@@ -76,11 +76,6 @@ def exchange_name(version: int, kind: int) -> str:
     return name_of(ikev2_registry.ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
 
 
-def phase_name(version: int, kind: int) -> str:
-    """Name of a phase: that of its exchange type."""
-    return exchange_name(version, kind)
-
-
 def radius_code_name(code: int) -> str:
     """Name of a RADIUS code."""
     return name_of(Code, code)
