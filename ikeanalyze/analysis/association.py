@@ -82,11 +82,16 @@ def associate(
     return Association(handshake, _senders(units, handshake, fresh), fresh)
 
 
-def _endpoints(units: Units, initiator: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-    """The initiator's address and port, where `initiator` says whether it is the sender."""
+_ALL: Final = slice(None)
+
+
+def _endpoints(
+    units: Units, initiator: npt.NDArray[np.bool_], rows: npt.NDArray[np.int64] | slice = _ALL
+) -> npt.NDArray[np.uint64]:
+    """The initiator's address and port in some units, where `initiator` says whether it is the sender."""
     shift = np.uint64(16)
-    sender = units.source << shift | units.source_port
-    receiver = units.destination << shift | units.destination_port
+    sender = units.source[rows] << shift | units.source_port[rows]
+    receiver = units.destination[rows] << shift | units.destination_port[rows]
     return np.where(initiator, sender, receiver)
 
 
@@ -116,10 +121,10 @@ def _unclear(
     differs(spi_r[known], group[known])
     differs(units.protocol[order], group)
     inits = np.flatnonzero(is_init(units)[order])
-    some = units.take(order[inits])
-    request = some.is_ikev1 | ~some.is_response
-    differs(_endpoints(some, request), group[inits])
-    differs(some.digest[request], group[inits[request]])
+    rows = order[inits]
+    request = (units.is_ikev1 | ~units.is_response)[rows]
+    differs(_endpoints(units, request, rows), group[inits])
+    differs(units.digest[rows[request]], group[inits[request]])
     unclear[group[(units.spi_i == 0)[order]]] = True
     return unclear
 

@@ -162,7 +162,7 @@ def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
     names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
     # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
-    present = np.unique(kind)
+    present = np.flatnonzero(np.bincount(kind))
     place = np.searchsorted(present, kind)
     width = len(present)
     cell = messages.handshake[rows] * width + place
@@ -173,7 +173,9 @@ def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
     begin = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(begin, cell, messages.first_ns[rows])
     used = np.flatnonzero(sent)
-    used = used[np.lexsort((begin[used], used // max(width, 1)))]
+    owner = used // max(width, 1)
+    if ((owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])).any():  # mostly in order of type
+        used = used[np.lexsort((begin[used], owner))]
     kinds = pl.Series([names[one] for one in present.tolist()], dtype=pl.String)
     # as many phases make one kind of list, which is cut out of all phases in one piece
     length = np.bincount(used // max(width, 1), minlength=count)

@@ -209,8 +209,8 @@ def _responder_spis(units: Units, association: Association, count: int) -> npt.N
     spi_r = np.zeros(count, np.uint64)
     known = units.spi_r != 0
     init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
-    for rows in (np.flatnonzero(known & init), np.flatnonzero(known & ~init)):
-        spi_r[association.handshake[rows]] = units.spi_r[rows]
+    for some in (known & init, known & ~init):
+        spi_r[association.handshake[some]] = units.spi_r[some]
     return spi_r
 
 

@@ -93,14 +93,15 @@ class Claims:
 
 def _digests(messages: npt.NDArray[np.uint8], size: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """SHA-1 of the first bytes of each row. (n, 20)"""
-    width = messages.shape[1]
-    flat = messages.tobytes()
+    result = np.empty((len(messages), _SIZE), np.uint8)
     sha1 = hashlib.sha1  # the protocol has it so; no security hangs on it here
-    digests = [
-        sha1(flat[at : at + used]).digest()
-        for at, used in zip(range(0, len(flat), width), size.tolist(), strict=True)
-    ]
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(messages), _SIZE)
+    for used in np.unique(size).tolist():
+        rows = np.flatnonzero(size == used)
+        # numpy cuts the rows into bytes objects three times as fast as slices would
+        pieces = np.ascontiguousarray(messages[rows, :used]).view(f"V{used}").ravel().tolist()
+        digests = b"".join([sha1(piece).digest() for piece in pieces])
+        result[rows] = np.frombuffer(digests, np.uint8).reshape(-1, _SIZE)
+    return result
 
 
 def describe(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -16,6 +16,7 @@ from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.steps import Finished
     from ikeanalyze.analysis.tables import Tables
 
 Progress = Callable[[int, int | None], None]
@@ -29,6 +30,7 @@ def read(
     vantage: Vantage | None = None,
     rtt_ms: float | None = None,
     progress: Progress | None = None,
+    finished: "Finished | None" = None,
 ) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
@@ -40,6 +42,8 @@ def read(
         vantage: the side that the captures were taken on, where the TTLs do not tell.
         rtt_ms: round-trip time of the path, to be used in place of the shortest one seen.
         progress: called with the bytes read of a file and its size (None: not known).
+        finished: called with the name of a table and the table when it is complete, from any thread and before the
+            rest is; with several captures, each has tables of its own, so it is not called.
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
@@ -47,6 +51,7 @@ def read(
     tables: list[Tables] = []
     warnings: list[Warning] = []
     skipped: list[Skipped] = []
+    early = finished if len(paths) == 1 else None
     for path in map(str, paths):
         try:
             capture = read_frames(path, ports, progress, _load_steps)
@@ -55,7 +60,9 @@ def read(
             continue
         from ikeanalyze.analysis.steps import analyse
 
-        found, more = analyse(path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), tables)
+        found, more = analyse(
+            path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), tables, early
+        )
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
         tables.append(found)

@@ -1,5 +1,6 @@
 """One capture's way from frames to the four tables, step by step."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -9,12 +10,21 @@ import polars as pl
 from ikeanalyze.analysis.association import associate
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
+from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
-from ikeanalyze.analysis.messages import lacking_fragments, make_messages
+from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
-from ikeanalyze.analysis.tables import EMPTY, Tables, ids_after, make_tables
+from ikeanalyze.analysis.tables import (
+    EMPTY,
+    Tables,
+    exchanges_table,
+    frames_table,
+    ids_after,
+    messages_table,
+    number_messages,
+)
 from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
@@ -22,6 +32,7 @@ from ikeanalyze.capture.frames import CaptureFrames, address_text
 from ikeanalyze.capture.memory import give_back_memory
 
 Vantage = Literal["initiator", "responder"]
+Finished = Callable[[str, pl.DataFrame], object]
 
 
 def join_tables(tables: list[Tables]) -> Tables:
@@ -34,58 +45,78 @@ def join_tables(tables: list[Tables]) -> Tables:
 
 
 def analyse(
-    path: str, capture: CaptureFrames, vantage: Vantage | None, rtt_ns: int | None, before: list[Tables]
+    path: str,
+    capture: CaptureFrames,
+    vantage: Vantage | None,
+    rtt_ns: int | None,
+    before: list[Tables],
+    finished: Finished | None = None,
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
-    """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it."""
+    """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
+
+    `finished` is called with each table as soon as it is complete, from any thread.
+    """
     duplicates = find_duplicates(capture.columns)
     duplicate = duplicates.mask
     translated = translated_endpoints(capture.columns, duplicates)
     units = make_units(capture.columns, duplicate)
-    ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if _has_others(units) else units
+    others = bool((units.protocol > Protocol.IKEV1).any())
+    ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if others else units
+    asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
+    radius = Radius(asking, pair_up(asking, capture.clear))
+    first = ids_after(before)
     capture.clear.entries()  # so that both threads find them in order
+
+    def done(name: str, table: pl.DataFrame) -> pl.DataFrame:
+        if finished is not None:
+            finished(name, table)
+        return table
+
+    def frames() -> pl.DataFrame:
+        table = frames_table(path, capture, duplicate, ike, association.handshake, radius, ids, first)
+        return done("frames", table)
+
+    # what needs nothing of the steps that go on meanwhile; numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        # the one step that needs no other; numpy lets the threads run side by side
         reading = pool.submit(read_unit_inits, ike, capture.clear, capture.addresses)
         association = follow_redirects(ike, associate(ike, capture.clear, translated), capture.clear)
         messages, message_of_unit = make_messages(ike, association)
+        ids = number_messages(messages, message_of_unit, asking, first)
+        rows = None if len(asking) else pool.submit(frames)
         exchanges, exchange_of_message = make_exchanges(messages)
-        inits = reading.result()
-    conversation = Conversation(
-        ike, association, messages, message_of_unit, exchanges, exchange_of_message, inits,
-        capture.clear, capture.addresses, capture.last_ns or 0, translated,
-    )  # fmt: skip
-    asking = (
-        units.take(np.flatnonzero(units.protocol == Protocol.RADIUS))
-        if _has_others(units)
-        else units.take(units.unit[:0])
-    )
-    radius = Radius(asking, pair_up(asking, capture.clear))
-    more: list[tuple[int | None, str]] = []
-    lacking, frame = lacking_fragments(messages)
-    if lacking:
-        some = f"{lacking} messages lack" if lacking > 1 else "a message lacks"
-        more.append((frame, f"{some} fragments that are not in the capture: counted with those that are"))
-    aaa_ns = np.zeros(len(exchanges), np.int64)
-    if radius.pairs:
-        more.extend(_assign_radius(conversation, radius, capture, ids_after(before).handshake))
-        for pair in radius.pairs:
-            if pair.exchange is not None and pair.responses:
-                aaa_ns[pair.exchange] += _waited(pair, asking)
-    handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
-    if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
-        more.append(
-            (
-                None,
-                "the round-trip time given is not used where the side of the capture is unknown: give that too",
-            )
+        conversation = Conversation(
+            ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
+            capture.clear, capture.addresses, capture.last_ns or 0, translated,
+        )  # fmt: skip
+        warnings = _lacking(messages)
+        aaa_ns = np.zeros(len(exchanges), np.int64)
+        if radius.pairs:
+            warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
+            for pair in radius.pairs:
+                if pair.exchange is not None and pair.responses:
+                    aaa_ns[pair.exchange] += _waited(pair, asking)
+        rows = rows or pool.submit(frames)
+        told = pool.submit(lambda: done("messages", messages_table(path, conversation, radius, ids, first)))
+        handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+        if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
+            unknown = "where the side of the capture is unknown: give that too"
+            warnings.append((None, f"the round-trip time given is not used {unknown}"))
+        capture.clear.forget()  # the tables take the most memory, and need none of it
+        give_back_memory()
+        asked = done("exchanges", exchanges_table(path, conversation, handshakes, first))
+        whole = make_handshakes_table(
+            path, capture, duplicate, conversation, radius, handshakes, first.handshake
         )
-    capture.clear.forget()  # the tables take the most memory, and need none of it
-    give_back_memory()
-    return make_tables(path, capture, duplicate, conversation, radius, handshakes, ids_after(before)), more
+        tables = Tables(rows.result(), told.result(), asked, done("handshakes", whole))
+    return tables, warnings
 
 
-def _has_others(units: Units) -> bool:
-    return bool((units.protocol > Protocol.IKEV1).any())
+def _lacking(messages: Messages) -> list[tuple[int | None, str]]:
+    lacking, frame = lacking_fragments(messages)
+    if not lacking:
+        return []
+    some = f"{lacking} messages lack" if lacking > 1 else "a message lacks"
+    return [(frame, f"{some} fragments that are not in the capture: counted with those that are")]
 
 
 def _waited(pair: RadiusPair, units: Units) -> int:

@@ -1,7 +1,6 @@
 """The analysis of one capture as the four tables of `schema`: names for numbers, null for what is not known."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,11 +10,12 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.duplicates import follow_originals
-from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Conversation, Handshakes
+from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
+from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames
 from ikeanalyze.capture.network import NO_IDENT
@@ -56,25 +56,24 @@ def ids_after(tables: Sequence[Tables]) -> FirstIds:
     )
 
 
-def make_tables(
-    path: str,
-    capture: CaptureFrames,
-    duplicate: npt.NDArray[np.bool_],
-    conversation: Conversation,
-    radius: Radius,
-    handshakes: Handshakes,
-    first: FirstIds,
-) -> Tables:
-    """All four tables of one capture."""
-    messages, unit_message = _messages(path, conversation, radius, first)
-    # numpy and polars let the two run side by side
-    with ThreadPoolExecutor(1) as pool:
-        frames = pool.submit(_frames, path, capture, duplicate, conversation, radius, unit_message, first)
-        exchanges = _exchanges(path, conversation, handshakes, first)
-        whole = make_handshakes_table(
-            path, capture, duplicate, conversation, radius, handshakes, first.handshake
-        )
-        return Tables(frames=frames.result(), messages=messages, exchanges=exchanges, handshakes=whole)
+@dataclass(frozen=True, slots=True)
+class MessageIds:
+    """The ids that the messages of IKE and of RADIUS have together."""
+
+    order: Numbers  # row (those of RADIUS behind those of IKE) of each message in order of time
+    of_unit: Numbers  # id of the message that each IKE unit is part of
+    of_radius: Numbers  # id of each unit of RADIUS, which is a message
+
+
+def number_messages(
+    messages: Messages, message_of_unit: Numbers, radius: Units, first: FirstIds
+) -> MessageIds:
+    """Number the messages in order of time."""
+    first_ns = np.concatenate([messages.first_ns, radius.first_ns]) if len(radius) else messages.first_ns
+    order = np.argsort(first_ns, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(first.message, first.message + len(order))
+    return MessageIds(order, rank[message_of_unit], rank[len(messages) :])
 
 
 class _Names:
@@ -89,10 +88,10 @@ class _Names:
         return self._all.gather(protocol.astype(np.uint32) * 256 + kind)
 
 
-def _messages(
-    path: str, conversation: Conversation, radius: Radius, first: FirstIds
-) -> tuple[pl.DataFrame, tuple[Numbers, Numbers]]:
-    """Messages of IKE and RADIUS in order of time, and for each unit of either the message's id."""
+def messages_table(
+    path: str, conversation: Conversation, radius: Radius, ids: MessageIds, first: FirstIds
+) -> pl.DataFrame:
+    """Messages of IKE and RADIUS in order of time."""
     ike, exchanges = conversation.messages, conversation.exchanges
     count, extra = len(ike), len(radius.units)
     exchange = conversation.exchange_of_message
@@ -115,9 +114,7 @@ def _messages(
         return np.concatenate([of_ike, of_radius]) if extra else of_ike
 
     first_ns = both(ike.first_ns, units.first_ns)
-    order = np.argsort(first_ns, kind="stable")
-    rank = np.empty(count + extra, np.int64)
-    rank[order] = np.arange(count + extra) + first.message
+    order = ids.order
     handshakes = both(ike.handshake, handshake)
     exchange_ids = both(exchange, radius_exchange)
     fragments = both(ike.fragments, unassigned)
@@ -127,7 +124,6 @@ def _messages(
     )
     protocol = both(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
-        "message": rank,
         "handshake": (handshakes + first.handshake, handshakes >= 0),
         "exchange": (exchange_ids + first.exchange, exchange_ids >= 0),
         "protocol": protocol,
@@ -149,7 +145,7 @@ def _messages(
         "digest": both(ike.digest, units.digest),
         "decrypted": (np.zeros(count + extra, np.bool_), np.zeros(count + extra, np.bool_)),
     }
-    ordered: dict[str, Any] = {}
+    ordered: dict[str, Any] = {"message": np.arange(first.message, first.message + count + extra)}
     for name, dtype in schema.MESSAGES.items():
         value = columns.pop(name, None)
         if isinstance(value, tuple):
@@ -158,26 +154,27 @@ def _messages(
             ordered[name] = value.gather(order)
         elif value is not None:
             ordered[name] = narrowed(value, dtype)[order]
-    table = make_table(ordered, schema.MESSAGES, path)
-    return table, (rank[conversation.message_of_unit], rank[count:])
+    return make_table(ordered, schema.MESSAGES, path)
 
 
-def _frames(
+def frames_table(
     path: str,
     capture: CaptureFrames,
     duplicate: npt.NDArray[np.bool_],
-    conversation: Conversation,
+    ike: Units,
+    handshake_of_unit: Numbers,
     radius: Radius,
-    unit_message: tuple[Numbers, Numbers],
+    ids: MessageIds,
     first: FirstIds,
 ) -> pl.DataFrame:
+    """Frames in the order of the capture; needs nothing of what the exchanges tell, but RADIUS assigned."""
     columns = capture.columns
     unit = columns["unit"]
     units = int(unit.max()) + 1 if len(unit) else 0
     message = np.full(units, -1, np.int32)
     handshake = np.full(units, -1, np.int32)
-    message[conversation.units.unit], message[radius.units.unit] = unit_message
-    handshake[conversation.units.unit] = conversation.association.handshake
+    message[ike.unit], message[radius.units.unit] = ids.of_unit, ids.of_radius
+    handshake[ike.unit] = handshake_of_unit
     for pair in radius.pairs:
         if pair.handshake is not None:
             handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
@@ -232,9 +229,10 @@ def _addresses(capture: CaptureFrames) -> tuple[pl.Series, pl.Series]:
     return source, destination
 
 
-def _exchanges(
+def exchanges_table(
     path: str, conversation: Conversation, handshakes: Handshakes, first: FirstIds
 ) -> pl.DataFrame:
+    """Exchanges, the ones of a handshake together."""
     exchanges = conversation.exchanges
     count = len(exchanges)
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0

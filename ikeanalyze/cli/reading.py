@@ -12,6 +12,7 @@ from ikeanalyze.cli.outcome import FAILED, say
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.analysis.steps import Finished
 
 _FEW_WARNINGS: Final = 10
 
@@ -73,8 +74,12 @@ def read(
     rtt_ms: float | None = None,
     quiet: bool,
     verbose: bool,
+    finished: "Finished | None" = None,
 ) -> "Analysis":
-    """Read `captures` and say what is wrong with them; exit with status 1 if none of them can be read."""
+    """Read `captures` and say what is wrong with them; exit with status 1 if none of them can be read.
+
+    `finished` is as in `analysis.read.read`.
+    """
     import time
 
     from ikeanalyze.analysis.read import read as read_captures
@@ -83,7 +88,12 @@ def read(
     start = time.perf_counter()
     with bar(quiet=quiet) as progress:
         analysis = read_captures(
-            list(captures), ports=tuple(ports or ()), vantage=vantage, rtt_ms=rtt_ms, progress=progress
+            list(captures),
+            ports=tuple(ports or ()),
+            vantage=vantage,
+            rtt_ms=rtt_ms,
+            progress=progress,
+            finished=finished,
         )
     if verbose:
         packets = sum(summary.packets for summary in analysis.captures)

@@ -1,5 +1,6 @@
 """`ikeanalyze report`: what the handshakes in captures cost."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -105,7 +106,18 @@ def report(
         from ikeanalyze.render.output import check
 
         check(output, directory=chosen is Format.PARQUET)
-        analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
+        given = partial(
+            read, captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose
+        )
+        early = chosen is Format.PARQUET and handshake is None
+        if early:
+            from ikeanalyze.render.parquet import Writer
+
+            with Writer(output) as writer:  # writes a table while the next is being made
+                analysis = given(finished=writer.add)
+                writer.finish(analysis)
+        else:
+            analysis = given()
         if handshake is not None:
             from ikeanalyze.render import select
 
@@ -115,6 +127,7 @@ def report(
                 raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
         elif analysis.handshakes.is_empty() and not quiet:
             say("no handshake in what was read. If its IKE is on another UDP port, name that with --port")
-        write(analysis, chosen, output, View(every=every))
+        if not early:
+            write(analysis, chosen, output, View(every=every))
         if analysis.skipped:
             raise typer.Exit(SOME_SKIPPED)

@@ -1,5 +1,6 @@
 """The whole way, on traces that nobody would make by hand: whatever the capture holds, the laws hold."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,8 +11,12 @@ from craft.trace import START_NS
 from craft.transport import NON_ESP_MARKER
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import ikeanalyze
+from ikeanalyze.analysis.read import read
+
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 #: Seeds are not worth shrinking.
 GENERATE = (Phase.explicit, Phase.generate)
@@ -243,3 +248,19 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
     assert row["outcome"] == "completed"
     assert row["setup_ns"] == step
     assert analysis.exchanges["rtt_ns"].to_list() == [0, 0]
+
+
+def test_tables_are_told_as_they_become_complete():
+    told = {}
+    found = read(CAPTURES / "eap-md5-radius.pcapng", finished=told.__setitem__)
+    assert set(told) == {"frames", "messages", "exchanges", "handshakes"}
+    for name, table in told.items():
+        assert_frame_equal(table, getattr(found, name))
+
+
+def test_tables_of_several_captures_are_not_told_one_by_one():
+    told = []
+    read(
+        [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"], finished=lambda *one: told.append(one)
+    )
+    assert told == []

@@ -21,6 +21,7 @@ def test_terminal_is_the_default(run, reader):
         "vantage": None,
         "rtt_ms": None,
         "progress": None,
+        "finished": None,
     }
 
 

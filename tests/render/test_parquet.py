@@ -4,6 +4,7 @@ from polars.testing import assert_frame_equal
 
 from ikeanalyze.render import Format, write
 from ikeanalyze.render.output import OutputError
+from ikeanalyze.render.parquet import Writer
 from tests.render.handmade import analysis
 
 
@@ -48,4 +49,22 @@ def test_nothing_stays_behind_on_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
     with pytest.raises(OutputError, match="No space left"):
         write(analysis(), Format.PARQUET, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_can_be_written_before_the_rest_is_there(tmp_path):
+    a = analysis()
+    early = a.frames.with_columns(number=pl.col("number") + 1)
+    with Writer(str(tmp_path)) as writer:
+        writer.add("frames", early)
+        writer.finish(a)
+    back = pl.read_parquet(tmp_path / "frames.parquet")
+    assert_frame_equal(back, early, categorical_as_str=True)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_nothing_appears_when_the_rest_never_comes(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Writer(str(tmp_path)) as writer:
+        writer.add("frames", analysis().frames)
+        raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
