@@ -1,5 +1,6 @@
 """The handshakes table: one row per IKE SA."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,14 +8,14 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.duplicates import follow_originals
-from ikeanalyze.analysis.exchanges import UNKNOWN
-from ikeanalyze.analysis.handshakes import Conversation, Handshakes
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.handshakes import Handshakes
+from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name
 from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
-from ikeanalyze.capture.frames import CaptureFrames, address_text
+from ikeanalyze.capture.frames import address_text
 
 Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -22,20 +23,22 @@ Array = npt.NDArray[Any]
 
 def make_handshakes_table(
     path: str,
-    capture: CaptureFrames,
-    duplicate: npt.NDArray[np.bool_],
-    conversation: Conversation,
+    addresses: Sequence[bytes],
+    frames: pl.DataFrame,
+    messages: Messages,
+    exchanges: Exchanges,
+    exchange_of_message: Numbers,
     radius: Radius,
     handshakes: Handshakes,
     first_id: int,
 ) -> pl.DataFrame:
-    """All rows; their ids begin with `first_id`."""
+    """All rows; their ids begin with `first_id`. `addresses` are the IPv6 addresses of the address codes."""
     count = len(handshakes)
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
-    messages, breakdown = conversation.messages, handshakes.breakdown
+    breakdown = handshakes.breakdown
     of = messages.handshake
-    set_up = conversation.exchanges.set_up[conversation.exchange_of_message]
+    set_up = exchanges.set_up[exchange_of_message]
 
     def total(values: Array | None, where: Array) -> Numbers:
         weights = None if values is None else values[where]
@@ -47,12 +50,12 @@ def make_handshakes_table(
         "protocol": handshakes.protocol,
         "spi_i": hex_texts(handshakes.spi_i),
         "spi_r": hex_texts(handshakes.spi_r),
-        "initiator_address": address_texts(handshakes.initiator, capture.addresses),
+        "initiator_address": address_texts(handshakes.initiator, addresses),
         "initiator_port": handshakes.initiator_port,
-        "responder_address": address_texts(handshakes.responder, capture.addresses),
+        "responder_address": address_texts(handshakes.responder, addresses),
         "responder_port": handshakes.responder_port,
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
-        "start_ns": conversation.units.first_ns[handshakes.head],
+        "start_ns": handshakes.start_ns,
         "end_ns": known_where(breakdown.end_ns),
         "outcome": handshakes.outcome,
         "reason": sparse(handshakes.reason, count),
@@ -64,8 +67,8 @@ def make_handshakes_table(
             columns[f"{prefix}{side}_messages"] = total(None, sent & phase)
             columns[f"{prefix}{side}_frames"] = total(messages.frames, sent & phase)
             columns[f"{prefix}{side}_bytes"] = total(messages.bytes, sent & phase)
-    columns.update(_aaa(capture, radius, handshakes, count))
-    columns["phases"] = _phases(conversation, set_up, count)
+    columns.update(_aaa(addresses, radius, handshakes, count))
+    columns["phases"] = _phases(messages, set_up, count)
     for name in ("setup", "network", "initiator", "responder", "aaa"):
         columns[f"{name}_ns"] = known_where(getattr(breakdown, f"{name}_ns"))
     has_aaa = np.zeros(count, np.bool_)
@@ -90,7 +93,7 @@ def make_handshakes_table(
         if handshakes.extra_round_trips
         else [[]]
     ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
-    columns["capture_duplicates"] = _duplicates(capture, duplicate, conversation, count)
+    columns["capture_duplicates"] = _duplicates(frames, first_id, count)
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return make_table(columns, schema.HANDSHAKES, path)
 
@@ -154,9 +157,8 @@ def _add_phase1(methods: dict[str, Any], handshakes: Handshakes) -> None:
         methods[name] = pl.Series(values, dtype=methods[name].dtype)
 
 
-def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
+def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
     """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
-    messages = conversation.messages
     rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
     names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
@@ -202,7 +204,7 @@ def _phases(conversation: Conversation, set_up: Array, count: int) -> pl.Series:
     return pl.concat(pieces).gather(place)
 
 
-def _aaa(capture: CaptureFrames, radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
+def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
     """The link to the AAA server."""
     names = [
         f"aaa_{kind}_{what}" for kind in ("request", "response") for what in ("messages", "frames", "bytes")
@@ -211,8 +213,8 @@ def _aaa(capture: CaptureFrames, radius: Radius, handshakes: Handshakes, count: 
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}
     for handshake, pairs in handshakes.pairs.items():
-        nas[handshake] = address_text(pairs[0].client, capture.addresses)
-        aaa[handshake] = address_text(pairs[0].server, capture.addresses)
+        nas[handshake] = address_text(pairs[0].client, addresses)
+        aaa[handshake] = address_text(pairs[0].server, addresses)
         for pair in pairs:
             for kind, rows in (("request", pair.requests), ("response", pair.responses)):
                 sums[f"aaa_{kind}_messages"][handshake] += len(rows)
@@ -227,13 +229,7 @@ def _aaa(capture: CaptureFrames, radius: Radius, handshakes: Handshakes, count: 
     }
 
 
-def _duplicates(capture: CaptureFrames, duplicate: Array, conversation: Conversation, count: int) -> Numbers:
-    result = np.zeros(count, np.int64)
-    if duplicate.any():
-        units = int(capture.columns["unit"].max()) + 1
-        message, handshake = np.full(units, -1, np.int32), np.full(units, -1, np.int32)
-        handshake[conversation.units.unit] = conversation.association.handshake
-        follow_originals(capture.columns, duplicate, message, handshake)
-        found = handshake[capture.columns["unit"][duplicate]]
-        np.add.at(result, found[found >= 0], 1)
-    return result
+def _duplicates(frames: pl.DataFrame, first_id: int, count: int) -> Numbers:
+    """Frames of each handshake that the capture has more than once."""
+    again = frames.filter(pl.col("capture_duplicate"))["handshake"].drop_nulls().to_numpy()
+    return np.bincount(again.astype(np.int64) - first_id, minlength=count)

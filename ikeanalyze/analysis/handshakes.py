@@ -51,7 +51,7 @@ _ACCESS_CHALLENGE: Final = 11
 class Handshakes:
     """Columns of one length, one row per handshake, in order of their first units."""
 
-    head: Numbers  # row of the first unit
+    start_ns: Numbers  # of the first unit
     protocol: npt.NDArray[np.uint8]
     spi_i: npt.NDArray[np.uint64]
     spi_r: npt.NDArray[np.uint64]
@@ -78,7 +78,7 @@ class Handshakes:
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.head)
+        return len(self.start_ns)
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def make_handshakes(
     hosts = distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
     breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa_ns, rtt_ns)
     return Handshakes(
-        head=head,
+        start_ns=units.first_ns[head],
         protocol=protocol,
         spi_i=units.spi_i[np.where(request >= 0, request, head)],
         spi_r=_responder_spis(units, association, count),

@@ -1,27 +1,32 @@
 """One capture's way from frames to the four tables, step by step."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
-from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
-from ikeanalyze.analysis.handshakes import Conversation, make_handshakes
+from ikeanalyze.analysis.handshakes import Conversation, Handshakes, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
 from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
     EMPTY,
+    FirstIds,
+    MessageIds,
     Tables,
     exchanges_table,
     frames_table,
     ids_after,
+    label_units,
     messages_table,
     number_messages,
 )
@@ -32,6 +37,7 @@ from ikeanalyze.capture.frames import CaptureFrames, address_text
 from ikeanalyze.capture.memory import give_back_memory
 
 Vantage = Literal["initiator", "responder"]
+Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
 
 
@@ -42,6 +48,20 @@ def join_tables(tables: list[Tables]) -> Tables:
     return Tables(
         *(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A capture's traffic taken apart: all that the tables are made of, beside the frames."""
+
+    frames: "Future[pl.DataFrame]"
+    ids: MessageIds
+    messages: Messages
+    exchanges: Exchanges
+    exchange_of_message: Numbers
+    radius: Radius
+    handshakes: Handshakes
+    warnings: list[tuple[int | None, str]]
 
 
 def analyse(
@@ -56,59 +76,80 @@ def analyse(
 
     `finished` is called with each table as soon as it is complete, from any thread.
     """
-    duplicates = find_duplicates(capture.columns)
-    duplicate = duplicates.mask
-    translated = translated_endpoints(capture.columns, duplicates)
-    units = make_units(capture.columns, duplicate)
-    others = bool((units.protocol > Protocol.IKEV1).any())
-    ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if others else units
-    asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
-    radius = Radius(asking, pair_up(asking, capture.clear))
     first = ids_after(before)
-    capture.clear.entries()  # so that both threads find them in order
 
     def done(name: str, table: pl.DataFrame) -> pl.DataFrame:
         if finished is not None:
             finished(name, table)
         return table
 
-    def frames() -> pl.DataFrame:
-        table = frames_table(path, capture, duplicate, ike, association.handshake, radius, ids, first)
-        return done("frames", table)
-
-    # what needs nothing of the steps that go on meanwhile; numpy and polars let two threads run side by side
+    # numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(read_unit_inits, ike, capture.clear, capture.addresses)
-        association = follow_redirects(ike, associate(ike, capture.clear, translated), capture.clear)
-        messages, message_of_unit = make_messages(ike, association)
-        ids = number_messages(messages, message_of_unit, asking, first)
-        rows = None if len(asking) else pool.submit(frames)
-        exchanges, exchange_of_message = make_exchanges(messages)
-        conversation = Conversation(
-            ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
-            capture.clear, capture.addresses, capture.last_ns or 0, translated,
-        )  # fmt: skip
-        warnings = _lacking(messages)
-        aaa_ns = np.zeros(len(exchanges), np.int64)
-        if radius.pairs:
-            warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
-            for pair in radius.pairs:
-                if pair.exchange is not None and pair.responses:
-                    aaa_ns[pair.exchange] += _waited(pair, asking)
-        rows = rows or pool.submit(frames)
-        told = pool.submit(lambda: done("messages", messages_table(path, conversation, radius, ids, first)))
-        handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
-        if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
-            unknown = "where the side of the capture is unknown: give that too"
-            warnings.append((None, f"the round-trip time given is not used {unknown}"))
-        capture.clear.forget()  # the tables take the most memory, and need none of it
-        give_back_memory()
-        asked = done("exchanges", exchanges_table(path, conversation, handshakes, first))
-        whole = make_handshakes_table(
-            path, capture, duplicate, conversation, radius, handshakes, first.handshake
+        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done)
+        give_back_memory()  # the tables take the most of it, and need nothing of what they were made of
+        rest = apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius
+        messages = pool.submit(lambda: done("messages", messages_table(path, *rest, apart.ids, first)))
+        exchanges = done("exchanges", exchanges_table(path, apart.exchanges, apart.handshakes, first))
+        frames = apart.frames.result()
+        handshakes = make_handshakes_table(
+            path, capture.addresses, frames, *rest, apart.handshakes, first.handshake
         )
-        tables = Tables(rows.result(), told.result(), asked, done("handshakes", whole))
-    return tables, warnings
+        tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
+    return tables, apart.warnings
+
+
+def _take_apart(
+    path: str,
+    capture: CaptureFrames,
+    vantage: Vantage | None,
+    rtt_ns: int | None,
+    first: FirstIds,
+    pool: ThreadPoolExecutor,
+    done: Callable[[str, pl.DataFrame], pl.DataFrame],
+) -> _Apart:
+    duplicates = find_duplicates(capture.columns)
+    translated = translated_endpoints(capture.columns, duplicates)
+    units = make_units(capture.columns, duplicates.mask)
+    others = bool((units.protocol > Protocol.IKEV1).any())
+    ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if others else units
+    asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
+    radius = Radius(asking, pair_up(asking, capture.clear))
+    capture.clear.entries()  # so that both threads find them in order
+    # the one step that needs no other
+    reading = pool.submit(read_unit_inits, ike, capture.clear, capture.addresses)
+    association = follow_redirects(ike, associate(ike, capture.clear, translated), capture.clear)
+    messages, message_of_unit = make_messages(ike, association)
+    ids = number_messages(messages, message_of_unit, asking, first)
+
+    def begin_frames() -> "Future[pl.DataFrame]":
+        labels = label_units(capture, duplicates.mask, ike, association.handshake, radius, ids)
+        return pool.submit(
+            lambda: done("frames", frames_table(path, capture, duplicates.mask, labels, first))
+        )
+
+    # where no RADIUS has to be assigned first, the frames know all now, and can be written while the rest goes on
+    frames = None if len(asking) else begin_frames()
+    exchanges, exchange_of_message = make_exchanges(messages)
+    conversation = Conversation(
+        ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
+        capture.clear, capture.addresses, capture.last_ns or 0, translated,
+    )  # fmt: skip
+    # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
+    capture.clear.keep(units.unit[units.protocol != Protocol.IKEV2])
+    warnings = _lacking(messages)
+    aaa_ns = np.zeros(len(exchanges), np.int64)
+    if radius.pairs:
+        warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
+        for pair in radius.pairs:
+            if pair.exchange is not None and pair.responses:
+                aaa_ns[pair.exchange] += _waited(pair, asking)
+    frames = frames or begin_frames()
+    handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+    if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
+        unknown = "where the side of the capture is unknown: give that too"
+        warnings.append((None, f"the round-trip time given is not used {unknown}"))
+    capture.clear.forget()
+    return _Apart(frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, warnings)
 
 
 def _lacking(messages: Messages) -> list[tuple[int | None, str]]:

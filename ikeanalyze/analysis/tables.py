@@ -10,7 +10,8 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.duplicates import follow_originals
-from ikeanalyze.analysis.handshakes import Conversation, Handshakes
+from ikeanalyze.analysis.exchanges import Exchanges
+from ikeanalyze.analysis.handshakes import Handshakes
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
@@ -89,12 +90,16 @@ class _Names:
 
 
 def messages_table(
-    path: str, conversation: Conversation, radius: Radius, ids: MessageIds, first: FirstIds
+    path: str,
+    ike: Messages,
+    exchanges: Exchanges,
+    exchange: Numbers,
+    radius: Radius,
+    ids: MessageIds,
+    first: FirstIds,
 ) -> pl.DataFrame:
-    """Messages of IKE and RADIUS in order of time."""
-    ike, exchanges = conversation.messages, conversation.exchanges
+    """Messages of IKE and RADIUS in order of time; `exchange` is that of each message of IKE."""
     count, extra = len(ike), len(radius.units)
-    exchange = conversation.exchange_of_message
     unassigned = np.zeros(extra, np.int64)
     handshake = np.full(extra, -1, np.int64)
     radius_exchange = np.full(extra, -1, np.int64)
@@ -157,19 +162,24 @@ def messages_table(
     return make_table(ordered, schema.MESSAGES, path)
 
 
-def frames_table(
-    path: str,
+@dataclass(frozen=True, slots=True)
+class UnitLabels:
+    """What each unit, IKE or RADIUS, is a part of; -1: nothing."""
+
+    message: npt.NDArray[np.int32]  # id
+    handshake: npt.NDArray[np.int32]  # row in the capture's handshakes
+
+
+def label_units(
     capture: CaptureFrames,
     duplicate: npt.NDArray[np.bool_],
     ike: Units,
     handshake_of_unit: Numbers,
     radius: Radius,
     ids: MessageIds,
-    first: FirstIds,
-) -> pl.DataFrame:
-    """Frames in the order of the capture; needs nothing of what the exchanges tell, but RADIUS assigned."""
-    columns = capture.columns
-    unit = columns["unit"]
+) -> UnitLabels:
+    """Label the units of a capture by their numbers; RADIUS must have been assigned."""
+    unit = capture.columns["unit"]
     units = int(unit.max()) + 1 if len(unit) else 0
     message = np.full(units, -1, np.int32)
     handshake = np.full(units, -1, np.int32)
@@ -179,8 +189,21 @@ def frames_table(
         if pair.handshake is not None:
             handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
     if duplicate.any():
-        follow_originals(columns, duplicate, message, handshake)
-    message, handshake = message[unit], handshake[unit]
+        follow_originals(capture.columns, duplicate, message, handshake)
+    return UnitLabels(message, handshake)
+
+
+def frames_table(
+    path: str,
+    capture: CaptureFrames,
+    duplicate: npt.NDArray[np.bool_],
+    labels: UnitLabels,
+    first: FirstIds,
+) -> pl.DataFrame:
+    """Frames in the order of the capture."""
+    columns = capture.columns
+    unit = columns["unit"]
+    message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake += np.int32(first.handshake)
     is_ike = columns["protocol"] <= Protocol.IKEV1
@@ -229,11 +252,8 @@ def _addresses(capture: CaptureFrames) -> tuple[pl.Series, pl.Series]:
     return source, destination
 
 
-def exchanges_table(
-    path: str, conversation: Conversation, handshakes: Handshakes, first: FirstIds
-) -> pl.DataFrame:
+def exchanges_table(path: str, exchanges: Exchanges, handshakes: Handshakes, first: FirstIds) -> pl.DataFrame:
     """Exchanges, the ones of a handshake together."""
-    exchanges = conversation.exchanges
     count = len(exchanges)
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
     extra = np.full(count, None, object)

@@ -66,12 +66,19 @@ class ClearMessages(Mapping[int, bytes]):
         there = known[place] == units
         return np.where(there, begin[place], 0), np.where(there, size[place], 0)
 
+    def keep(self, units: Units) -> None:
+        """Free the memory of all messages but those of some units."""
+        known, begin, size = self.entries()
+        chosen = np.isin(known, units)
+        heap, self.heap, self._at = self.heap, np.empty(_FIRST_ROOM, np.uint8), 0
+        self._units, self._begin, self._size = known[:0], begin[:0], size[:0]
+        if chosen.any():
+            low = begin[chosen]
+            self.add(known[chosen], heap, low, low + size[chosen])
+
     def forget(self) -> None:
         """Free the memory; nothing is kept then."""
-        self.heap = np.empty(_FIRST_ROOM, np.uint8)
-        self._at = 0
-        self._parts.clear()
-        self._units, self._begin, self._size = self._units[:0], self._begin[:0], self._size[:0]
+        self.keep(np.zeros(0, np.uint32))
 
     def __getitem__(self, unit: int) -> bytes:
         known, begin, size = self.entries()

@@ -78,3 +78,14 @@ def test_a_heap_filled_from_two_sides() -> None:
     numbers, begin, size = second.entries()
     first.adopt(numbers + np.uint32(1), begin, size)
     assert dict(first) == {0: b"zero", 1: b"one", 2: b"two"}
+
+
+def test_some_can_be_kept() -> None:
+    clear = ClearMessages()
+    add(clear, u3=b"three", u5=b"five", u9=b"nine")
+    clear.keep(units(9, 3, 7))
+    assert dict(clear) == {3: b"three", 9: b"nine"}
+    add(clear, u4=b"four")
+    assert dict(clear) == {3: b"three", 4: b"four", 9: b"nine"}
+    clear.forget()
+    assert dict(clear) == {}

@@ -64,7 +64,11 @@ def test_a_table_can_be_written_before_the_rest_is_there(tmp_path):
 
 
 def test_nothing_appears_when_the_rest_never_comes(tmp_path):
-    with pytest.raises(KeyboardInterrupt), Writer(str(tmp_path)) as writer:
-        writer.add("frames", analysis().frames)
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with Writer(str(tmp_path)) as writer:
+            writer.add("frames", analysis().frames)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(tmp_path.iterdir()) == []
