@@ -25,7 +25,7 @@ from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
 from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
 
@@ -92,7 +92,7 @@ class Conversation:
     exchanges: Exchanges
     exchange_of_message: Numbers
     inits: UnitInits
-    clear: ClearMessages
+    clear: MessageBytes
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     last_ns: int  # of the capture
     translated: Mapping[

@@ -17,7 +17,7 @@ from ikeanalyze.analysis.association import is_init
 from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, endpoints, hash_places
 from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.columns import gather
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
 
@@ -48,7 +48,7 @@ class Inits:
 
 
 def read_inits(
-    messages: ClearMessages, units: npt.NDArray[np.integer], sources: Endpoints, destinations: Endpoints
+    messages: MessageBytes, units: npt.NDArray[np.integer], sources: Endpoints, destinations: Endpoints
 ) -> Inits:
     """Group the IKE_SA_INIT messages of some units by form and parse one of each.
 
@@ -94,7 +94,7 @@ class UnitInits:
         return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
 
 
-def read_unit_inits(units: Units, clear: ClearMessages, ipv6: Sequence[bytes]) -> UnitInits:
+def read_unit_inits(units: Units, clear: MessageBytes, ipv6: Sequence[bytes]) -> UnitInits:
     """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's units."""
     rows = np.flatnonzero(is_init(units) & ~units.is_ikev1)
     inits = read_inits(

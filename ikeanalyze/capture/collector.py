@@ -8,7 +8,6 @@ import numpy.typing as npt
 import xxhash
 
 from ikeanalyze.capture.accounting import Accounting, Category
-from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.columns import Bytes
 from ikeanalyze.capture.datagrams import (
     Encapsulation,
@@ -20,6 +19,7 @@ from ikeanalyze.capture.datagrams import (
 from ikeanalyze.capture.half import Half
 from ikeanalyze.capture.incomplete import share_digests
 from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
+from ikeanalyze.capture.kept import Kept
 from ikeanalyze.capture.link import locate
 from ikeanalyze.capture.linktypes import link_type_name
 from ikeanalyze.capture.network import (
@@ -46,11 +46,11 @@ class Collector:
     """Batches in; frames, accounting and warnings out."""
 
     def __init__(
-        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, clear: ClearMessages
+        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, kept: Kept
     ) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
-        self.clear = clear
+        self.kept = kept
         self.crosses = False  # there was something that packets further on may belong to
         self.packets = self.bytes = self.truncated = 0
         self.first_ns: int | None = None
@@ -73,7 +73,8 @@ class Collector:
         count = len(batch)
         if not count:
             return
-        self._rows.share = self.clear.share = share
+        self._rows.share = share
+        self.kept.share(share)
         self.bytes += int(batch.length.sum())
         self.truncated += int((batch.captured < batch.length).sum())
         low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
@@ -115,7 +116,8 @@ class Collector:
             first_ns=self.first_ns,
             last_ns=self.last_ns,
             accounting=self.accounting,
-            clear=self.clear.entries(),
+            clear=self.kept.clear.entries(),
+            sealed=self.kept.sealed.entries(),
             ipv6=self.book.ipv6,
             refused=self._refused,
             refused_count=self._refused_count,
@@ -136,8 +138,9 @@ class Collector:
                 "destination": codes(columns["destination"]),
             },
         )
-        units, begin, size = half.clear
-        self.clear.adopt(units + np.uint32(self._units), begin, size)
+        for store, entries in ((self.kept.clear, half.clear), (self.kept.sealed, half.sealed)):
+            units, begin, size = entries
+            store.adopt(units + np.uint32(self._units), begin, size)
         for number, what in half.refused:
             self._refuse(number + self.packets, what)
         self._refused_count += half.refused_count - len(half.refused)
@@ -160,7 +163,7 @@ class Collector:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             whole = {name: column[order] for name, column in whole.items()}
-        share_digests(whole, self._incomplete, self.clear)
+        share_digests(whole, self._incomplete, self.kept.clear)
         return whole
 
     def warnings(self) -> list[tuple[int | None, str]]:
@@ -258,12 +261,11 @@ class Collector:
     def _digests(
         self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.uint64]:
-        """XXH3-64 of each message; the bytes of the clear ones are put aside."""
+        """XXH3-64 of each message; the bytes of those to be looked into are put aside."""
         view = buffer.data
         digest = xxhash.xxh3_64_intdigest
         begin, end = messages.at.tolist(), messages.end.tolist()
-        clear = np.flatnonzero(messages.clear)
-        self.clear.add(units[clear], buffer, messages.at[clear], messages.end[clear])
+        self.kept.add(units, buffer, messages.at, messages.end, messages.clear, messages.header)
         return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
 
     def _fragments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
@@ -442,10 +444,9 @@ class Collector:
                     self._lacks(message.unit, owner.number)
         buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
         header = read_ike_headers(buffer, np.array(begin, np.int64), np.array(end, np.int64))
-        readable = clear_messages(header)
         units = np.array([message.unit for _, message in distinct], np.uint32)
-        self.clear.add(
-            units[readable], buffer, np.array(begin, np.int64)[readable], np.array(end, np.int64)[readable]
+        self.kept.add(
+            units, buffer, np.array(begin, np.int64), np.array(end, np.int64), clear_messages(header), header
         )
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for _, message in distinct], np.uint64)

@@ -5,10 +5,10 @@ import ipaddress
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, Collector
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.halves import read_second_half
+from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.memory import keep_freed_memory
 from ikeanalyze.capture.network import FIRST_IPV6
 from ikeanalyze.capture.reader import open_capture
@@ -39,7 +39,9 @@ class CaptureFrames:
     #: (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
     columns: Columns
     #: Bytes of the messages that can be read without keys, by unit.
-    clear: ClearMessages
+    clear: MessageBytes
+    #: Bytes of the encrypted messages that were asked for, by unit.
+    sealed: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     interfaces: list[Interface]
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
@@ -61,11 +63,12 @@ def read_frames(
     ports: Collection[int] = (),
     progress: Progress | None = None,
     meanwhile: Callable[[], object] | None = None,
+    spis: Collection[int] | None = (),
 ) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
 
     `meanwhile` is called once when this process has read its half of a large capture and another is still
-    reading.
+    reading. `spis` are the initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all.
 
     Raises:
         CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is
@@ -73,9 +76,9 @@ def read_frames(
     """
     keep_freed_memory()
     with open_capture(path) as reader:
-        found = read_second_half(reader, ports)
-        second, heap = found or (None, None)
-        collector = Collector(ports, reader.interfaces, FrameRows(LAYOUT), ClearMessages(heap))
+        found = read_second_half(reader, ports, spis)
+        second, kept = found or (None, Kept(spis))
+        collector = Collector(ports, reader.interfaces, FrameRows(LAYOUT), kept)
         size = reader.source.size
         try:
             for batch in reader.batches():
@@ -124,7 +127,8 @@ def read_frames(
             accounting=collector.accounting.packets(),
             accounting_bytes=collector.accounting.bytes(),
             columns=collector.columns(),
-            clear=collector.clear,
+            clear=kept.clear,
+            sealed=kept.sealed,
             addresses=collector.book.ipv6,
             interfaces=reader.interfaces,
             warnings=warnings,

@@ -9,10 +9,13 @@ import numpy.typing as npt
 from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.records import Damage
 
+#: As `MessageBytes.entries` gives them.
+Entries = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
 
 @dataclass(slots=True)
 class Half:
-    """The sums, and how much there is of what is in shared memory: rows, and bytes of clear messages."""
+    """The sums, and how much there is of what is in shared memory: rows, and bytes of messages."""
 
     rows: int
     units: int
@@ -22,7 +25,8 @@ class Half:
     first_ns: int | None
     last_ns: int | None
     accounting: Accounting
-    clear: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    clear: Entries
+    sealed: Entries
     ipv6: list[builtins.bytes]
     refused: list[tuple[int, str]]
     refused_count: int

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture import forked
-from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.collector import Collector
 from ikeanalyze.capture.columns import Bytes
 from ikeanalyze.capture.forked import Helper
 from ikeanalyze.capture.half import Half
+from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.reader import CaptureReader
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
@@ -25,8 +25,15 @@ _LEAST_RECORD: Final = 44
 class SecondHalf:
     """The second half of a large capture, read by a helper."""
 
-    def __init__(self, reader: CaptureReader, begin: int, ports: Collection[int], heap: Bytes) -> None:
-        """Start reading at the offset `begin`. Clear messages go into `heap`, from there on.
+    def __init__(
+        self,
+        reader: CaptureReader,
+        begin: int,
+        ports: Collection[int],
+        spis: Collection[int] | None,
+        heaps: tuple[Bytes, Bytes],
+    ) -> None:
+        """Start reading at the offset `begin`. Clear and encrypted messages go into the `heaps`, from there on.
 
         Raises:
             OSError: it cannot be done here.
@@ -39,7 +46,8 @@ class SecondHalf:
         self._columns = rows.columns(whole=True)
 
         def work(progress: npt.NDArray[np.int64]) -> Half | None:
-            collector = Collector(ports, second.interfaces, rows, ClearMessages(heap, begin))
+            kept = Kept(spis, *(MessageBytes(heap, begin) for heap in heaps))
+            collector = Collector(ports, second.interfaces, rows, kept)
             for batch in second.batches():
                 collector.add(batch, None)
                 if collector.crosses:
@@ -71,8 +79,13 @@ class SecondHalf:
         self._helper.stop()
 
 
-def read_second_half(reader: CaptureReader, ports: Collection[int]) -> tuple[SecondHalf, Bytes] | None:
-    """A helper for the second half, and a heap for the clear messages of both; None where there is none."""
+def read_second_half(
+    reader: CaptureReader, ports: Collection[int], spis: Collection[int] | None
+) -> tuple[SecondHalf, Kept] | None:
+    """A helper for the second half, and what is kept of both halves; None where there is none.
+
+    `spis` are as in `Kept`.
+    """
     size = reader.source.size
     if size is None or size < forked.LEAST_SIZE or not forked.can_help():
         return None
@@ -81,7 +94,8 @@ def read_second_half(reader: CaptureReader, ports: Collection[int]) -> tuple[Sec
         return None
     try:
         # a message's bytes come from one place in the file, so those of the halves do not meet
-        heap = forked.shared_bytes(size)
-        return SecondHalf(reader, begin, ports, heap), heap
+        heaps = forked.shared_bytes(size), forked.shared_bytes(size)
+        kept = Kept(spis, *(MessageBytes(heap) for heap in heaps))
+        return SecondHalf(reader, begin, ports, spis, heaps), kept
     except (OSError, ValueError):
         return None

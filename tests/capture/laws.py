@@ -29,12 +29,12 @@ def obey(capture: CaptureFrames, path: Path | None = None) -> CaptureFrames:
     return capture
 
 
-def read(data: bytes, ports: Collection[int] = ()) -> CaptureFrames:
+def read(data: bytes, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> CaptureFrames:
     """The frames of a capture file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        return obey(read_frames(file.name, ports))
+        return obey(read_frames(file.name, ports, spis=spis))
 
 
 def read_trace(trace: Trace, ports: Collection[int] = ()) -> CaptureFrames:

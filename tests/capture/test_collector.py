@@ -5,8 +5,8 @@ import tempfile
 import pytest
 from craft import SECOND, Handshake, Trace
 
-from ikeanalyze.capture.clear import ClearMessages
 from ikeanalyze.capture.collector import Collector
+from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.rows import LAYOUT, FrameRows
 
@@ -19,7 +19,7 @@ def collect(*traces: Trace) -> list[Collector]:
             file.write(trace.pcap())
             file.flush()
             with open_capture(file.name) as reader:
-                collector = Collector((), reader.interfaces, FrameRows(LAYOUT), ClearMessages())
+                collector = Collector((), reader.interfaces, FrameRows(LAYOUT), Kept())
                 for batch in reader.batches():
                     collector.add(batch, None)
                 collector.finish()
@@ -42,7 +42,7 @@ def test_a_half_is_included(version: int) -> None:
     one, two, all_of_it = collect(first, second, whole)
     columns = two.columns()
     half = two.half(None)
-    half.clear = ClearMessages().entries()  # these are tested with shared memory
+    half.clear = half.sealed = MessageBytes().entries()  # these are tested with shared memory
     one.include(half, columns)
     assert (one.packets, one.bytes) == (all_of_it.packets, all_of_it.bytes)
     assert (one.first_ns, one.last_ns) == (all_of_it.first_ns, all_of_it.last_ns)

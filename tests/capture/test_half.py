@@ -12,12 +12,15 @@ def test_it_can_be_sent() -> None:
     accounting = Accounting()
     accounting.add(Category.ESP, 2, 300)
     clear = (np.array([3], np.uint32), np.array([0]), np.array([28]))
+    sealed = (np.array([4], np.uint32), np.array([28]), np.array([80]))
     half = Half(
-        1, 4, 5, 600, 0, 10, 20, accounting, clear, [bytes(16)], [(2, "bad")], 1, {147: 1}, Damage(9, "cut")
-    )
+        1, 4, 5, 600, 0, 10, 20, accounting, clear, sealed, [bytes(16)], [(2, "bad")], 1, {147: 1},
+        Damage(9, "cut"),
+    )  # fmt: skip
     sent = pickle.loads(pickle.dumps(half))
     for field in fields(Half):
-        if field.name not in ("accounting", "clear"):
+        if field.name not in ("accounting", "clear", "sealed"):
             assert getattr(sent, field.name) == getattr(half, field.name)
     assert sent.accounting.packets() == accounting.packets()
     assert [column.tolist() for column in sent.clear] == [[3], [0], [28]]
+    assert [column.tolist() for column in sent.sealed] == [[4], [28], [80]]

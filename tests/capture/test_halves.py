@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from random import Random
 
@@ -50,6 +51,7 @@ def equal(one: CaptureFrames, two: CaptureFrames) -> None:
     assert (one.accounting, one.accounting_bytes) == (two.accounting, two.accounting_bytes)
     assert one.warnings == two.warnings
     assert dict(one.clear) == dict(two.clear)
+    assert dict(one.sealed) == dict(two.sealed)
     for name, column in one.columns.items():
         if name in ("source", "destination"):
             assert addresses(one, name) == addresses(two, name)
@@ -61,11 +63,17 @@ def addresses(capture: CaptureFrames, name: str) -> list[str]:
     return [capture.address(code) for code in capture.columns[name].tolist()]
 
 
-def both(data: bytes, used: list[bool], monkeypatch: pytest.MonkeyPatch, usable: list[bool]) -> CaptureFrames:
-    two = read(data)
+def both(
+    data: bytes,
+    used: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+    usable: list[bool],
+    spis: Collection[int] | None = (),
+) -> CaptureFrames:
+    two = read(data, spis=spis)
     assert used == usable
     monkeypatch.setattr(forked, "can_help", lambda: False)
-    one = read(data)
+    one = read(data, spis=spis)
     equal(one, two)
     return one
 
@@ -75,6 +83,20 @@ def test_the_same(snaplen: int, used: list[bool], monkeypatch: pytest.MonkeyPatc
     found = both(many().pcap(snaplen=snaplen), used, monkeypatch, [True])
     assert found.accounting["malformed"] > 4
     assert any(number is not None and number > found.packets // 2 for number, _ in found.warnings)
+
+
+def test_encrypted_messages_are_kept_on_demand(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = both(many().pcap(), used, monkeypatch, [True], None)
+    # IKE_INTERMEDIATE in 2 fragments and 1 message, IKE_AUTH in 3 and 2 fragments
+    assert len(found.sealed) == 60 * 8
+    assert {data[16] for data in found.sealed.values()} == {46, 53}
+
+
+def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [int.from_bytes(Handshake(number).spi_i, "big") for number in (3, 58)]
+    found = both(many().pcap(), used, monkeypatch, [True], wanted)
+    assert {int.from_bytes(data[:8], "big") for data in found.sealed.values()} == set(wanted)
+    assert len(found.sealed) == 2 * 8
 
 
 def test_ipv6(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:

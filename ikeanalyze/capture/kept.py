@@ -1,7 +1,7 @@
-"""The bytes of messages that can be read without keys, one behind the other in one piece of memory."""
+"""The bytes of messages that are looked into, one behind the other in one piece of memory."""
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +9,12 @@ import numpy.typing as npt
 from ikeanalyze.capture.columns import Bytes, Positions
 
 Units = npt.NDArray[np.uint32]
+Mask = npt.NDArray[np.bool_]
 
 _FIRST_ROOM: Final = 1 << 16
 
 
-class ClearMessages(Mapping[int, bytes]):
+class MessageBytes(Mapping[int, bytes]):
     """Messages by unit. What is looked up once is as fast as in a dict; a million need no object each."""
 
     def __init__(self, heap: Bytes | None = None, at: int = 0) -> None:
@@ -101,3 +102,41 @@ class ClearMessages(Mapping[int, bytes]):
         heap = np.empty(room, np.uint8)
         heap[: self._at] = self.heap[: self._at]
         self.heap = heap
+
+
+class Kept:
+    """What is kept of a capture's messages: the bytes of those that are clear, and on demand of others."""
+
+    def __init__(
+        self,
+        spis: Collection[int] | None = (),
+        clear: MessageBytes | None = None,
+        sealed: MessageBytes | None = None,
+    ) -> None:
+        """`spis`: initiators' SPIs of the IKE SAs whose encrypted messages are kept too; None: of all."""
+        self.clear = MessageBytes() if clear is None else clear
+        self.sealed = MessageBytes() if sealed is None else sealed
+        self._spis = spis
+
+    def share(self, share: float | None) -> None:
+        """Say how much of the capture has been read, as far as that is known."""
+        self.clear.share = self.sealed.share = share
+
+    def add(
+        self,
+        units: Units,
+        buffer: Bytes,
+        begin: Positions,
+        end: Positions,
+        clear: Mask,
+        header: Mapping[str, Any],
+    ) -> None:
+        """Take messages, of which the `clear` ones can be read without keys."""
+        self.clear.add(units[clear], buffer, begin[clear], end[clear])
+        if self._spis is None:
+            wanted = ~clear
+        elif self._spis:
+            wanted = ~clear & np.isin(header["spi_i"], np.fromiter(self._spis, np.uint64))
+        else:
+            return
+        self.sealed.add(units[wanted], buffer, begin[wanted], end[wanted])

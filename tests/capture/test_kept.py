@@ -3,14 +3,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from ikeanalyze.capture.clear import ClearMessages
+from ikeanalyze.capture.kept import MessageBytes
 
 
 def units(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.uint32)
 
 
-def add(clear: ClearMessages, **messages: bytes) -> None:
+def add(clear: MessageBytes, **messages: bytes) -> None:
     """Keep messages by unit, given as u7=b"..."."""
     data = b"".join(messages.values())
     size = np.array([len(message) for message in messages.values()])
@@ -20,7 +20,7 @@ def add(clear: ClearMessages, **messages: bytes) -> None:
 
 
 def test_a_mapping_of_bytes() -> None:
-    clear = ClearMessages()
+    clear = MessageBytes()
     assert len(clear) == 0
     assert clear.get(3) is None
     add(clear, u3=b"three", u5=b"five")
@@ -33,7 +33,7 @@ def test_a_mapping_of_bytes() -> None:
 
 
 def test_the_last_one_counts() -> None:
-    clear = ClearMessages()
+    clear = MessageBytes()
     add(clear, u3=b"before")
     assert clear[3] == b"before"
     add(clear, u3=b"after")
@@ -41,7 +41,7 @@ def test_the_last_one_counts() -> None:
 
 
 def test_places() -> None:
-    clear = ClearMessages()
+    clear = MessageBytes()
     begin, size = clear.places(units(1, 2))
     assert size.tolist() == [0, 0]
     add(clear, u3=b"three", u5=b"five")
@@ -51,7 +51,7 @@ def test_places() -> None:
 
 
 def test_all_is_forgotten() -> None:
-    clear = ClearMessages()
+    clear = MessageBytes()
     add(clear, u3=b"three")
     clear.forget()
     assert dict(clear) == {}
@@ -62,7 +62,7 @@ def test_all_is_forgotten() -> None:
 @pytest.mark.parametrize("share", [None, 0.01, 1.0])
 def test_it_grows(share: float | None) -> None:
     rng = Random(1)
-    clear, expected = ClearMessages(), {}
+    clear, expected = MessageBytes(), {}
     for unit in range(300):
         expected[unit] = rng.randbytes(rng.randrange(2000))
         clear.share = share
@@ -72,7 +72,7 @@ def test_it_grows(share: float | None) -> None:
 
 def test_a_heap_filled_from_two_sides() -> None:
     heap = np.zeros(100, np.uint8)
-    first, second = ClearMessages(heap), ClearMessages(heap, 50)
+    first, second = MessageBytes(heap), MessageBytes(heap, 50)
     add(first, u0=b"zero")
     add(second, u0=b"one", u1=b"two")
     numbers, begin, size = second.entries()
@@ -81,7 +81,7 @@ def test_a_heap_filled_from_two_sides() -> None:
 
 
 def test_some_can_be_kept() -> None:
-    clear = ClearMessages()
+    clear = MessageBytes()
     add(clear, u3=b"three", u5=b"five", u9=b"nine")
     clear.keep(units(9, 3, 7))
     assert dict(clear) == {3: b"three", 9: b"nine"}
