@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.content_columns import handshake_contents
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
 from ikeanalyze.analysis.messages import Messages
@@ -31,8 +32,12 @@ def make_handshakes_table(
     radius: Radius,
     handshakes: Handshakes,
     first_id: int,
+    first_exchange: int,
 ) -> pl.DataFrame:
-    """All rows; their ids begin with `first_id`. `addresses` are the IPv6 addresses of the address codes."""
+    """All rows; their ids begin with `first_id`, those of the exchanges with `first_exchange`.
+
+    `addresses` are the IPv6 addresses of the address codes.
+    """
     count = len(handshakes)
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
@@ -94,6 +99,10 @@ def make_handshakes_table(
         else [[]]
     ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
     columns["capture_duplicates"] = _duplicates(frames, first_id, count)
+    if handshakes.inside is not None:
+        columns.update(
+            handshake_contents(count, handshakes.inside, handshakes.replaces, first_id, first_exchange)
+        )
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return make_table(columns, schema.HANDSHAKES, path)
 

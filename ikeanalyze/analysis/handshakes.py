@@ -1,6 +1,6 @@
 """Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
+from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import UnitInits
-from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.insides import Inside, Insides
 from ikeanalyze.analysis.methods import (
     AuthMethods,
     InitFacts,
@@ -18,14 +19,15 @@ from ikeanalyze.analysis.methods import (
     guess_auths,
     init_facts,
     phase1_facts,
+    proposal_facts,
 )
 from ikeanalyze.analysis.nat import describe
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
+from ikeanalyze.analysis.rekeying import Successor
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
 from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
 
@@ -76,28 +78,13 @@ class Handshakes:
     extra_round_trips: dict[int, list[str]]
     extra_round_trip_of_exchange: dict[int, str]
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
+    replaces: dict[int, int] = field(default_factory=dict)  # rows of the IKE SAs that some took over from
+    inside: Mapping[int, Inside] | None = (
+        None  # what decrypted messages tell, by row; None: no keys were given
+    )
 
     def __len__(self) -> int:
         return len(self.start_ns)
-
-
-@dataclass(slots=True)
-class Conversation:
-    """A capture's IKE traffic, as far as it has been taken apart: what the handshakes are made of."""
-
-    units: Units
-    association: Association
-    messages: Messages
-    message_of_unit: Numbers
-    exchanges: Exchanges
-    exchange_of_message: Numbers
-    inits: UnitInits
-    clear: MessageBytes
-    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    last_ns: int  # of the capture
-    translated: Mapping[
-        int, int
-    ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
 
 
 def make_handshakes(
@@ -106,8 +93,14 @@ def make_handshakes(
     aaa_ns: Numbers,
     vantage: Vantage | None,
     rtt_ns: int | None,
+    insides: Insides | None = None,
 ) -> Handshakes:
-    """The handshakes of a capture. `aaa_ns` is the time that each exchange waited for the AAA server. (exchanges,)"""
+    """The handshakes of a capture.
+
+    `aaa_ns` is the time that each exchange waited for the AAA server, (exchanges,); `insides` what decrypted messages
+    tell.
+    """
+    inside = {} if insides is None else insides.of
     units, association = conversation.units, conversation.association
     count = association.count
     head = np.zeros(count, np.int64)
@@ -138,10 +131,11 @@ def make_handshakes(
     agreed = _agreed(conversation.exchanges, count)
     unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
     reason = _reasons(facts, final_form, unsettled, own_pairs)
-    outcome = decide(_evidence(conversation, head, reason, own_pairs))
-    whole = outcome == Outcome.COMPLETED
+    outcome = decide(_evidence(conversation, head, reason, own_pairs, inside))
+    reason.update({row: one.proof.reason for row, one in inside.items() if one.proof.reason is not None})
+    whole = (outcome == Outcome.COMPLETED) | (outcome == Outcome.ESTABLISHED)
 
-    auths, auth = _auth(conversation, count, own_pairs, phase1)
+    auths, auth = _auth(conversation, count, own_pairs, phase1, inside)
     given = {"initiator": INITIATOR, "responder": RESPONDER}
     if vantage is not None:
         side = np.full(count, given[vantage], np.uint8)
@@ -150,11 +144,20 @@ def make_handshakes(
     initiators, responders = distinct(initiator)[1], distinct(responder)[1]
     hosts = distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
     breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa_ns, rtt_ns)
+    spi_i = units.spi_i[np.where(request >= 0, request, head)]
+    spi_r = _responder_spis(units, association, count)
+    replaces: dict[int, int] = {}
+    for row, (before, successor) in _replaced(insides, spi_i, spi_r).items():
+        replaces[row] = before
+        # made and proved by what its predecessor's messages say
+        outcome[row] = Outcome.ESTABLISHED
+        request_form[row] = response_form[row] = len(facts)
+        facts.append(proposal_facts(successor.offered, successor.chosen))
     return Handshakes(
         start_ns=units.first_ns[head],
         protocol=protocol,
-        spi_i=units.spi_i[np.where(request >= 0, request, head)],
-        spi_r=_responder_spis(units, association, count),
+        spi_i=spi_i,
+        spi_r=spi_r,
         initiator=initiator,
         initiator_port=initiator_port,
         responder=responder,
@@ -162,7 +165,7 @@ def make_handshakes(
         outcome=outcome,
         reason={
             **{row: text for row, text in reason.items() if outcome[row] == Outcome.FAILED},
-            **dict.fromkeys(_rekeyed(conversation.exchanges, outcome), REKEYED),
+            **dict.fromkeys([*_rekeyed(conversation.exchanges, outcome), *replaces], REKEYED),
         },
         vantage=side,
         breakdown=breakdown,
@@ -178,7 +181,21 @@ def make_handshakes(
         extra_round_trips=extra,
         extra_round_trip_of_exchange=extra_of_exchange,
         pairs=own_pairs,
+        replaces=replaces,
+        inside=None if insides is None else insides.of,
     )
+
+
+def _replaced(
+    insides: Insides | None, spi_i: npt.NDArray[np.uint64], spi_r: npt.NDArray[np.uint64]
+) -> dict[int, tuple[int, Successor]]:
+    """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
+    known = {} if insides is None else insides.successor_of()
+    if not known:
+        return {}
+    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for one, _ in known), np.uint64, len(known))))
+    spis = zip(rows.tolist(), spi_i[rows].tolist(), spi_r[rows].tolist(), strict=True)
+    return {row: known[one, other] for row, one, other in spis if (one, other) in known}
 
 
 def _last_inits(units: Units, association: Association, count: int) -> tuple[Numbers, Numbers]:
@@ -303,7 +320,11 @@ def _agreed(exchanges: Exchanges, count: int) -> Mask:
 
 
 def _evidence(
-    conversation: Conversation, head: Numbers, reason: dict[int, str], pairs: dict[int, list[RadiusPair]]
+    conversation: Conversation,
+    head: Numbers,
+    reason: dict[int, str],
+    pairs: dict[int, list[RadiusPair]],
+    inside: Mapping[int, Inside],
 ) -> Evidence:
     units, exchanges = conversation.units, conversation.exchanges
     count = len(head)
@@ -352,7 +373,18 @@ def _evidence(
     for row, some in pairs.items():
         last_view = some[-1].response_view
         aaa_open[row] = last_view is not None and last_view.code == _ACCESS_CHALLENGE
+
+    def proved(outcome: Outcome) -> Mask:
+        found = np.zeros(count, np.bool_)
+        found[[row for row, one in inside.items() if one.proof.outcome is outcome]] = True
+        return found
+
+    undone = np.zeros(count, np.bool_)
+    undone[[row for row, one in inside.items() if one.proof.undone]] = True
     return Evidence(
+        proved_failed=proved(Outcome.FAILED),
+        proved_established=proved(Outcome.ESTABLISHED),
+        undone=undone,
         refused=refused,
         begun=begun,
         hole=any_of(unanswered & ~is_last) | any_of(exchanges.set_up & ~asked),
@@ -386,9 +418,14 @@ def _nat(
 
 
 def _auth(
-    conversation: Conversation, count: int, pairs: dict[int, list[RadiusPair]], phase1: dict[int, Phase1Facts]
+    conversation: Conversation,
+    count: int,
+    pairs: dict[int, list[RadiusPair]],
+    phase1: dict[int, Phase1Facts],
+    inside: Mapping[int, Inside],
 ) -> tuple[list[AuthMethods], Numbers]:
-    """How the peers authenticated: read from RADIUS and IKEv1's proposal, guessed from sizes and counts elsewhere.
+    """How the peers authenticated: read from decrypted payloads, RADIUS and IKEv1's proposal, guessed from sizes and
+    counts elsewhere.
 
     Distinct methods, and for each handshake an index into them, -1: not known.
     """
@@ -418,4 +455,7 @@ def _auth(
             view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None
         ]
         know(row, AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False))
+    for row, one in inside.items():
+        if one.proof.auth is not None:
+            know(row, one.proof.auth)
     return methods, auth

@@ -17,8 +17,8 @@ from ikeanalyze.analysis.association import is_init
 from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, endpoints, hash_places
 from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.columns import gather
+from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
 
 Numbers = npt.NDArray[np.int64]

@@ -101,6 +101,11 @@ def init_facts(view: InitView) -> InitFacts:
     )
 
 
+def proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
+    """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
+    return InitFacts([proposal.describe() for proposal in offered], _chosen(chosen), [], None)
+
+
 def _signature_hashes(data: bytes) -> str:
     numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
     names = [name_of(ikev2_registry.HashAlgorithm, number) for number in numbers]

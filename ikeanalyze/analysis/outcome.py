@@ -1,5 +1,7 @@
 """How a handshake ended: the rules, in order, each with its reason.
 
+What decrypted payloads prove (see `proofs`) comes first: failed, established. Then, from what is clear:
+
 1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that
    no further request followed; in IKEv1 an error notify in a clear message; or the AAA server's
    Access-Reject.
@@ -9,6 +11,7 @@
    than once, or the capture went on for longer than the field's slowest first retransmission timer
    (strongSwan's 4 s).
 4. cut: the last request has no response, or no IKE_AUTH was sent.
+   Or what is decrypted shows that IKE_AUTH was to go on.
 5. completed: all requests are answered. Whether with success is not to be read without keys.
 """
 
@@ -39,6 +42,9 @@ class Outcome(IntEnum):
 class Evidence:
     """What the rules look at, a row per handshake."""
 
+    proved_failed: Mask  # by decrypted payloads
+    proved_established: Mask
+    undone: Mask  # decrypted payloads show that the last IKE_AUTH exchange was not to be the last
     refused: Mask  # an error notify, or Access-Reject
     begun: Mask  # the first request is in the capture
     hole: Mask  # a response is missing though the next request was sent
@@ -53,10 +59,12 @@ def decide(evidence: Evidence) -> npt.NDArray[np.uint8]:
     """Apply the rules. (n,)"""
     given_up = evidence.last_repeated | (evidence.waited_ns > SLOWEST_FIRST_TIMER_NS)
     rules = [
+        (evidence.proved_failed, Outcome.FAILED),
+        (evidence.proved_established, Outcome.ESTABLISHED),
         (evidence.refused, Outcome.FAILED),
         (~evidence.begun | evidence.hole | evidence.aaa_open, Outcome.CUT),
         (evidence.last_unanswered & given_up, Outcome.UNANSWERED),
-        (evidence.last_unanswered | ~evidence.finished, Outcome.CUT),
+        (evidence.last_unanswered | ~evidence.finished | evidence.undone, Outcome.CUT),
     ]
     result = np.select([mask for mask, _ in rules], [outcome for _, outcome in rules], Outcome.COMPLETED)
     return result.astype(np.uint8)

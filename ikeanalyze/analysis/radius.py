@@ -44,6 +44,7 @@ class RadiusPair:
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
+    matched_by: str | None = None  # "EAP": its EAP message is in the IKE message, byte by byte; "time"
 
 
 @dataclass(slots=True)
@@ -126,6 +127,7 @@ def assign(
 ) -> list[tuple[int, str]]:
     """Give each conversation to the handshake that waited for it; returns the warnings (frame, what).
 
+    Where a pair has been given to a handshake by its EAP messages, the others of its conversation follow.
     `peers` are those of each handshake; `first_id` is the report's id of the first of them.
     """
     warnings: list[tuple[int, str]] = []
@@ -139,6 +141,9 @@ def assign(
         fitting = set(places[0])
         for place in places[1:]:
             fitting &= set(place)
+        known = {pair.handshake for pair in members if pair.handshake is not None}
+        if known:
+            fitting &= known
         if len(fitting) > 1:
             named = {one for one in fitting if _named(members[0].view, peers.get(one))}
             by_port = {one for one in named if _named(members[0].view, peers.get(one), by_port=True)}
@@ -146,7 +151,9 @@ def assign(
         if len(fitting) == 1:
             (handshake,) = fitting
             for pair, place in zip(members, places, strict=True):
-                pair.handshake, pair.exchange = handshake, place[handshake]
+                if pair.matched_by is None:
+                    pair.handshake, pair.exchange = handshake, place[handshake]
+                    pair.matched_by = "time"
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
             which = ", ".join(str(one + first_id) for one in sorted(fitting)[:5])

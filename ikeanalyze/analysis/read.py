@@ -6,7 +6,7 @@ a fifth of a second, in which that can go on. And polars starts threads, after w
 forked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,8 +16,10 @@ from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.opening import Keys
     from ikeanalyze.analysis.steps import Finished
     from ikeanalyze.analysis.tables import Tables
+    from ikeanalyze.keys.keyset import KeySet, Phase1Key
 
 Progress = Callable[[int, int | None], None]
 Vantage = Literal["initiator", "responder"]
@@ -29,6 +31,8 @@ def read(
     ports: Sequence[int] = (),
     vantage: Vantage | None = None,
     rtt_ms: float | None = None,
+    keys: str | Path | Sequence[str | Path] = (),
+    payloads: bool = False,
     progress: Progress | None = None,
     finished: "Finished | None" = None,
 ) -> Analysis:
@@ -41,6 +45,8 @@ def read(
         ports: UDP and TCP ports that carry IKE besides 500 and 4500.
         vantage: the side that the captures were taken on, where the TTLs do not tell.
         rtt_ms: round-trip time of the path, to be used in place of the shortest one seen.
+        keys: files with keys, of any kind that `keys.files` reads; what they fit is decrypted.
+        payloads: name the payloads of clear messages too, whether there are keys or not.
         progress: called with the bytes read of a file and its size (None: not known).
         finished: called with the name of a table and the table when it is complete, from any thread and before the
             rest is; with several captures, each has tables of its own, so it is not called.
@@ -51,17 +57,22 @@ def read(
     tables: list[Tables] = []
     warnings: list[Warning] = []
     skipped: list[Skipped] = []
+    if isinstance(keys, (str, Path)):
+        keys = [keys]
+    loaded, spis = _load_keys(list(map(str, keys)), warnings, skipped)
     early = finished if len(paths) == 1 else None
     for path in map(str, paths):
         try:
-            capture = read_frames(path, ports, progress, _load_steps)
+            capture = read_frames(path, ports, progress, _load_steps, spis)
         except CaptureError as error:
             skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue
+        from ikeanalyze.analysis.opening import NO_KEYS
         from ikeanalyze.analysis.steps import analyse
 
+        path_rtt_ns = None if rtt_ms is None else round(rtt_ms * 1e6)
         found, more = analyse(
-            path, capture, vantage, None if rtt_ms is None else round(rtt_ms * 1e6), tables, early
+            path, capture, vantage, path_rtt_ns, tables, loaded or NO_KEYS, early, payloads=payloads
         )
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
@@ -74,6 +85,32 @@ def read(
     return Analysis(
         summaries, whole.frames, whole.messages, whole.exchanges, whole.handshakes, warnings, skipped
     )
+
+
+def _load_keys(
+    paths: list[str], warnings: list[Warning], skipped: list[Skipped]
+) -> "tuple[Keys | None, Collection[int] | None]":
+    """What is in key files, and the SPIs of the IKE SAs whose encrypted messages are wanted (None: of all)."""
+    if not paths:
+        return None, ()
+    from ikeanalyze.analysis.opening import Keys
+    from ikeanalyze.keys.files import KeyFileError, read_keys
+
+    sets: list[KeySet] = []
+    phase1: list[Phase1Key] = []
+    for path in paths:
+        try:
+            found = read_keys(path)
+        except KeyFileError as error:
+            skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
+            continue
+        sets.extend(found.key_sets)
+        phase1.extend(found.phase1)
+        for one in found.warnings:
+            where = "" if one.line is None else f"line {one.line}: "
+            warnings.append(Warning(path, None, f"{where}{one.what}"))
+    loaded = Keys(sets, phase1)
+    return loaded, loaded.spis()
 
 
 def _load_steps() -> None:

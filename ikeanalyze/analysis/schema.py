@@ -75,7 +75,12 @@ MESSAGES: Final[Schema] = {
     "fragments_seen": pl.UInt16,  # distinct fragments of this transmission in the capture; null: not fragmented
     "ip_fragments": pl.UInt32,  # frames that are IP fragments
     "digest": pl.UInt64,  # equal digests, SPIs, message ID and direction: the same message
-    "decrypted": pl.Boolean,  # null: no keys were given
+    "decrypted": pl.Boolean,  # null: no keys were given, or it was not encrypted
+    "epoch": pl.UInt32,  # of the keys that it was encrypted with; null: not decrypted, or IKEv1
+    "verified": pl.Boolean,  # the ICV fits; false: there was none to check; null: not decrypted
+    "payloads": pl.List(pl.String),  # in a few words each, in order; null: not looked into
+    "same_eap": pl.UInt32,  # id of the RADIUS packet or IKE message that has the same EAP message, byte by byte
+    "matched_by": pl.String,  # how a RADIUS packet was given to its exchange: "EAP" (byte by byte) or "time"
 }
 
 #: One row is one request and its response, all their transmissions included. A request repeated with another body
@@ -177,4 +182,40 @@ HANDSHAKES: Final[Schema] = {
     "extra_round_trips": pl.List(pl.String),  # reasons, in order
     "capture_duplicates": pl.UInt32,  # frames seen more than once by the capture, not counted anywhere above
     "one_sided": SENDERS,  # only this side's messages are in the capture; null: both
+    "replaces": pl.UInt32,  # id of the handshake whose IKE SA this one was made to replace, by decrypted payloads
+    "child_error": pl.String,  # error notify by which the first CHILD_SA was refused, though the IKE SA stands
+    "payload_bytes": pl.List(
+        pl.Struct({"payload": pl.String, "bytes": pl.UInt64})
+    ),  # null: nothing was decrypted
+    "key_exchanges": pl.List(
+        pl.Struct(
+            {
+                "exchange": pl.UInt32,  # id
+                "purpose": pl.String,  # "IKE SA", "CHILD_SA", "rekeying" (of the IKE SA), "not known"
+                "slot": pl.UInt8,  # 0, or 1 to 7 of the additional ones
+                "method": pl.String,
+                "id": pl.UInt16,
+                "linked_to": pl.UInt32,  # IKE_FOLLOWUP_KE: message ID of its CREATE_CHILD_SA
+                "request": pl.String,  # what the request's data are: "public value", "encapsulation key"
+                "request_bytes": pl.UInt32,
+                "response": pl.String,  # "public value", "ciphertext"
+                "response_bytes": pl.UInt32,
+                "findings": pl.List(pl.String),  # what is wrong with them; empty: all checks passed
+            }
+        )
+    ),
+    "certificates": pl.List(
+        pl.Struct(
+            {
+                "side": pl.String,  # who sent it
+                "name": pl.String,  # kind, subject, key
+                "key": pl.String,  # algorithm and size
+                "signature": pl.String,  # algorithm of the issuer's signature
+                "bytes": pl.UInt32,
+                "key_bytes": pl.UInt32,  # the three add up to `bytes`
+                "signature_bytes": pl.UInt32,
+                "other_bytes": pl.UInt32,
+            }
+        )
+    ),
 }

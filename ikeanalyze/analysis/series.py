@@ -17,7 +17,10 @@ Array = npt.NDArray[Any]
 
 
 def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> pl.DataFrame:
-    """A frame in the layout's order and types. A pair (values, known) becomes a column with nulls."""
+    """A frame in the layout's order and types.
+
+    A pair (values, known) becomes a column with nulls, a column that is not given one of nothing else.
+    """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
     masks: dict[str, Array] = {}
@@ -38,6 +41,9 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> 
     for name, dtype in layout.items():
         if name == "capture":
             expressions.append(pl.lit(path, dtype=pl.String).cast(pl.Categorical).alias(name))
+            continue
+        if name not in plain:
+            expressions.append(pl.lit(None, dtype=dtype).alias(name))
             continue
         column = pl.col(name)
         if f"known {name}" in masks:

@@ -10,12 +10,16 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
+from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
+from ikeanalyze.analysis.eap import EapMessages
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
-from ikeanalyze.analysis.handshakes import Conversation, Handshakes, make_handshakes
+from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
+from ikeanalyze.analysis.insides import Insides, look_inside
 from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
+from ikeanalyze.analysis.opening import NO_KEYS, Keys, open_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
@@ -61,6 +65,7 @@ class _Apart:
     exchange_of_message: Numbers
     radius: Radius
     handshakes: Handshakes
+    insides: Insides | None
     warnings: list[tuple[int | None, str]]
 
 
@@ -70,11 +75,15 @@ def analyse(
     vantage: Vantage | None,
     rtt_ns: int | None,
     before: list[Tables],
+    keys: Keys = NO_KEYS,
     finished: Finished | None = None,
+    *,
+    payloads: bool = False,
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
     """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
 
-    `finished` is called with each table as soon as it is complete, from any thread.
+    `keys` open what they fit; `payloads`: what is clear is named too, whether there are keys or not. `finished` is
+    called with each table as soon as it is complete, from any thread.
     """
     first = ids_after(before)
 
@@ -85,14 +94,18 @@ def analyse(
 
     # numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done)
+        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done, keys, payloads)
         give_back_memory()  # the tables take the most of it, and need nothing of what they were made of
         rest = apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius
-        messages = pool.submit(lambda: done("messages", messages_table(path, *rest, apart.ids, first)))
-        exchanges = done("exchanges", exchanges_table(path, apart.exchanges, apart.handshakes, first))
+        messages = pool.submit(
+            lambda: done("messages", messages_table(path, *rest, apart.ids, first, apart.insides))
+        )
+        exchanges = done(
+            "exchanges", exchanges_table(path, *rest[1:3], apart.handshakes, first, apart.insides)
+        )
         frames = apart.frames.result()
         handshakes = make_handshakes_table(
-            path, capture.addresses, frames, *rest, apart.handshakes, first.handshake
+            path, capture.addresses, frames, *rest, apart.handshakes, first.handshake, first.exchange
         )
         tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
     return tables, apart.warnings
@@ -106,6 +119,8 @@ def _take_apart(
     first: FirstIds,
     pool: ThreadPoolExecutor,
     done: Callable[[str, pl.DataFrame], pl.DataFrame],
+    keys: Keys,
+    payloads: bool,
 ) -> _Apart:
     duplicates = find_duplicates(capture.columns)
     translated = translated_endpoints(capture.columns, duplicates)
@@ -134,22 +149,34 @@ def _take_apart(
         ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
         capture.clear, capture.addresses, capture.last_ns or 0, translated,
     )  # fmt: skip
+    warnings = _lacking(messages)
+    insides = None
+    if keys or payloads:
+        contents = open_messages(conversation, capture.sealed, keys, every=payloads)
+        insides = look_inside(conversation, capture.sealed, contents)
+        warnings.extend((frame or None, what) for frame, what in insides.findings)
+        if keys and not contents.opened.any() and contents.sealed.any():
+            warnings.append((None, "none of the keys fits any of its encrypted messages"))
+        capture.sealed.forget()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
     capture.clear.keep(units.unit[units.protocol != Protocol.IKEV2])
-    warnings = _lacking(messages)
     aaa_ns = np.zeros(len(exchanges), np.int64)
     if radius.pairs:
+        if insides is not None:
+            insides.same_eap.extend(EapMessages(insides.contents).assign(radius.pairs))
         warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
         for pair in radius.pairs:
             if pair.exchange is not None and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     frames = frames or begin_frames()
-    handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns)
+    handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns, insides)
     if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
         unknown = "where the side of the capture is unknown: give that too"
         warnings.append((None, f"the round-trip time given is not used {unknown}"))
     capture.clear.forget()
-    return _Apart(frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, warnings)
+    return _Apart(
+        frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, insides, warnings
+    )
 
 
 def _lacking(messages: Messages) -> list[tuple[int | None, str]]:

@@ -9,9 +9,11 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.content_columns import exchange_contents, matched_by, message_contents
 from ikeanalyze.analysis.duplicates import follow_originals
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
+from ikeanalyze.analysis.insides import Insides
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
@@ -97,6 +99,7 @@ def messages_table(
     radius: Radius,
     ids: MessageIds,
     first: FirstIds,
+    insides: Insides | None = None,
 ) -> pl.DataFrame:
     """Messages of IKE and RADIUS in order of time; `exchange` is that of each message of IKE."""
     count, extra = len(ike), len(radius.units)
@@ -148,8 +151,11 @@ def messages_table(
         "fragments_seen": where_positive(seen),
         "ip_fragments": both(ike.ip_fragments, units.ip_fragments),
         "digest": both(ike.digest, units.digest),
-        "decrypted": (np.zeros(count + extra, np.bool_), np.zeros(count + extra, np.bool_)),
     }
+    if radius.pairs:
+        columns["matched_by"] = matched_by(count, extra, radius)
+    if insides is not None:
+        columns.update(message_contents(ike, extra, ids.order, insides, first.message))
     ordered: dict[str, Any] = {"message": np.arange(first.message, first.message + count + extra)}
     for name, dtype in schema.MESSAGES.items():
         value = columns.pop(name, None)
@@ -252,14 +258,20 @@ def _addresses(capture: CaptureFrames) -> tuple[pl.Series, pl.Series]:
     return source, destination
 
 
-def exchanges_table(path: str, exchanges: Exchanges, handshakes: Handshakes, first: FirstIds) -> pl.DataFrame:
+def exchanges_table(
+    path: str,
+    exchanges: Exchanges,
+    exchange_of_message: Numbers,
+    handshakes: Handshakes,
+    first: FirstIds,
+    insides: Insides | None = None,
+) -> pl.DataFrame:
     """Exchanges, the ones of a handshake together."""
     count = len(exchanges)
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
     extra = np.full(count, None, object)
     for row, reason in handshakes.extra_round_trip_of_exchange.items():
         extra[row] = reason
-    nothing = (np.zeros(count, np.uint32), np.zeros(count, np.bool_))
     return make_table(
         {
             "exchange": np.arange(count) + first.exchange,
@@ -281,8 +293,7 @@ def exchanges_table(path: str, exchanges: Exchanges, handshakes: Handshakes, fir
             "rtt_ns": known_where(exchanges.rtt_ns),
             "wait_ns": known_where(exchanges.wait_ns),
             "end_ns": known_where(exchanges.end_ns),
-            "epoch": nothing,
-            "decrypted": (np.zeros(count, np.bool_), np.zeros(count, np.bool_)),
+            **({} if insides is None else exchange_contents(count, exchange_of_message, insides.contents)),
         },
         schema.EXCHANGES,
         path,

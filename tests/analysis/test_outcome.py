@@ -12,7 +12,8 @@ def evidence(**given):
     """Of one handshake that completed, except for what is given."""
     plain = {
         "refused": False, "begun": True, "hole": False, "aaa_open": False, "last_unanswered": False,
-        "last_repeated": False, "waited_ns": 0, "finished": True,
+        "last_repeated": False, "waited_ns": 0, "finished": True, "proved_failed": False,
+        "proved_established": False, "undone": False,
     }  # fmt: skip
     return Evidence(**{name: np.array([value]) for name, value in {**plain, **given}.items()})
 
@@ -33,6 +34,11 @@ def evidence(**given):
         ({"last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
         ({"last_unanswered": True, "last_repeated": True, "begun": False}, Outcome.CUT),
         ({"last_unanswered": True, "finished": False, "last_repeated": True}, Outcome.UNANSWERED),
+        ({"proved_established": True}, Outcome.ESTABLISHED),
+        ({"proved_established": True, "refused": True, "hole": True}, Outcome.ESTABLISHED),
+        ({"proved_failed": True, "last_unanswered": True}, Outcome.FAILED),
+        ({"undone": True}, Outcome.CUT),
+        ({"undone": True, "last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
     ],
 )
 def test_the_rules(given, outcome):

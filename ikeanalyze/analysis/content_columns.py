@@ -1,0 +1,141 @@
+"""Columns of the tables that come out of the messages' contents."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.insides import Inside, Insides
+from ikeanalyze.analysis.key_exchanges import KeyExchangeRow
+from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.radius import Radius
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.wire.certificates import CertificateView
+from ikeanalyze.wire.describe import describe_payloads
+from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
+from ikeanalyze.wire.key_exchanges import method_name
+
+Numbers = npt.NDArray[np.int64]
+
+
+def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
+    """How each RADIUS packet was given to its exchange; null for the `count` messages of IKE before them."""
+    words: list[str | None] = [None] * (count + extra)
+    for pair in radius.pairs:
+        for row in pair.requests + pair.responses:
+            words[count + row] = pair.matched_by
+    return pl.Series(words, dtype=pl.String)
+
+
+def message_contents(
+    ike: Messages, extra: int, order: Numbers, insides: Insides, first_id: int
+) -> dict[str, Any]:
+    """Columns of the messages table, those of IKE before the `extra` RADIUS packets; `order` is theirs in time."""
+    contents = insides.contents
+    count = len(ike)
+    nobody = np.zeros(extra, np.bool_)
+    index = np.concatenate([contents.of_message, np.full(extra, -1)])
+    opened = np.concatenate([contents.opened, nobody])
+    epochs = np.array([*(-1 if one.epoch is None else one.epoch for one in contents.all), -1])[index]
+    verified = np.array([*(bool(one.verified) for one in contents.all), False])[index]
+    named = pl.Series([*map(payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
+    rank = np.empty(count + extra, np.int64)
+    rank[order] = np.arange(first_id, first_id + len(rank))
+    same = np.full(count + extra, -1)
+    for pair in insides.same_eap:
+        same[pair.message], same[count + pair.unit] = rank[count + pair.unit], rank[pair.message]
+    return {
+        "decrypted": (opened, np.concatenate([contents.sealed, nobody])),
+        "epoch": (epochs, epochs >= 0),
+        "verified": (verified, opened),
+        "payloads": named.gather(np.where(index < 0, len(contents.all), index)),
+        "same_eap": (same, same >= 0),
+    }
+
+
+def exchange_contents(count: int, exchange_of_message: Numbers, contents: Contents) -> dict[str, Any]:
+    """Columns of the exchanges table: what could be decrypted, of all that the capture has of an exchange."""
+    sealed = np.bincount(exchange_of_message[contents.sealed], minlength=count)
+    opened = np.bincount(exchange_of_message[contents.opened], minlength=count)
+    epochs = np.full(count, -1)
+    for one in contents.all:
+        if one.epoch is not None:
+            epochs[one.exchange] = one.epoch
+    return {"epoch": (epochs, epochs >= 0), "decrypted": (sealed == opened, sealed > 0)}
+
+
+def handshake_contents(
+    count: int,
+    inside: Mapping[int, Inside],
+    replaces: Mapping[int, int],
+    first_handshake: int,
+    first_exchange: int,
+) -> dict[str, Any]:
+    """Columns of the handshakes table."""
+    some = [inside.get(row) for row in range(count)]
+    before = np.array([replaces.get(row, -1) for row in range(count)], np.int64)
+
+    def series(name: str, values: list[Any]) -> pl.Series:
+        return pl.Series(values, dtype=schema.HANDSHAKES[name])
+
+    return {
+        "replaces": (before + first_handshake, before >= 0),
+        "child_error": series("child_error", [one and one.proof.child_error for one in some]),
+        "payload_bytes": series(
+            "payload_bytes",
+            [
+                one and [{"payload": part, "bytes": size} for part, size in one.payload_bytes.items()]
+                for one in some
+            ],
+        ),
+        "key_exchanges": series(
+            "key_exchanges",
+            [one and [_key_exchange(row, first_exchange) for row in one.key_exchanges] for one in some],
+        ),
+        "certificates": series(
+            "certificates",
+            [one and [_certificate(sent, view) for sent, view in one.certificates] for one in some],
+        ),
+    }
+
+
+def payload_names(content: Content) -> list[str]:
+    """The payloads of a message in a few words each."""
+    if content.protocol == Protocol.IKEV1:
+        return describe_ikev1_payloads(content.payloads)
+    return describe_payloads(content.payloads)
+
+
+def _key_exchange(row: KeyExchangeRow, first_exchange: int) -> dict[str, Any]:
+    request, response = row.request, row.response
+    return {
+        "exchange": row.exchange + first_exchange,
+        "purpose": row.purpose,
+        "slot": row.slot,
+        "method": method_name(row.method),
+        "id": row.method,
+        "linked_to": row.linked_to,
+        "request": request and request.name,
+        "request_bytes": request and request.bytes,
+        "response": response and response.name,
+        "response_bytes": response and response.bytes,
+        "findings": [what for part in (request, response) if part is not None for what in part.findings],
+    }
+
+
+def _certificate(sent_by_initiator: bool, view: CertificateView) -> dict[str, Any]:
+    x509 = view.x509
+    return {
+        "side": "initiator" if sent_by_initiator else "responder",
+        "name": view.name,
+        "key": view.key and view.key.name,
+        "signature": x509 and x509.signature.name,
+        "bytes": view.size,
+        "key_bytes": x509 and x509.key_bytes,
+        "signature_bytes": x509 and x509.signature_bytes,
+        "other_bytes": x509 and x509.other_bytes,
+    }

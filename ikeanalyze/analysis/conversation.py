@@ -1,0 +1,35 @@
+"""A capture's IKE traffic taken apart, for the steps that look at all of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.association import Association
+from ikeanalyze.analysis.exchanges import Exchanges
+from ikeanalyze.analysis.inits import UnitInits
+from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.kept import MessageBytes
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A capture's IKE traffic, as far as it has been taken apart: what the handshakes are made of."""
+
+    units: Units
+    association: Association
+    messages: Messages
+    message_of_unit: Numbers
+    exchanges: Exchanges
+    exchange_of_message: Numbers
+    inits: UnitInits
+    clear: MessageBytes
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    last_ns: int  # of the capture
+    translated: Mapping[
+        int, int
+    ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)

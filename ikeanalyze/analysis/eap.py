@@ -1,0 +1,87 @@
+"""EAP inside IKE and EAP inside RADIUS, matched byte by byte.
+
+A responder hands the EAP messages through as they are (RFC 3579, section 2.1): the one in an IKE_AUTH request is in the
+Access-Request that follows, the one in the server's answer is in the IKE_AUTH response. An identity is the same in all
+of a user's handshakes, a challenge is in one; so the handshake that all messages of a RADIUS conversation are found in
+is the one that it belongs to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.radius import RadiusPair
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+
+
+@dataclass(frozen=True, slots=True)
+class SameEap:
+    """An EAP message that is in an IKE message and in a RADIUS packet."""
+
+    message: int  # row of Messages, of the first transmission
+    unit: int  # row of the RADIUS units, of the first transmission
+
+
+class EapMessages:
+    """The EAP messages of decrypted IKE_AUTH exchanges."""
+
+    def __init__(self, contents: Contents) -> None:
+        #: By response and bytes: content indices.
+        self._by_bytes: dict[tuple[bool, bytes], list[int]] = {}
+        self._contents = contents
+        for index, content in enumerate(contents.all):
+            if content.protocol == Protocol.IKEV2 and content.exchange_type == ExchangeType.IKE_AUTH:
+                for body in content.bodies(PayloadType.EAP):
+                    self._by_bytes.setdefault((content.response, body), []).append(index)
+        known = np.flatnonzero(contents.of_message >= 0)
+        self._row: dict[int, int] = {}
+        for row, index in zip(known.tolist(), contents.of_message[known].tolist(), strict=True):
+            self._row.setdefault(index, row)
+
+    def assign(self, pairs: Sequence[RadiusPair]) -> list[SameEap]:
+        """Give RADIUS conversations that are the EAP of one handshake alone to it, and each pair to its exchange.
+
+        Returns the messages that are the same.
+        """
+        conversations: dict[int, list[RadiusPair]] = {}
+        for pair in pairs:
+            conversations.setdefault(pair.conversation, []).append(pair)
+        same: list[SameEap] = []
+        for members in conversations.values():
+            places = [place for pair in members for place in self._places(pair) if place]
+            fitting = set.intersection(*(set(place) for place in places)) if places else set()
+            if len(fitting) != 1:
+                continue
+            (handshake,) = fitting
+            for pair in members:
+                for (_, rows), place in zip(_said(pair), self._places(pair), strict=True):
+                    for content, index in place.get(handshake, ()):
+                        if pair.exchange in (None, content.exchange):
+                            pair.handshake, pair.exchange = handshake, content.exchange
+                            pair.matched_by = "EAP"
+                            same.append(SameEap(self._row[index], rows[0]))
+                            break
+        return same
+
+    def _places(self, pair: RadiusPair) -> list[dict[int, list[tuple[Content, int]]]]:
+        """For the request and the response: where its EAP message is, by handshake; empty: it has none."""
+        found = []
+        for response, (message, _) in zip((False, True), _said(pair), strict=True):
+            place: dict[int, list[tuple[Content, int]]] = {}
+            for index in self._by_bytes.get((response, message), ()) if message else ():
+                content = self._contents.all[index]
+                place.setdefault(content.handshake, []).append((content, index))
+            found.append(place)
+        return found
+
+
+def _said(pair: RadiusPair) -> list[tuple[bytes | None, list[int]]]:
+    """EAP messages and units of the request and the response; None: there is none."""
+    answer = pair.response_view.eap_message if pair.response_view is not None else None
+    return [
+        (pair.view.eap_message if pair.requests else None, pair.requests),
+        (answer if pair.responses else None, pair.responses),
+    ]

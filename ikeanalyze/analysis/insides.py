@@ -1,0 +1,132 @@
+"""What the contents of a capture's messages tell of its handshakes, in one place for the tables and the outcome."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.eap import SameEap
+from ikeanalyze.analysis.key_exchanges import KeyExchangeRow, key_exchanges
+from ikeanalyze.analysis.payload_bytes import Sent, payload_bytes
+from ikeanalyze.analysis.proofs import Proof, certificates, prove
+from ikeanalyze.analysis.rekeying import Successor, successors
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.wire.certificates import CertificateView
+from ikeanalyze.wire.chain import Chain
+from ikeanalyze.wire.inspection import inspect_chain
+
+_LENGTH: Final = slice(24, 28)
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What one handshake's contents tell."""
+
+    proof: Proof
+    certificates: list[tuple[bool, CertificateView]]  # whether the initiator sent it
+    key_exchanges: list[KeyExchangeRow]
+    payload_bytes: dict[str, int]
+    successors: list[Successor]
+
+
+@dataclass(frozen=True, slots=True)
+class Insides:
+    """Of the handshakes that were looked into, by row."""
+
+    contents: Contents
+    of: Mapping[int, Inside]
+    findings: list[tuple[int, str]] = field(default_factory=list)  # frame, what
+    same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
+
+    def successor_of(self) -> dict[tuple[int, int], tuple[int, Successor]]:
+        """By both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on."""
+        return {
+            (one.spi_i, one.spi_r): (handshake, one)
+            for handshake, inside in self.of.items()
+            for one in inside.successors
+        }
+
+
+def look_inside(conversation: Conversation, sealed: MessageBytes, contents: Contents) -> Insides:
+    """What is told by all contents."""
+    sent = _Sent(conversation, sealed, contents)
+    insides: dict[int, Inside] = {}
+    findings = list(contents.findings)
+    for handshake, some in contents.by_handshake().items():
+        exchanged, found = key_exchanges(some)
+        findings.extend(found)
+        for content in some:
+            findings.extend((content.frame, what) for what in _findings(content))
+        insides[handshake] = Inside(
+            proof=prove(some),
+            certificates=certificates(some),
+            key_exchanges=exchanged,
+            payload_bytes=sent.parts(handshake),
+            successors=list(successors(some)),
+        )
+    findings.sort(key=lambda finding: finding[0])
+    return Insides(contents, insides, findings)
+
+
+def _findings(content: Content) -> tuple[str, ...]:
+    """What is wrong with one message; its key exchanges are looked at in their context elsewhere."""
+    if content.protocol != Protocol.IKEV2:
+        return () if content.error is None else (f"payloads: {content.error}",)
+    inspected = inspect_chain(Chain(content.payloads, content.error), response=content.response)
+    return tuple(what for what in inspected.findings if not what.startswith("KE: "))
+
+
+class _Sent:
+    """The messages of the set-ups, with what one transmission of each takes."""
+
+    def __init__(self, conversation: Conversation, sealed: MessageBytes, contents: Contents) -> None:
+        self._conversation = conversation
+        self._stores = sealed, conversation.clear
+        self._contents = contents
+        association = conversation.association
+        looked = np.fromiter({one.handshake for one in contents.all}, np.int64)
+        rows = np.flatnonzero(np.isin(association.handshake, looked))
+        self._units: dict[int, list[int]] = {}
+        for row, handshake in zip(rows.tolist(), association.handshake[rows].tolist(), strict=True):
+            self._units.setdefault(handshake, []).append(row)
+
+    def parts(self, handshake: int) -> dict[str, int]:
+        """Bytes of one handshake's set-up by part."""
+        conversation = self._conversation
+        units, messages, exchanges = conversation.units, conversation.messages, conversation.exchanges
+        sent: dict[tuple[int, int], Sent] = {}
+        seen: set[tuple[int, int, int, int]] = set()
+        counted: set[int] = set()
+        repeated = 0
+        for row in self._units[handshake]:
+            message = int(conversation.message_of_unit[row])
+            if not exchanges.set_up[conversation.exchange_of_message[message]]:
+                continue
+            identity = int(messages.slot[message]), int(messages.body[message])
+            index = int(self._contents.of_message[message])
+            one = sent.get(identity)
+            if one is None:
+                one = sent[identity] = Sent(self._contents.all[index] if index >= 0 else None)
+            if message not in counted:
+                counted.add(message)
+                needed = int(messages.needed_bytes[message])
+                one.frame_bytes += needed
+                repeated += int(messages.bytes[message]) - needed
+            part = *identity, int(units.fragment[row]), int(units.fragments[row])
+            if part not in seen:
+                seen.add(part)
+                one.ike_bytes += self._length(int(units.unit[row]))
+                one.headers += 1
+        return payload_bytes(sent.values(), repeated)
+
+    def _length(self, unit: int) -> int:
+        """Bytes of a message by its own header; 0: it was not kept."""
+        for store in self._stores:
+            data = store.get(unit)
+            if data is not None:
+                return int.from_bytes(data[_LENGTH], "big")
+        return 0

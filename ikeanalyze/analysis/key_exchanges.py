@@ -1,0 +1,162 @@
+"""The key exchanges of an IKE SA: which exchange carries which, what is in it, and whether it is what was negotiated.
+
+IKE_SA_INIT has slot 0. Each IKE_INTERMEDIATE with a KE payload is the next additional key exchange that was negotiated
+(RFC 9370, section 2.2.2). A CREATE_CHILD_SA has slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that
+N(ADDITIONAL_KEY_EXCHANGE) links to it the others (section 2.2.4).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.analysis.contents import Content
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.ikev2 import Proposal, parse_notify, read_sa
+from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
+from ikeanalyze.wire.key_exchanges import check_key_exchange, part_name
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2_transforms import TransformType
+
+_IKE: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One side's KE payload."""
+
+    name: str  # public value, encapsulation key, ciphertext
+    bytes: int  # of the key exchange data
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExchangeRow:
+    """One key exchange: the KE payloads of a request and its response."""
+
+    exchange: int  # row in the capture's exchanges
+    purpose: str  # "IKE SA", "CHILD_SA", "rekeying", "not known"
+    slot: int | None  # 0, or 1 to 7 of the additional ones; None: not known
+    method: int
+    linked_to: int | None  # IKE_FOLLOWUP_KE: message ID of the CREATE_CHILD_SA that it belongs to
+    request: Part | None  # None: not in the capture, or not readable
+    response: Part | None
+
+
+@dataclass(slots=True)
+class _Negotiation:
+    """What was agreed on, and how far it has come."""
+
+    purpose: str
+    additional: list[tuple[int, int]]  # slot and method of those that are still to come, in order
+    message_id: int | None = None  # of its CREATE_CHILD_SA
+
+    def next(self) -> tuple[int | None, int | None]:
+        """Slot and method of the next additional key exchange, if there is to be one."""
+        return self.additional.pop(0) if self.additional else (None, None)
+
+
+def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], list[tuple[int, str]]]:
+    """All of one IKE SA, whose contents are in order of their exchanges; and findings (frame, what)."""
+    exchanges: dict[int, dict[bool, Content]] = {}
+    for content in contents:
+        if content.protocol == Protocol.IKEV2:
+            exchanges.setdefault(content.exchange, {})[content.response] = content
+    rows: list[KeyExchangeRow] = []
+    findings: list[tuple[int, str]] = []
+    initial = _Negotiation("IKE SA", [])
+    links: dict[tuple[bool, bytes], _Negotiation] = {}
+    for exchange, sides in exchanges.items():
+        request, response = sides.get(False), sides.get(True)
+        some = next(iter(sides.values()))
+        slot: int | None = 0
+        method: int | None = None
+        match some.exchange_type:
+            case ExchangeType.IKE_SA_INIT:
+                current = initial = _Negotiation("IKE SA", _additional(_chosen(response)))
+            case ExchangeType.IKE_INTERMEDIATE:
+                if not any(_ke(one) for one in sides.values()):
+                    continue
+                current = initial
+                slot, method = current.next()
+            case ExchangeType.CREATE_CHILD_SA:
+                proposal = _chosen(response) or _chosen(request)
+                purpose = "rekeying" if proposal and proposal.protocol == _IKE else "CHILD_SA"
+                current = _Negotiation(purpose, _additional(_chosen(response)), some.message_id)
+            case ExchangeType.IKE_FOLLOWUP_KE:
+                linked = [links[key] for key in _links(request) if key in links]
+                current = linked[0] if linked else _Negotiation("not known", [])
+                slot, method = current.next()
+            case _:
+                continue
+        links.update(dict.fromkeys(_links(response), current))
+        row = _row(exchange, some.exchange_type, current, slot, method, sides, findings)
+        if row is not None:
+            rows.append(row)
+    return rows, findings
+
+
+def _row(
+    exchange: int,
+    kind: int,
+    current: _Negotiation,
+    slot: int | None,
+    method: int | None,
+    sides: Mapping[bool, Content],
+    findings: list[tuple[int, str]],
+) -> KeyExchangeRow | None:
+    parts: dict[bool, Part] = {}
+    used = method
+    for response, content in sorted(sides.items()):
+        ke = _ke(content)
+        if ke is None:
+            continue
+        used = ke.method if method is None else method
+        found = check_key_exchange(ke, response, method)
+        findings.extend((content.frame, f"KE: {what}") for what in found)
+        parts[response] = Part(part_name(ke.method, response), len(ke.data), tuple(found))
+    if used is None or not parts:
+        return None
+    linked_to = current.message_id if kind == ExchangeType.IKE_FOLLOWUP_KE else None
+    return KeyExchangeRow(exchange, current.purpose, slot, used, linked_to, parts.get(False), parts.get(True))
+
+
+def _ke(content: Content | None) -> KeyExchange | None:
+    for body in content.bodies(PayloadType.KE) if content is not None else ():
+        try:
+            return parse_key_exchange(body)
+        except WireError:
+            return None
+    return None
+
+
+def _chosen(content: Content | None) -> Proposal | None:
+    for body in content.bodies(PayloadType.SA) if content is not None else ():
+        proposals = read_sa(body).proposals
+        return proposals[0] if proposals else None
+    return None
+
+
+def _additional(proposal: Proposal | None) -> list[tuple[int, int]]:
+    """Slots and methods of the additional key exchanges that were negotiated, in order."""
+    if proposal is None:
+        return []
+    found = {
+        one.type - TransformType.ADDKE1 + 1: one.id
+        for one in proposal.transforms
+        if TransformType.ADDKE1 <= one.type <= TransformType.ADDKE7 and one.id
+    }
+    return sorted(found.items())
+
+
+def _links(content: Content | None) -> list[tuple[bool, bytes]]:
+    """Data of N(ADDITIONAL_KEY_EXCHANGE), with who asks in the exchange."""
+    found = []
+    for body in content.bodies(PayloadType.NOTIFY) if content is not None else ():
+        try:
+            notify = parse_notify(body)
+        except WireError:
+            continue
+        if notify.type == NotifyType.ADDITIONAL_KEY_EXCHANGE and content is not None:
+            found.append((content.from_initiator != content.response, notify.data))
+    return found

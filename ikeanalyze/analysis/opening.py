@@ -1,0 +1,355 @@
+"""Encrypted messages to their contents, with the keys that fit.
+
+Each distinct message is opened once: of several transmissions the first that can be, and of a message in fragments
+each fragment from whichever transmission has it. Messages are taken in order of time, IKE SA by IKE SA, which is the
+order that the chain of key sets of an IKE SA wants (`keys.chain`).
+
+The epoch is counted as the protocol has it: the n-th IKE_INTERMEDIATE exchange is protected by the keys before its
+additional key exchange, whatever comes behind by those of the last one (RFC 9370, section 2.2.2). Key sets whose files
+lack some epochs are told apart that way.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.inits import UnitInits
+from ikeanalyze.analysis.ordering import stable_order
+from ikeanalyze.analysis.phase1 import open_phase1
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.keys.chain import KeyRing, SaKeys
+from ikeanalyze.keys.defragment import Fragments
+from ikeanalyze.keys.keyset import KeySet, Phase1Key
+from ikeanalyze.keys.sealed import Suite
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.ikev2 import InitView, payloads, read_init, read_payloads
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_transforms import TransformType
+
+Numbers = npt.NDArray[np.int64]
+
+_SEALED = frozenset({PayloadType.SK, PayloadType.SKF})
+_INITS = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
+_ADDKES = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
+_ENCRYPTED_V1 = 0x01
+#: Runs of fragment numbers that a finding names.
+_RUNS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What was read from key files, in their order."""
+
+    sets: Sequence[KeySet] = ()
+    phase1: Sequence[Phase1Key] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sets or self.phase1)
+
+    def spis(self) -> frozenset[int] | None:
+        """Initiators' SPIs of the IKE SAs that the keys are for; None: some keys do not say."""
+        known = [one.spi_i for one in self.sets] + [one.cookie_i for one in self.phase1]
+        if any(one is None for one in known):
+            return None
+        return frozenset(int.from_bytes(one, "big") for one in known if one is not None)
+
+
+NO_KEYS = Keys()
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """One distinct message that is to be opened: a slot and body of `Messages`."""
+
+    unit: int  # row of its first unit
+    fragments: Fragments | None = None
+    parts: dict[int, int] = field(default_factory=dict)  # row of the unit that each fragment was taken from
+    position: int = 0
+    done: bool = False
+
+
+def open_messages(
+    conversation: Conversation, sealed: MessageBytes, keys: Keys, *, every: bool = False
+) -> Contents:
+    """Open what the keys fit; `sealed` has the bytes of the encrypted messages, by unit.
+
+    Clear messages of the handshakes of which something could be opened are looked into as well; `every`: those of all.
+    """
+    work = _Work(conversation, sealed)
+    ring = KeyRing(keys.sets)
+    _, size = sealed.places(conversation.units.unit)
+    rows = np.flatnonzero((size > 0) & ~conversation.units.is_ikev1)
+    rows = rows[stable_order(conversation.association.handshake[rows])] if keys.sets else rows[:0]
+    owner = conversation.association.handshake[rows]
+    suites = _Agreements(conversation)
+    looked = set(range(conversation.association.count)) if every else set()
+    for some in np.split(rows, np.flatnonzero(np.diff(owner)) + 1):
+        if len(some):
+            handshake = int(conversation.association.handshake[some[0]])
+            if work.open(handshake, some.tolist(), ring, suites):
+                looked.add(handshake)
+    for handshake in open_phase1(conversation, sealed, keys.phase1, work.add):
+        looked.add(handshake)
+    work.look_into_clear(looked)
+    for what in ring.unusable:
+        work.findings.append((0, what))
+    return Contents(work.of_message(), work.all, work.sealed(), work.opened(), work.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    """What the clear IKE_SA_INIT messages of one IKE SA say about its keys."""
+
+    suite: Suite | None
+    nonces: bytes | None
+    additional: int  # additional key exchanges
+
+
+class _Agreements:
+    """Looked up for those IKE SAs alone that have messages to be opened."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        inits: UnitInits = conversation.inits
+        self._rows: dict[int, list[int]] = {}
+        for row, handshake in zip(
+            inits.rows.tolist(), conversation.association.handshake[inits.rows].tolist(), strict=True
+        ):
+            self._rows.setdefault(handshake, []).append(row)
+
+    def of(self, handshake: int) -> _Agreement:
+        """Of the last request and response that are there."""
+        request, response = None, None
+        for row in self._rows.get(handshake, ()):
+            data = self._conversation.clear.get(int(self._conversation.units.unit[row]))
+            if data is None:
+                continue
+            view = read_init(data)
+            if view.nonce is None:
+                continue
+            if self._conversation.units.is_response[row]:
+                response = view
+            else:
+                request = view
+        nonces = None
+        if request and response and request.nonce and response.nonce:
+            nonces = request.nonce + response.nonce
+        return _Agreement(_suite(response), nonces, _additional(response))
+
+
+def _suite(view: InitView | None) -> Suite | None:
+    if view is None or view.chosen is None:
+        return None
+    chosen = {transform.type: transform for transform in view.chosen.transforms}
+    encryption = chosen.get(TransformType.ENCR)
+    if encryption is None:
+        return None
+    integrity = chosen.get(TransformType.INTEG)
+    return Suite(encryption.id, encryption.key_bits, integrity.id if integrity else 0)
+
+
+def _additional(view: InitView | None) -> int:
+    if view is None or view.chosen is None:
+        return 0
+    return len({one.type for one in view.chosen.transforms if one.type in _ADDKES and one.id})
+
+
+class _Work:
+    """What has been opened so far."""
+
+    def __init__(self, conversation: Conversation, sealed: MessageBytes) -> None:
+        self.all: list[Content] = []
+        self.findings: list[tuple[int, str]] = []
+        self._conversation = conversation
+        self._sealed = sealed
+        messages = conversation.messages
+        #: (slot, body) of each message: the same for all its transmissions
+        self._identity = list(zip(messages.slot.tolist(), messages.body.tolist(), strict=True))
+        self._content: dict[tuple[int, int], int] = {}
+
+    def of_message(self) -> Numbers:
+        """For each row of Messages: index into `all`, -1: none."""
+        found = [self._content.get(identity, -1) for identity in self._identity]
+        return np.array(found, np.int64)
+
+    def opened(self) -> npt.NDArray[np.bool_]:
+        """For each row of Messages: whether it was encrypted and is not any more."""
+        encrypted = np.array([*(one.encrypted for one in self.all), False], np.bool_)
+        return encrypted[self.of_message()] if len(self._identity) else np.zeros(0, np.bool_)
+
+    def sealed(self) -> npt.NDArray[np.bool_]:
+        """For each row of Messages: whether it was sent encrypted."""
+        units = self._conversation.units
+        encrypted = np.where(
+            units.is_ikev1,
+            units.flags & _ENCRYPTED_V1 != 0,
+            np.isin(units.next_payload, (PayloadType.SK, PayloadType.SKF)),
+        )
+        result = self.opened()  # clear payloads may stand before SK
+        result[self._conversation.message_of_unit[encrypted]] = True
+        return result
+
+    def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _Agreements) -> bool:
+        """Open the messages of one handshake, in order of time; whether any could be."""
+        conversation = self._conversation
+        units, messages = conversation.units, conversation.messages
+        agreement = agreements.of(handshake)
+        intermediates = _intermediates(conversation, handshake)
+        wanted: dict[tuple[int, int], _Wanted] = {}
+        chains: dict[tuple[int, int], SaKeys] = {}
+        before = len(self.all)
+        for row in rows:
+            message = int(conversation.message_of_unit[row])
+            one = wanted.setdefault(self._identity[message], _Wanted(row))
+            number = int(units.fragment[row])
+            if one.done or (number and number in one.parts and one.fragments is not None
+                            and one.fragments.total == units.fragments[row]):  # fmt: skip
+                continue
+            data = self._sealed[int(units.unit[row])]
+            spis = int(units.spi_i[row]), int(units.spi_r[row])
+            chain = chains.get(spis)
+            if chain is None:
+                chain = ring.for_sa(data[:8], data[8:16], agreement.suite, agreement.nonces)
+                chains[spis] = chain
+            found = chain.open(data, bool(conversation.association.from_initiator[row]))
+            if found is None:
+                continue
+            opened, position = found
+            one.position = position
+            if number:
+                one.fragments = one.fragments or Fragments()
+                total = int(units.fragments[row])
+                if total != one.fragments.total:
+                    one.parts.clear()
+                if one.fragments.add(number, total, opened.first, opened.plaintext, opened.verified):
+                    one.parts[number] = row
+                whole = one.fragments.whole()
+                if whole is None:
+                    continue
+                opened = whole
+            else:
+                one.parts = {0: row}
+            one.done = True
+            first = self._sealed[int(units.unit[one.parts[min(one.parts)]])]
+            clear = tuple(payload for payload in payloads(first).payloads if payload.type not in _SEALED)
+            inner = read_payloads(opened.plaintext, opened.first)
+            kind = int(messages.exchange_type[message])
+            self.add(
+                message,
+                Content(
+                    handshake=handshake,
+                    exchange=int(conversation.exchange_of_message[message]),
+                    protocol=Protocol.IKEV2,
+                    exchange_type=kind,
+                    message_id=int(messages.message_id[message]),
+                    from_initiator=bool(messages.from_initiator[message]),
+                    response=bool(messages.response[message]),
+                    set_up=self._set_up(message),
+                    frame=int(units.number[row]),
+                    header=first[: HEADER.size],
+                    payloads=clear + inner.payloads,
+                    error=inner.error,
+                    encrypted=True,
+                    epoch=_epoch(
+                        kind, int(messages.message_id[message]), intermediates, agreement.additional
+                    ),
+                    verified=opened.verified,
+                    clear=len(clear),
+                    first=opened.first,
+                    plaintext=opened.plaintext,
+                    units=tuple(one.parts[number] for number in sorted(one.parts)),
+                ),
+            )
+        self._tell_closed(wanted)
+        for chain in chains.values():
+            self.findings.extend((int(units.number[rows[0]]), what) for what in chain.unusable)
+        return len(self.all) > before
+
+    def add(self, message: int, content: Content) -> None:
+        """Enter the content of a row of Messages, and so of its other transmissions."""
+        self._content[self._identity[message]] = len(self.all)
+        self.all.append(content)
+
+    def look_into_clear(self, handshakes: set[int]) -> None:
+        """Enter the clear messages of IKEv2 of these handshakes."""
+        conversation = self._conversation
+        units, messages = conversation.units, conversation.messages
+        _, size = conversation.clear.places(units.unit)
+        wanted = np.isin(
+            conversation.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes))
+        )
+        for row in np.flatnonzero((size > 0) & wanted).tolist():
+            message = int(conversation.message_of_unit[row])
+            if self._identity[message] in self._content:
+                continue
+            data = conversation.clear[int(units.unit[row])]
+            chain = payloads(data)
+            self.add(
+                message,
+                Content(
+                    handshake=int(conversation.association.handshake[row]),
+                    exchange=int(conversation.exchange_of_message[message]),
+                    protocol=int(messages.protocol[message]),
+                    exchange_type=int(messages.exchange_type[message]),
+                    message_id=int(messages.message_id[message]),
+                    from_initiator=bool(messages.from_initiator[message]),
+                    response=bool(messages.response[message]),
+                    set_up=self._set_up(message),
+                    frame=int(units.number[row]),
+                    header=data[: HEADER.size],
+                    payloads=chain.payloads,
+                    error=chain.error,
+                    encrypted=False,
+                    epoch=None,
+                    verified=None,
+                    clear=len(chain.payloads),
+                    first=0,
+                    plaintext=b"",
+                    units=(row,),
+                ),
+            )
+
+    def _set_up(self, message: int) -> bool:
+        conversation = self._conversation
+        return bool(conversation.exchanges.set_up[conversation.exchange_of_message[message]])
+
+    def _tell_closed(self, wanted: dict[tuple[int, int], _Wanted]) -> None:
+        """Findings about what could not be opened, though something of the IKE SA, or of its messages, could."""
+        numbers = self._conversation.units.number
+        closed = [one for one in wanted.values() if not one.done]
+        unfit = [one for one in closed if one.fragments is None]
+        for one in closed:
+            if one.fragments is not None:
+                missing = one.fragments.missing()
+                some = ", ".join(_run(run) for run in missing[:_RUNS_SHOWN])
+                more = f" and {len(missing) - _RUNS_SHOWN} more runs" if len(missing) > _RUNS_SHOWN else ""
+                total = one.fragments.total
+                what = f"fragments {some}{more} of {total} are missing: the message cannot be put together"
+                self.findings.append((int(numbers[one.unit]), what))
+        if unfit and len(unfit) < len(wanted):
+            some = "1 message is" if len(unfit) == 1 else f"{len(unfit)} messages are"
+            what = f"{some} opened by no key, though others of the IKE SA are"
+            self.findings.append((int(numbers[unfit[0].unit]), what))
+
+
+def _run(run: range) -> str:
+    return str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
+
+
+def _intermediates(conversation: Conversation, handshake: int) -> list[int]:
+    """Message IDs of the IKE_INTERMEDIATE exchanges, rising."""
+    exchanges = conversation.exchanges
+    low, high = np.searchsorted(exchanges.handshake, (handshake, handshake + 1)).tolist()
+    kinds = exchanges.exchange_type[low:high] == ExchangeType.IKE_INTERMEDIATE
+    return sorted(set(exchanges.message_id[low:high][kinds].tolist()))
+
+
+def _epoch(kind: int, message_id: int, intermediates: Iterable[int], additional: int) -> int:
+    if kind == ExchangeType.IKE_INTERMEDIATE:
+        return min(sum(one < message_id for one in intermediates), additional)
+    return additional

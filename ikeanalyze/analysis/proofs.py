@@ -1,0 +1,187 @@
+"""What the contents of a handshake prove: how it ended and how the peers authenticated.
+
+IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
+
+1. failed: the last IKE_AUTH response has an error notify and no AUTH payload; or the initiator refuses the responder by
+   AUTHENTICATION_FAILED in an INFORMATIONAL request.
+2. established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify beside it is about
+   the first CHILD_SA alone.
+3. not done: there is neither, so IKE_AUTH was to go on.
+
+IKEv1 (RFC 2409, section 5): an error notify in an encrypted informational message fails it; a quick mode whose three
+messages are readable proves phase 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.analysis.contents import Content
+from ikeanalyze.analysis.methods import AuthMethods
+from ikeanalyze.analysis.outcome import Outcome
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.wire.certificates import CertificateView, read_certificate
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.eap import method_of
+from ikeanalyze.wire.ikev1_payloads import Notify1, read_ikev1_body
+from ikeanalyze.wire.ikev2 import parse_notify
+from ikeanalyze.wire.ikev2_payloads import Authentication, parse_authentication, parse_certificate
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.signatures import parse_digital_signature
+
+_FIRST_STATUS: Final = 16384
+_AUTHENTICATION_FAILED: Final = 24
+_AUTHS: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
+#: Methods whose number says all, in the report's words.
+_WORDS: Final = {
+    AuthMethod.RSA: "rsa",
+    AuthMethod.SHARED_KEY: "psk",
+    AuthMethod.DSS: "dss",
+    AuthMethod.ECDSA_256: "ecdsa-256",
+    AuthMethod.ECDSA_384: "ecdsa-384",
+    AuthMethod.ECDSA_521: "ecdsa-521",
+    AuthMethod.SECURE_PASSWORD: "gspm",
+    AuthMethod.NULL: "null",
+}
+#: Schemes of signatures (RFC 7427) in the report's words; the others are their own in small letters.
+_SCHEMES: Final = {"RSASSA-PKCS1-v1_5": "rsa", "RSASSA-PSS": "rsa"}
+_CURVES: Final = {"P-256": "256", "P-384": "384", "P-521": "521"}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is read and not assumed."""
+
+    outcome: Outcome | None  # None: the contents do not settle it
+    reason: str | None  # error notify
+    undone: bool  # all IKE_AUTH responses are readable, and none of them ends the handshake
+    auth: AuthMethods | None
+    child_error: str | None  # why there is an IKE SA but no first CHILD_SA
+
+
+def prove(contents: Sequence[Content]) -> Proof:
+    """The proof of one handshake's contents, which are in order of their exchanges."""
+    if any(content.protocol == Protocol.IKEV1 for content in contents):
+        return _prove_ikev1(contents)
+    rounds = [one for one in contents if one.exchange_type in _AUTHS and one.encrypted]
+    responses = [one for one in rounds if one.response]
+    auth = _methods(rounds)
+    refusal = _refusal(contents)
+    if not responses:
+        return Proof(None if refusal is None else Outcome.FAILED, refusal, False, auth, None)
+    last = responses[-1]
+    error = _error(last)
+    ended = bool(last.bodies(PayloadType.AUTH)) and not last.bodies(PayloadType.EAP)
+    if refusal is not None:
+        return Proof(Outcome.FAILED, refusal, False, auth, None)
+    if ended:
+        return Proof(Outcome.ESTABLISHED, None, False, auth, error)
+    if error is not None:
+        return Proof(Outcome.FAILED, error, False, auth, None)
+    return Proof(None, None, True, auth, None)
+
+
+def certificates(contents: Sequence[Content]) -> list[tuple[bool, CertificateView]]:
+    """The certificates of the set-up, each with whether the initiator sent it, in order."""
+    found = []
+    for content in contents:
+        if content.set_up and content.protocol == Protocol.IKEV2:
+            for body in content.bodies(PayloadType.CERT):
+                try:
+                    found.append((content.from_initiator, read_certificate(parse_certificate(body))))
+                except WireError:
+                    continue
+    return found
+
+
+def _error(content: Content) -> str | None:
+    """The first error notify."""
+    for body in content.bodies(PayloadType.NOTIFY):
+        try:
+            kind = parse_notify(body).type
+        except WireError:
+            continue
+        if kind < _FIRST_STATUS:
+            return name_of(NotifyType, kind)
+    return None
+
+
+def _refusal(contents: Sequence[Content]) -> str | None:
+    """The initiator's, once it has seen what the responder authenticates itself with (RFC 7296, 2.21.2)."""
+    name = name_of(NotifyType, _AUTHENTICATION_FAILED)
+    for content in contents:
+        if (
+            content.exchange_type == ExchangeType.INFORMATIONAL
+            and content.from_initiator
+            and not content.response
+            and content.encrypted
+            and _error(content) == name
+        ):
+            return name
+    return None
+
+
+def _methods(rounds: Sequence[Content]) -> AuthMethods | None:
+    """How each side authenticated, by its first AUTH payload."""
+    eap = [body for content in rounds for body in content.bodies(PayloadType.EAP)]
+    words: dict[bool, str] = {}
+    keys = {side: view for side, view in reversed(certificates(rounds)) if view.key is not None}
+    for content in rounds:
+        for body in content.bodies(PayloadType.AUTH):
+            try:
+                authentication = parse_authentication(body)
+            except WireError:
+                continue
+            side = content.from_initiator
+            words.setdefault(side, _word(authentication, keys.get(side)))
+    initiator, responder = words.get(True), words.get(False)
+    if eap:
+        initiator = "eap"
+        # with EAP alone, the responder has nothing to say before the method has made a key (RFC 5998)
+        first = next((content for content in rounds if content.response), None)
+        if first is not None and not first.bodies(PayloadType.AUTH):
+            responder = "eap" if responder is not None else None
+    if initiator is None and responder is None:
+        return None
+    return AuthMethods(initiator, responder, method_of(eap) if eap else None, guessed=False)
+
+
+def _word(authentication: Authentication, certificate: CertificateView | None) -> str:
+    """The report's word for an AUTH payload: psk, rsa, ecdsa-256, ed25519, ml-dsa-65."""
+    word = _WORDS.get(AuthMethod(authentication.method)) if authentication.method in set(AuthMethod) else None
+    if word is not None:
+        return word
+    if authentication.method != AuthMethod.DIGITAL_SIGNATURE:
+        return str(authentication.method)
+    try:
+        algorithm = parse_digital_signature(authentication.data).algorithm
+    except WireError:
+        return "signature"
+    if algorithm.scheme is None:
+        return algorithm.oid
+    word = _SCHEMES.get(algorithm.scheme, algorithm.scheme.lower())
+    key = certificate.key if certificate is not None else None
+    if word == "ecdsa" and key is not None and key.curve is not None:
+        # the signature names a hash; the curve is that of the key
+        return f"ecdsa-{_CURVES.get(key.curve, key.curve)}"
+    return word
+
+
+def _prove_ikev1(contents: Sequence[Content]) -> Proof:
+    quick: dict[int, set[tuple[bool, bytes]]] = {}
+    for content in contents:
+        if not content.encrypted:
+            continue
+        if content.exchange_type == ikev1_registry.ExchangeType.INFORMATIONAL:
+            for payload in content.payloads:
+                if payload.type == ikev1_registry.PayloadType.NOTIFY:
+                    body = read_ikev1_body(payload)
+                    if isinstance(body, Notify1) and body.type < _FIRST_STATUS:
+                        reason = name_of(ikev1_registry.NotifyType, body.type)
+                        return Proof(Outcome.FAILED, reason, False, None, None)
+        if content.exchange_type == ikev1_registry.ExchangeType.QUICK_MODE:
+            quick.setdefault(content.message_id, set()).add((content.from_initiator, content.plaintext))
+    agreed = any(len(messages) >= 3 for messages in quick.values())
+    return Proof(Outcome.ESTABLISHED if agreed else None, None, False, None, None)

@@ -1,0 +1,60 @@
+"""IKE SAs that replace others: what a CREATE_CHILD_SA exchange about an IKE SA says of the new one (RFC 7296, 2.18)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.analysis.contents import Content
+from ikeanalyze.wire.ikev2 import Proposal, read_sa
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+
+_IKE: Final = 1
+_SPI: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """The IKE SA that a CREATE_CHILD_SA exchange made."""
+
+    spi_i: int  # of who asked for it, who is its initiator
+    spi_r: int
+    chosen: Proposal
+    offered: tuple[Proposal, ...]  # empty: the request could not be read
+    nonces: bytes | None  # Ni | Nr
+    exchange: int  # row in the capture's exchanges
+
+
+def successors(contents: Sequence[Content]) -> Iterator[Successor]:
+    """The IKE SAs that replace one, whose contents are in order of their exchanges."""
+    requests: dict[int, Content] = {}
+    for content in contents:
+        if content.exchange_type != ExchangeType.CREATE_CHILD_SA or not content.encrypted:
+            continue
+        if not content.response:
+            requests[content.exchange] = content
+            continue
+        request = requests.get(content.exchange)
+        chosen = _ike_proposals(content)
+        offered = () if request is None else _ike_proposals(request)
+        if not chosen or not offered:
+            continue
+        nonces = [*request.bodies(PayloadType.NONCE), *content.bodies(PayloadType.NONCE)] if request else []
+        yield Successor(
+            int.from_bytes(offered[0].spi, "big"),
+            int.from_bytes(chosen[0].spi, "big"),
+            chosen[0],
+            offered,
+            b"".join(nonces) if len(nonces) == 2 else None,
+            content.exchange,
+        )
+
+
+def _ike_proposals(content: Content) -> tuple[Proposal, ...]:
+    """Proposals for an IKE SA, each with its sender's SPI."""
+    for body in content.bodies(PayloadType.SA):
+        return tuple(
+            proposal
+            for proposal in read_sa(body).proposals
+            if proposal.protocol == _IKE and len(proposal.spi) == _SPI
+        )
+    return ()
