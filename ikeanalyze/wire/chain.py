@@ -1,7 +1,7 @@
 """The chain of payloads: every payload's header tells the type of the next."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
@@ -24,7 +24,7 @@ class Payload:
 
     type: int
     critical: bool  # IKEv2: who does not know the type must reject the message
-    body: bytes  # without the four bytes of the generic header
+    body: bytes = field(repr=False)  # without the four bytes of the generic header; may hold a password
     offset: int  # of its generic header, in bytes from the beginning of the message
 
 

@@ -1,4 +1,6 @@
-"""EAP packets (RFC 3748) and which method a conversation ran. Identities are never kept."""
+"""EAP packets (RFC 3748): the header, and which method a conversation ran. What a method says in a packet is read by
+`eap_methods`.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

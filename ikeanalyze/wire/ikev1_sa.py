@@ -90,7 +90,7 @@ def read_phase1_sa(body: bytes) -> Phase1Sa:
     transforms: list[Phase1Transform] = []
     try:
         doi = cursor.get_uint32()
-        _situation(cursor, doi)
+        skip_situation(cursor, doi)
         while cursor.remaining():
             _, length, _, _, spi_size, _ = cursor.unpack(_PROPOSAL)
             with cursor.restrict_to(length - _PROPOSAL.size):
@@ -102,7 +102,8 @@ def read_phase1_sa(body: bytes) -> Phase1Sa:
     return Phase1Sa(doi, tuple(transforms), None)
 
 
-def _situation(cursor: Cursor, doi: int) -> None:
+def skip_situation(cursor: Cursor, doi: int) -> None:
+    """Pass over the situation, with the labels of a labelled domain (RFC 2407, section 4.6.1)."""
     situation = cursor.get_uint32()
     if doi == Doi.IPSEC and situation & (Situation.SIT_SECRECY | Situation.SIT_INTEGRITY):
         # the labelled domain, then level and category bitmap of each, padded to 4 bytes

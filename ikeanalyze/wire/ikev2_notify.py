@@ -1,20 +1,20 @@
-"""The notify payload of IKEv2 and the data of those notifies that the analysis looks into."""
+"""The notify payload of IKEv2. What the data of each type says is read by `notify_data`."""
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.wire.addresses import address_text
-from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.cursor import Cursor
+
+if TYPE_CHECKING:
+    from ikeanalyze.wire.notify_data import NotifyValue
 
 #: Protocol, SPI size, notify message type.
 _NOTIFY: Final = Struct(">BBH")
 _GATEWAY: Final = Struct(">BB")
 _PORT: Final = Struct(">H")
 
-_INVALID_KE_PAYLOAD, _COOKIE, _SIGNATURE_HASH_ALGORITHMS = 17, 16390, 16431
-_NAT_DETECTION: Final = frozenset({16388, 16389})
-_REDIRECTS: Final = frozenset({16407, 16408})
 _IPV4, _IPV6, _FQDN = 1, 2, 3
 
 
@@ -50,26 +50,24 @@ def notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
     return kind, cursor.get_remaining(), protocol, spi
 
 
-def decode_notify(kind: int, data: bytes) -> int | bytes | tuple[int, ...] | Redirect | None:
+def decode_notify(kind: int, data: bytes) -> "NotifyValue | None":
     """What a notify's data says. Never raises: None for data that do not fit the type, and for types without
     a rule.
 
-    INVALID_KE_PAYLOAD: the key exchange method that the responder wants (RFC 7296, section 1.3). COOKIE
-    (section 2.6) and NAT_DETECTION_*_IP (section 2.23): the bytes. SIGNATURE_HASH_ALGORITHMS: the algorithms
-    (RFC 7427, section 4). REDIRECT and REDIRECTED_FROM: `Redirect`.
+    A number, an address, bytes that mean nothing to others (COOKIE, NAT_DETECTION_*_IP), numbers in their
+    order (SIGNATURE_HASH_ALGORITHMS), or one of the classes of `notify_data`, where each type cites its RFC.
     """
-    try:
-        if kind == _INVALID_KE_PAYLOAD:
-            return Cursor(data).get_uint16()
-        if kind == _COOKIE or kind in _NAT_DETECTION:
-            return data
-        if kind == _SIGNATURE_HASH_ALGORITHMS:
-            return hash_algorithms(data)
-        if kind in _REDIRECTS:
-            return parse_redirect(data)
-    except WireError:
-        pass
-    return None
+    # most messages are read without it
+    from ikeanalyze.wire import notify_data
+
+    return notify_data.decode(kind, data)
+
+
+def describe_notify(notify: Notify) -> str:
+    """Name of a notify, with what its data says where that is short: INVALID_KE_PAYLOAD ML-KEM-768."""
+    from ikeanalyze.wire import notify_data
+
+    return notify_data.describe(notify.type, notify.data)
 
 
 def hash_algorithms(data: bytes) -> tuple[int, ...]:

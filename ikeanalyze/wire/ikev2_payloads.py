@@ -11,6 +11,8 @@ from ikeanalyze.wire.cursor import Cursor
 
 _KEY_EXCHANGE: Final = Struct(">Hxx")
 _KIND: Final = Struct(">B3x")
+#: Protocol, SPI size, number of SPIs.
+_DELETE: Final = Struct(">BBH")
 _SHA1: Final = 20
 #: Certificate encodings whose authorities are SHA-1 hashes: X.509 signature, hash and URL of a certificate,
 #: of a bundle.
@@ -57,6 +59,15 @@ class Authentication:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete payload (RFC 7296, section 3.11)."""
+
+    protocol: int  # 1 IKE, 2 AH, 3 ESP
+    spis: tuple[bytes, ...]  # empty for the IKE SA: it is that which the message belongs to
+    announced: int  # number of SPIs as the payload says, which must be that of `spis`
+
+
 def parse_key_exchange(body: bytes) -> KeyExchange:
     """KE payload (RFC 7296, section 3.4)."""
     cursor = Cursor(body)
@@ -86,3 +97,14 @@ def parse_authentication(body: bytes) -> Authentication:
     """AUTH payload (RFC 7296, section 3.8)."""
     cursor = Cursor(body)
     return Authentication(cursor.unpack(_KIND)[0], cursor.get_remaining())
+
+
+def parse_delete(body: bytes) -> Delete:
+    """Delete payload (RFC 7296, section 3.11); lengths decide how many SPIs there are."""
+    cursor = Cursor(body)
+    protocol, size, announced = cursor.unpack(_DELETE)
+    count = cursor.remaining() // size if size else 0
+    spis = tuple(cursor.get_bytes(size) for _ in range(count))
+    if cursor.remaining():
+        raise cursor.fail(f"{cursor.remaining()} bytes are left behind {count} SPIs of {size} bytes")
+    return Delete(protocol, spis, announced)

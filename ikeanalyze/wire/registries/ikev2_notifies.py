@@ -98,6 +98,14 @@ class NotifyType(Registry):
     IKE_SA_INIT_FULL_TRANSCRIPT_AUTH = 16447  # draft-ietf-ipsecme-ikev2-downgrade-prevention
 
 
+class PrivateNotifyType(Registry):
+    """3GPP's, out of the range for private use (3GPP TS 24.302, section 8.1.2.3): others may mean others by them."""
+
+    BACKOFF_TIMER = 41041
+    DEVICE_IDENTITY = 41101
+    EMERGENCY_CALL_NUMBERS = 41134
+
+
 class GatewayIdentity(Registry):
     """Gateway identity types of REDIRECT (RFC 5685, section 7.2)."""
 

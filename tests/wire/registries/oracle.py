@@ -10,7 +10,7 @@ def values() -> dict[str, dict[int, list[str]]]:
     run = subprocess.run(["tshark", "-G", "values"], capture_output=True, text=True, check=True)
     found: dict[str, dict[int, list[str]]] = {}
     for line in run.stdout.split("\n"):
-        if not line[2:].startswith(("isakmp.", "radius.code", "eap.type")):
+        if not line[2:].startswith(("isakmp.", "radius.code", "eap.")):
             continue
         kind, *rest = line.split("\t")
         # V: a value; R: a range of values

@@ -1,0 +1,174 @@
+"""Payloads of IKEv1, one value each: identities, notifies, deletes, configuration (RFC 2408, section 3; RFC 2407,
+section 4.6), as far as clear or decrypted messages are shown.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.certificates import CertificateView, read_certificate
+from ikeanalyze.wire.chain import Payload
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.ikev1 import Fragment
+from ikeanalyze.wire.ikev2_payloads import Certificate
+from ikeanalyze.wire.proposals import read_attribute
+from ikeanalyze.wire.registries.ikev1 import PayloadType
+from ikeanalyze.wire.registries.ikev1_phase2 import XauthAttribute, transaction_attribute
+from ikeanalyze.wire.registries.vendor_ids import vendor_name
+from ikeanalyze.wire.text import readable
+
+#: Type, protocol, port.
+_IDENTIFICATION: Final = Struct(">BBH")
+#: DOI, protocol, SPI size, type.
+_NOTIFY: Final = Struct(">IBBH")
+#: DOI, protocol, SPI size, number of SPIs.
+_DELETE: Final = Struct(">IBBH")
+#: Type, identifier.
+_TRANSACTION: Final = Struct(">BxH")
+#: Identification type.
+_ADDRESS: Final = Struct(">B3x")
+#: Fragment ID, number, flags.
+_FRAGMENT: Final = Struct(">HBB")
+_LAST: Final = 0x01
+
+#: XAuth attributes whose values are shown. All others, and so all that is a password or an answer, are not even kept.
+_SHOWN: Final = frozenset(
+    {XauthAttribute.XAUTH_USER_NAME, XauthAttribute.XAUTH_DOMAIN, XauthAttribute.XAUTH_MESSAGE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identification1:
+    """ID payload (RFC 2407, section 4.6.2)."""
+
+    type: int
+    protocol: int  # IP protocol of the traffic; 0: any
+    port: int  # 0: any
+    data: bytes
+
+    @property
+    def text(self) -> str | None:
+        """As text, fit to be shown; None if the data do not fit the type."""
+        return identity_text(self.type, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Notify1:
+    """Notification payload (RFC 2408, section 3.14)."""
+
+    doi: int
+    protocol: int
+    type: int
+    spi: bytes
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delete1:
+    """Delete payload (RFC 2408, section 3.15)."""
+
+    protocol: int  # 1 ISAKMP, 2 AH, 3 ESP
+    spis: tuple[bytes, ...]  # of ISAKMP: both cookies
+    announced: int  # number of SPIs as the payload says, which must be that of `spis`
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Attributes payload of XAuth and mode configuration (draft-dukes-ike-mode-cfg, section 3.2)."""
+
+    type: int  # 1 request, 2 reply, 3 set, 4 acknowledgement
+    ident: int
+    names: tuple[str, ...]  # of the attributes, in order
+    texts: tuple[str | None, ...]  # their values, where they may be shown and are text
+
+
+@dataclass(frozen=True, slots=True)
+class VendorId1:
+    """Vendor ID payload (RFC 2408, section 3.16)."""
+
+    data: bytes
+    name: str | None  # None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """NAT-OA payload: an address before translation (RFC 3947, section 5.2)."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A payload that tells by its type and size alone: KE, HASH, SIG, No, NAT-D, SA ..."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed1:
+    """A payload that is too short for its fields."""
+
+    error: str
+
+
+Body1 = (
+    Identification1 | Notify1 | Delete1 | Transaction | CertificateView | VendorId1 | Address | Fragment
+    | Unread | Malformed1
+)  # fmt: skip
+
+
+def read_ikev1_body(payload: Payload) -> Body1:
+    """What a payload says. Never raises: `Malformed1` if it is too short for its fields.
+
+    The SA payload is read by `ikev1_sa.read_phase1_sa` in phase 1 and by `ikev1_phase2.read_phase2_sa` in
+    quick mode; the payload itself does not tell which it is of.
+    """
+    try:
+        return _read(payload.type, payload.body)
+    except WireError as problem:
+        return Malformed1(str(problem))
+
+
+def _read(kind: int, body: bytes) -> Body1:
+    cursor = Cursor(body)
+    match kind:
+        case PayloadType.ID:
+            identification, protocol, port = cursor.unpack(_IDENTIFICATION)
+            return Identification1(identification, protocol, port, cursor.get_remaining())
+        case PayloadType.CERT:
+            return read_certificate(Certificate(cursor.get_uint8(), cursor.get_remaining()))
+        case PayloadType.NOTIFY:
+            doi, protocol, size, number = cursor.unpack(_NOTIFY)
+            return Notify1(doi, protocol, number, cursor.get_bytes(size), cursor.get_remaining())
+        case PayloadType.DELETE:
+            return _delete(cursor)
+        case PayloadType.ATTRIBUTES:
+            return _transaction(cursor)
+        case PayloadType.VENDOR_ID:
+            return VendorId1(body, vendor_name(body))
+        case PayloadType.NAT_OA | PayloadType.NAT_OA_DRAFT:
+            return Address(identity_text(cursor.unpack(_ADDRESS)[0], cursor.get_remaining()))
+        case PayloadType.FRAGMENT:
+            ident, number, flags = cursor.unpack(_FRAGMENT)
+            return Fragment(ident, number, bool(flags & _LAST))
+        case _:
+            return Unread(len(body))
+
+
+def _delete(cursor: Cursor) -> Delete1:
+    _, protocol, size, announced = cursor.unpack(_DELETE)
+    count = cursor.remaining() // size if size else 0
+    return Delete1(protocol, tuple(cursor.get_bytes(size) for _ in range(count)), announced)
+
+
+def _transaction(cursor: Cursor) -> Transaction:
+    kind, ident = cursor.unpack(_TRANSACTION)
+    names, texts = [], []
+    while cursor.remaining():
+        attribute = read_attribute(cursor)
+        names.append(transaction_attribute(attribute.type))
+        value = attribute.value
+        shown = attribute.type in _SHOWN and isinstance(value, bytes) and value
+        texts.append(readable(value) if shown and isinstance(value, bytes) else None)
+    return Transaction(kind, ident, tuple(names), tuple(texts))

@@ -1,0 +1,29 @@
+import pytest
+
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.eap_methods import MsChapOperation, SimAkaAttribute, SimAkaSubtype
+from wire.registries.oracle import normal, values
+
+
+def test_names():
+    assert name_of(SimAkaAttribute, 136) == "AT_BIDDING"
+    assert name_of(SimAkaSubtype, 13) == "Reauthentication"
+    assert name_of(MsChapOperation, 5) == "5"
+
+
+@pytest.mark.tshark
+@pytest.mark.parametrize(
+    ("registry", "field"),
+    [
+        (SimAkaAttribute, "eap.aka.subtype.type"),
+        (SimAkaSubtype, "eap.sim.subtype"),
+        (SimAkaSubtype, "eap.aka.subtype"),
+        (MsChapOperation, "eap.ms_chap_v2.opcode"),
+    ],
+)
+def test_against_tshark(registry, field):
+    known = values()[field]
+    assert len(set(registry) & set(known)) >= 5
+    for member in registry:
+        if member in known:
+            assert normal(known[member][0]).removeprefix("AKA") == normal(member.label)

@@ -1,0 +1,77 @@
+from ipaddress import IPv4Network, IPv6Network
+
+import pytest
+from craft import ike
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.wire.identification import identity_text, prefix_bits
+from wire.dissected import clear, dissected
+
+DN = x509.Name(
+    [x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribute(NameOID.COMMON_NAME, "gw")]
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        (1, b"\xc0\x00\x02\x01", "192.0.2.1"),
+        (1, b"\xc0\x00\x02", None),
+        (2, b"gw.example", "gw.example"),
+        (2, b"gw\x1b[2J", "gw\\x1b[2J"),
+        (3, b"a@b.example", "a@b.example"),
+        (4, b"\x0a\0\0\0\xff\0\0\0", "10.0.0.0/8"),
+        (4, b"\x0a\0\0\0\xff\0\xff\0", "10.0.0.0/255.0.255.0"),
+        (4, b"\x0a\0\0\0", None),
+        (5, b"\x20\x01\x0d\xb8" + bytes(11) + b"\x01", "2001:db8::1"),
+        (6, b"\x20\x01\x0d\xb8" + bytes(12) + b"\xff" * 4 + bytes(12), "2001:db8::/32"),
+        (7, b"\x0a\0\0\x01\x0a\0\0\x09", "10.0.0.1-10.0.0.9"),
+        (8, bytes(15) + b"\x01" + bytes(15) + b"\x02", "::1-::2"),
+        (9, DN.public_bytes(), "CN=gw,C=CH"),
+        (9, b"gw", None),
+        (10, b"\x82\x02gw", "gw"),
+        (10, b"", None),
+        (11, b"\x00\xff", "00ff"),
+        (12, bytes(range(8)), "00:01:02:03:04:05:06:07"),
+        (13, b"", "NULL"),
+        (13, b"x", None),
+        (201, b"\xab", "ab"),
+    ],
+)
+def test_texts(kind, data, text):
+    assert identity_text(kind, data) == text
+
+
+@pytest.mark.tshark
+def test_against_tshark():
+    identities = [
+        (1, b"\xc6\x33\x64\x07", "ipv4_addr"),
+        (2, b"vpn.example.org", "fqdn"),
+        (3, b"user@example.org", "user_fqdn"),
+        (5, b"\x20\x01\x0d\xb8" + bytes(11) + b"\x2a", "ipv6_addr"),
+    ]
+    fields = [f"isakmp.id.data.{name}" for _, _, name in identities]
+    messages = [clear([ike.identification(ike.ID_I, data, kind)]) for kind, data, _ in identities]
+    for (kind, data, _), field, row in zip(identities, fields, dissected(messages, *fields), strict=True):
+        assert row[field] == [identity_text(kind, data)]
+
+
+@given(st.integers(0, 32))
+def test_prefixes(bits):
+    assert prefix_bits(IPv4Network((0, bits)).netmask.packed) == bits
+    assert prefix_bits(IPv6Network((0, 4 * bits)).netmask.packed) == 4 * bits
+
+
+@given(st.binary(max_size=8))
+def test_what_is_no_netmask_is_no_prefix(mask):
+    binary = "".join(f"{byte:08b}" for byte in mask)
+    assert prefix_bits(mask) == (None if "01" in binary else binary.count("1"))
+
+
+@given(st.integers(0, 255), st.binary(max_size=40))
+def test_any_bytes(kind, data):
+    text = identity_text(kind, data)
+    assert text is None or text.isprintable()

@@ -1,0 +1,31 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.wire.text import readable, shortened
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"gw.example", "gw.example"),
+        ("müller".encode(), "müller"),
+        (b"\xff\xfe", "\\xff\\xfe"),
+        (b"a\x1b[31mb", "a\\x1b[31mb"),
+        (b"a\nb\0", "a\\nb\\x00"),
+        ("\u202eabc".encode(), "\\u202eabc"),
+    ],
+)
+def test_readable(data, text):
+    assert readable(data) == text
+
+
+@given(st.binary(max_size=200))
+def test_nothing_moves_the_cursor(data):
+    assert readable(data).isprintable()
+
+
+def test_shortened():
+    assert shortened("x" * 64) == "x" * 64
+    assert shortened("x" * 65) == "x" * 63 + "…"
+    assert shortened("abcdef", 4) == "abc…"
