@@ -18,8 +18,8 @@ class Origin:
 class Derivation:
     """What a daemon logged of how it derived a key set (RFC 7296, sections 2.14 and 2.18; RFC 9370, 2.2.2)."""
 
-    secret: bytes | None = field(repr=False)  # key exchange secret: g^ir, or SK(n) of an additional key exchange
-    additional: tuple[bytes, ...] = field(repr=False)  # further secrets of a rekeying (RFC 9370, 2.2.4): SK(1)...
+    secret: bytes | None = field(repr=False)  # g^ir, or SK(n) of an additional key exchange
+    additional: tuple[bytes, ...] = field(repr=False)  # more of a rekeying (RFC 9370, 2.2.4): SK(1)...
     nonces: bytes | None = field(repr=False)  # Ni | Nr
     skeyseed: bytes | None = field(repr=False)
     prf: str | None  # as the log names it: PRF_HMAC_SHA2_256
@@ -41,8 +41,8 @@ class KeySet:
     sk_d: bytes | None = field(repr=False, default=None)
     sk_pi: bytes | None = field(repr=False, default=None)
     sk_pr: bytes | None = field(repr=False, default=None)
-    unchecked_icv: int | None = None  # Wireshark's "ANY n-bits [No Checking]": bytes of an ICV that nothing can check
-    no_salt: bool = False  # the file has the keys of an AEAD cipher without the salt: nothing can be decrypted
+    unchecked_icv: int | None = None  # bytes of an ICV that nothing can check: "ANY n-bits [No Checking]"
+    no_salt: bool = False  # the salt of the cipher is not in the file: nothing can be decrypted
     derivation: Derivation | None = None
 
 

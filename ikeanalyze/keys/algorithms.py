@@ -1,0 +1,195 @@
+"""Sizes of the algorithms that protect IKE messages: keys, salts, IVs, blocks and ICVs, by transform ID.
+
+What is not in these tables cannot be decrypted or checked; it is no error to meet it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf
+
+#: Truncated to 96 bits, as a draft had it before RFC 4868: never assigned by IANA, but known to Wireshark's key
+#: table and, under this number for private use, to strongSwan.
+HMAC_SHA2_256_96: Final = 1027
+
+
+class Primitive(Enum):
+    """What encrypts."""
+
+    AES = "AES"
+    CAMELLIA = "Camellia"
+    TRIPLE_DES = "3DES"
+    DES = "DES"  # IKEv1 alone has it
+    CHACHA20 = "ChaCha20"
+    NULL = "NULL"
+
+
+class Mode(Enum):
+    """How it is used."""
+
+    CBC = "CBC"
+    CTR = "CTR"
+    GCM = "GCM"
+    CCM = "CCM"
+    POLY1305 = "Poly1305"
+    NULL = "NULL"
+
+
+class Mac(Enum):
+    """What authenticates, and what derives keys: an HMAC by its hash, or a MAC made of AES."""
+
+    MD5 = "HMAC-MD5"
+    SHA1 = "HMAC-SHA1"
+    SHA2_256 = "HMAC-SHA2-256"
+    SHA2_384 = "HMAC-SHA2-384"
+    SHA2_512 = "HMAC-SHA2-512"
+    AES_XCBC = "AES-XCBC"
+    AES_CMAC = "AES-CMAC"
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionAlgorithm:
+    """A transform of type 1."""
+
+    transform: int  # transform ID
+    primitive: Primitive
+    mode: Mode
+    key_sizes: tuple[int, ...]  # bytes that a key may have, the salt not counted
+    salt: int  # bytes of salt (or of RFC 5930's nonce) at the end of SK_e
+    iv: int  # bytes of the IV before the ciphertext
+    block: int  # plaintext with padding and pad length is a multiple of so many bytes
+    icv: int  # bytes of the ICV of an AEAD cipher; 0: it has none, a transform of type 3 checks the message
+
+    @property
+    def aead(self) -> bool:
+        """It encrypts and authenticates in one (RFC 5282)."""
+        return self.icv > 0
+
+    @property
+    def name(self) -> str:
+        """Name for messages: AES-GCM-16."""
+        return Encryption(self.transform).label
+
+    def key_bytes(self, key_bits: int | None) -> int | None:
+        """Bytes of SK_ei and of SK_er, the salt with them; `key_bits`: the proposal's attribute Key Length.
+
+        None if there is no such key: the length is not the cipher's, or is missing where there are several.
+        """
+        if key_bits is None:
+            size = self.key_sizes[0] if len(self.key_sizes) == 1 else None
+        else:
+            size = key_bits // 8 if key_bits % 8 == 0 else None
+        return size + self.salt if size is not None and size in self.key_sizes else None
+
+
+@dataclass(frozen=True, slots=True)
+class IntegrityAlgorithm:
+    """A transform of type 3."""
+
+    transform: int  # transform ID; `HMAC_SHA2_256_96` is none of IANA's
+    mac: Mac
+    key: int  # bytes of SK_ai and of SK_ar
+    icv: int  # bytes of the MAC that are sent
+
+    @property
+    def name(self) -> str:
+        """Name for messages: HMAC-SHA2-256-128."""
+        return "HMAC-SHA2-256-96" if self.transform == HMAC_SHA2_256_96 else Integrity(self.transform).label
+
+
+@dataclass(frozen=True, slots=True)
+class PrfAlgorithm:
+    """A transform of type 2."""
+
+    transform: int  # transform ID
+    mac: Mac
+    size: int  # bytes of output, which is also the length of the keys that are derived for it
+    half_nonces: bool  # SKEYSEED's key is the first 8 bytes of each nonce only (RFC 7296, section 2.14)
+
+    @property
+    def name(self) -> str:
+        """Name for messages: HMAC-SHA2-256."""
+        return Prf(self.transform).label
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What an IKE SA negotiated for the protection of its messages."""
+
+    encryption: int  # transform ID (type 1)
+    key_bits: int | None  # its attribute Key Length; None: the proposal has none
+    integrity: int  # transform ID (type 3); 0 with an AEAD cipher
+
+
+def _encryption() -> dict[int, EncryptionAlgorithm]:
+    aes, camellia = Primitive.AES, Primitive.CAMELLIA
+    sizes = (16, 24, 32)
+    rows = [
+        EncryptionAlgorithm(Encryption.TRIPLE_DES, Primitive.TRIPLE_DES, Mode.CBC, (24,), 0, 8, 8, 0),
+        EncryptionAlgorithm(Encryption.NULL, Primitive.NULL, Mode.NULL, (0,), 0, 0, 1, 0),
+        EncryptionAlgorithm(Encryption.AES_CBC, aes, Mode.CBC, sizes, 0, 16, 16, 0),  # RFC 3602
+        EncryptionAlgorithm(Encryption.AES_CTR, aes, Mode.CTR, sizes, 4, 8, 1, 0),  # RFC 5930
+        EncryptionAlgorithm(Encryption.AES_CCM_8, aes, Mode.CCM, sizes, 3, 8, 1, 8),  # RFC 5282
+        EncryptionAlgorithm(Encryption.AES_CCM_12, aes, Mode.CCM, sizes, 3, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.AES_CCM_16, aes, Mode.CCM, sizes, 3, 8, 1, 16),
+        EncryptionAlgorithm(Encryption.AES_GCM_8, aes, Mode.GCM, sizes, 4, 8, 1, 8),  # RFC 5282
+        EncryptionAlgorithm(Encryption.AES_GCM_12, aes, Mode.GCM, sizes, 4, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.AES_GCM_16, aes, Mode.GCM, sizes, 4, 8, 1, 16),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CBC, camellia, Mode.CBC, sizes, 0, 16, 16, 0),  # RFC 5529
+        EncryptionAlgorithm(Encryption.CAMELLIA_CTR, camellia, Mode.CTR, sizes, 4, 8, 1, 0),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_8, camellia, Mode.CCM, sizes, 3, 8, 1, 8),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_12, camellia, Mode.CCM, sizes, 3, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_16, camellia, Mode.CCM, sizes, 3, 8, 1, 16),
+        EncryptionAlgorithm(  # RFC 7634
+            Encryption.CHACHA20_POLY1305, Primitive.CHACHA20, Mode.POLY1305, (32,), 4, 8, 1, 16
+        ),
+    ]
+    return {row.transform: row for row in rows}
+
+
+#: By transform ID: what can be decrypted.
+ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = MappingProxyType(_encryption())
+
+#: By transform ID: what can be checked. NONE is not in it.
+INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = MappingProxyType(
+    {
+        row.transform: row
+        for row in (
+            IntegrityAlgorithm(Integrity.HMAC_MD5_96, Mac.MD5, 16, 12),  # RFC 2403
+            IntegrityAlgorithm(Integrity.HMAC_SHA1_96, Mac.SHA1, 20, 12),  # RFC 2404
+            IntegrityAlgorithm(Integrity.AES_XCBC_96, Mac.AES_XCBC, 16, 12),  # RFC 3566
+            IntegrityAlgorithm(Integrity.HMAC_MD5_128, Mac.MD5, 16, 16),  # RFC 4595
+            IntegrityAlgorithm(Integrity.HMAC_SHA1_160, Mac.SHA1, 20, 20),
+            IntegrityAlgorithm(Integrity.AES_CMAC_96, Mac.AES_CMAC, 16, 12),  # RFC 4494
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_256_128, Mac.SHA2_256, 32, 16),  # RFC 4868
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_384_192, Mac.SHA2_384, 48, 24),
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_512_256, Mac.SHA2_512, 64, 32),
+            IntegrityAlgorithm(HMAC_SHA2_256_96, Mac.SHA2_256, 32, 12),
+        )
+    }
+)
+
+#: By transform ID: what keys can be derived with.
+PRF: Final[Mapping[int, PrfAlgorithm]] = MappingProxyType(
+    {
+        row.transform: row
+        for row in (
+            PrfAlgorithm(Prf.HMAC_MD5, Mac.MD5, 16, False),  # RFC 2104
+            PrfAlgorithm(Prf.HMAC_SHA1, Mac.SHA1, 20, False),
+            PrfAlgorithm(Prf.AES128_XCBC, Mac.AES_XCBC, 16, True),  # RFC 4434
+            PrfAlgorithm(Prf.HMAC_SHA2_256, Mac.SHA2_256, 32, False),  # RFC 4868
+            PrfAlgorithm(Prf.HMAC_SHA2_384, Mac.SHA2_384, 48, False),
+            PrfAlgorithm(Prf.HMAC_SHA2_512, Mac.SHA2_512, 64, False),
+            PrfAlgorithm(Prf.AES128_CMAC, Mac.AES_CMAC, 16, True),  # RFC 4615
+        )
+    }
+)
+
+
+def prf_named(name: str) -> PrfAlgorithm | None:
+    """The PRF that a log names as IANA does, PRF_HMAC_SHA2_256; None if it is not known."""
+    member = Prf.__members__.get(name.removeprefix("PRF_"))
+    return None if member is None else PRF.get(member)

@@ -1,0 +1,83 @@
+"""Message authentication codes: for the ICV of messages, and under the PRFs."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
+from cryptography.hazmat.primitives.cmac import CMAC
+from cryptography.hazmat.primitives.hmac import HMAC
+
+from ikeanalyze.keys.algorithms import IntegrityAlgorithm, Mac
+
+#: By what HMACs are made of.
+HASHES: Final[Mapping[Mac, hashes.HashAlgorithm]] = MappingProxyType(
+    {
+        Mac.MD5: hashes.MD5(),
+        Mac.SHA1: hashes.SHA1(),
+        Mac.SHA2_256: hashes.SHA256(),
+        Mac.SHA2_384: hashes.SHA384(),
+        Mac.SHA2_512: hashes.SHA512(),
+    }
+)
+_BLOCK: Final = 16
+
+
+def keyed_mac(mac: Mac, key: bytes) -> Callable[[bytes], bytes]:
+    """The whole MAC of any bytes under one key; the key is prepared once. `ValueError` if a key of AES is no key."""
+    if mac is Mac.AES_XCBC:
+        return _xcbc(key)
+    if mac is Mac.AES_CMAC:
+        return _cmac(key)
+    keyed = HMAC(key, HASHES[mac])
+
+    def hmac(data: bytes) -> bytes:
+        this = keyed.copy()
+        this.update(data)
+        return this.finalize()
+
+    return hmac
+
+
+def keyed_icv(algorithm: IntegrityAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
+    """The ICV of a message's bytes, as long as it is sent."""
+    mac, size = keyed_mac(algorithm.mac, key), algorithm.icv
+
+    def icv(data: bytes) -> bytes:
+        return mac(data)[:size]
+
+    return icv
+
+
+def _cmac(key: bytes) -> Callable[[bytes], bytes]:
+    """RFC 4493."""
+    keyed = CMAC(AES(key))
+
+    def cmac(data: bytes) -> bytes:
+        this = keyed.copy()
+        this.update(data)
+        return this.finalize()
+
+    return cmac
+
+
+def _xcbc(key: bytes) -> Callable[[bytes], bytes]:
+    """RFC 3566, section 4. One run of CBC from an IV of zeros does it: its last block is the MAC."""
+    if len(key) != _BLOCK:
+        raise ValueError("AES-XCBC takes keys of 16 bytes")
+    ecb = Cipher(AES(key), ECB()).encryptor()
+    k1, k2, k3 = (ecb.update(bytes([count] * _BLOCK)) for count in (1, 2, 3))
+    chained = Cipher(AES(k1), CBC(bytes(_BLOCK)))
+
+    def xcbc(data: bytes) -> bytes:
+        whole = max(len(data) - 1, 0) // _BLOCK * _BLOCK  # bytes before the last block, which is never empty
+        last, mask = data[whole:], k2
+        if len(last) < _BLOCK:
+            last, mask = (last + b"\x80").ljust(_BLOCK, b"\0"), k3
+        last = bytes(a ^ b for a, b in zip(last, mask, strict=True))
+        return chained.encryptor().update(data[:whole] + last)[-_BLOCK:]
+
+    return xcbc

@@ -1,0 +1,16 @@
+from ikeanalyze.keys.charonlog import Auth, CharonLog, IntAuth, Msk, PpkKeys
+from ikeanalyze.keys.keyset import Origin
+
+
+def test_no_repr_has_a_secret():
+    secret = b"top secret key 1"
+    origin = Origin("a", 1)
+    log = CharonLog(
+        "6.1.0",
+        (IntAuth(origin, "initiator", 1, None, secret, secret, secret),),
+        (Auth(origin, None, "EAP", None, *[secret] * 5),),
+        (PpkKeys(origin, None, *[secret] * 4),),
+        (Msk(origin, secret),),
+    )
+    assert "secret key" not in repr(log)
+    assert "EAP" in repr(log)
