@@ -27,6 +27,7 @@ _CHAIN: Final = 64
 _LEAST_CHAIN: Final = 8
 #: The bits of the network field that hold the link type; above them stand the FCS length and reserved bits.
 _LINK_TYPE_BITS: Final = 0x03FFFFFF
+_FCS_TOLD: Final = 0x04000000
 
 
 def is_pcap(head: bytes) -> bool:
@@ -57,7 +58,9 @@ class Pcap:
         magic, major, minor, _zone, _digits, snaplen, network = Struct(order + "IHHiIII").unpack_from(header)
         if major < 2:
             raise ValueError(f"a pcap file of version {major}.{minor}, which nothing reads any more")
-        self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen)]
+        fcs = (network >> 28) * 2 if network & _FCS_TOLD else None  # the field counts 16-bit words
+        resolution = 9 if magic == _NANOSECONDS else 6
+        self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
         self.notes: Final[list[Note]] = []
         # Version 2.3 put the captured length before the length on the wire; some wrote 2.3 and kept the old
         # order, and DG/UX calls that order 543.0.

@@ -1,6 +1,5 @@
 """The pcapng file, from bytes to columns (draft-ietf-opsawg-pcapng): sections, interfaces, packet blocks."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -8,42 +7,45 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.blocks import (
+    ENHANCED_PACKET,
+    IF_DESCRIPTION,
+    IF_FCSLEN,
+    IF_NAME,
+    IF_TSOFFSET,
+    IF_TSRESOL,
+    INTERFACE,
+    OBSOLETE_PACKET,
+    SECTION,
+    SIMPLE_PACKET,
+    byte_order,
+    read_options,
+)
 from ikeanalyze.capture.columns import Bytes, Positions, gather
 from ikeanalyze.capture.records import MAX_RECORD, Interface, Note, RecordBatch, Walked
 
 #: Bytes of the shortest section header block, which begins every file.
 FILE_HEADER: Final = 28
 
-_SECTION: Final = 0x0A0D0D0A  # reads the same in both byte orders
-_INTERFACE: Final = 1
-_OBSOLETE_PACKET: Final = 2
-_SIMPLE_PACKET: Final = 3
-_ENHANCED_PACKET: Final = 6
-_BYTE_ORDER: Final = 0x1A2B3C4D
-
 #: Bytes of the longest block that is believed: the longest packet and its options, as in libpcap.
 _MAX_BLOCK: Final = MAX_RECORD + (128 << 10)
 #: Bytes of a block that has nothing in it, by type where there is a fixed part.
 _EMPTY_BLOCK: Final = 12
 _SHORTEST: Final = {
-    _SECTION: FILE_HEADER,
-    _INTERFACE: 20,
-    _OBSOLETE_PACKET: 32,
-    _SIMPLE_PACKET: 16,
-    _ENHANCED_PACKET: 32,
+    SECTION: FILE_HEADER,
+    INTERFACE: 20,
+    OBSOLETE_PACKET: 32,
+    SIMPLE_PACKET: 16,
+    ENHANCED_PACKET: 32,
 }
 _NAMES: Final = {
-    _SECTION: "section header",
-    _INTERFACE: "interface description",
-    _OBSOLETE_PACKET: "packet",
-    _SIMPLE_PACKET: "packet",
-    _ENHANCED_PACKET: "packet",
+    SECTION: "section header",
+    INTERFACE: "interface description",
+    OBSOLETE_PACKET: "packet",
+    SIMPLE_PACKET: "packet",
+    ENHANCED_PACKET: "packet",
 }
 
-_IF_NAME: Final = 2
-_IF_DESCRIPTION: Final = 3
-_IF_TSRESOL: Final = 9
-_IF_TSOFFSET: Final = 14
 _MICROSECONDS: Final = 6
 
 _UNTIMED: Final = (
@@ -104,7 +106,7 @@ class Clock:
 
 def is_pcapng(head: bytes) -> bool:
     """Whether a file that begins with these four bytes is a pcapng file, if it is a capture at all."""
-    return head[:4] == _SECTION.to_bytes(4, "little")
+    return head[:4] == SECTION.to_bytes(4, "little")
 
 
 def header_size(head: bytes) -> int:
@@ -114,19 +116,13 @@ def header_size(head: bytes) -> int:
         ValueError: this is no section header; the text is a clause for the user.
 
     """
-    order = _byte_order(head[8:12])
+    order = byte_order(head[8:12])
     if order is None:
         raise ValueError("it begins like a pcapng file, and has no byte-order magic")
     size: int = Struct(order + "I").unpack_from(head, 4)[0]
     if not FILE_HEADER <= size <= _MAX_BLOCK:
         raise ValueError(f"its section header is said to be {size} bytes long")
     return size
-
-
-def _byte_order(magic: bytes) -> str | None:
-    if int.from_bytes(magic, "little") == _BYTE_ORDER:
-        return "<"
-    return ">" if int.from_bytes(magic, "big") == _BYTE_ORDER else None
 
 
 class Pcapng:
@@ -197,13 +193,13 @@ class Pcapng:
             behind = at + size
             if behind > end:
                 return found, at
-            if kind == _ENHANCED_PACKET:
+            if kind == ENHANCED_PACKET:
                 if size < 32:
                     return found, at
                 append(at)
-            elif size < _SHORTEST.get(kind, _EMPTY_BLOCK) or kind in (_SECTION, _INTERFACE):
+            elif size < _SHORTEST.get(kind, _EMPTY_BLOCK) or kind in (SECTION, INTERFACE):
                 return found, at
-            elif kind in (_SIMPLE_PACKET, _OBSOLETE_PACKET):
+            elif kind in (SIMPLE_PACKET, OBSOLETE_PACKET):
                 append(at)
             elif not self._closed(buffer, at, size):
                 return found, at
@@ -223,8 +219,8 @@ class Pcapng:
         if end - at < _EMPTY_BLOCK:
             return _EMPTY_BLOCK, None
         kind, claimed = self._head.unpack_from(buffer, at)
-        if kind == _SECTION:
-            order = _byte_order(bytes(buffer[at + 8 : at + 12]))
+        if kind == SECTION:
+            order = byte_order(bytes(buffer[at + 8 : at + 12]))
             if order is None:
                 return 0, "a section header has no byte-order magic"
             self._section(order)
@@ -238,7 +234,7 @@ class Pcapng:
             return size, None
         if not self._closed(buffer, at, size):
             return 0, f"a block of {claimed} bytes has another length at its end"
-        if kind == _SECTION:
+        if kind == SECTION:
             major, minor = Struct(self._order + "2H").unpack_from(buffer, at + 12)
             if major != 1:
                 return 0, f"a section has version {major}.{minor}, which is not known"
@@ -252,28 +248,20 @@ class Pcapng:
     def _interface(self, body: bytes) -> None:
         link_type, snaplen = Struct(self._order + "HxxI").unpack_from(body)
         names: dict[int, str] = {}
-        resolution, offset = _MICROSECONDS, 0
-        for code, value in self._options(body[8:]):
-            if code in (_IF_NAME, _IF_DESCRIPTION):
+        resolution, offset, fcs = _MICROSECONDS, 0, None
+        for code, value in read_options(body[8:], self._order):
+            if code in (IF_NAME, IF_DESCRIPTION):
                 names.setdefault(code, value.rstrip(b"\0").decode("utf-8", "replace"))
-            elif code == _IF_TSRESOL and len(value) == 1:
+            elif code == IF_TSRESOL and len(value) == 1:
                 resolution = value[0]
-            elif code == _IF_TSOFFSET and len(value) == 8:
+            elif code == IF_FCSLEN and len(value) == 1:
+                # in bits; it was not always clear that it is, and nobody has a sequence of 4 bits
+                fcs = value[0] // 8 if value[0] % 8 == 0 else value[0]
+            elif code == IF_TSOFFSET and len(value) == 8:
                 offset = Struct(self._order + "q").unpack(value)[0]
-        name = names.get(_IF_NAME) or names.get(_IF_DESCRIPTION) or None
-        self.interfaces.append(Interface(link_type, name, snaplen))
+        name = names.get(IF_NAME) or names.get(IF_DESCRIPTION) or None
+        self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
         self._clock_of.append(self._clocks.setdefault(Clock(resolution, offset), len(self._clocks)))
-
-    def _options(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Codes and values up to the end of the options, or to one that does not fit."""
-        header, at = Struct(self._order + "2H"), 0
-        while at + 4 <= len(data):
-            code, size = header.unpack_from(data, at)
-            value = data[at + 4 : at + 4 + size]
-            if code == 0 or len(value) < size:
-                return
-            yield code, value
-            at += 4 + (size + 3 & ~3)
 
     def _columns(self, view: Bytes, at: Positions) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of whole blocks, up to the first that cannot be right; where and why that is."""
@@ -284,9 +272,9 @@ class Pcapng:
         captured, length = head["captured"].astype(np.int64), head["length"].astype(np.int64)
         offset, room = at + 28, size - 32
         simple = None
-        if (kind != _ENHANCED_PACKET).any():
-            simple = kind == _SIMPLE_PACKET
-            obsolete = kind == _OBSOLETE_PACKET
+        if (kind != ENHANCED_PACKET).any():
+            simple = kind == SIMPLE_PACKET
+            obsolete = kind == OBSOLETE_PACKET
             snaplen = self.interfaces[self._first].snaplen if self._clock_of else 0
             # the length on the wire stands where others have the interface; the captured one is not told
             length = np.where(simple, interface, length)

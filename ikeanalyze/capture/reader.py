@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -42,6 +43,18 @@ _LOOKS_LIKE: Final = (
     (b"\x7fELF", "a program"),
     (b"PAR1", "a Parquet file"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a capture file as it is: whole records or blocks, valid until the next one is asked for.
+
+    One behind the other they are the file, as far as it can be read; the first begins with the file header.
+    """
+
+    buffer: bytearray  # the stretch stands at its beginning
+    stop: int  # bytes of it
+    batch: RecordBatch  # the packets in it, in file order; may be empty
 
 
 class CaptureReader:
@@ -89,13 +102,22 @@ class CaptureReader:
 
         Never raises for what is in the file: iteration ends early and `damage` says where and why.
         """
+        for stretch in self.stretches():
+            if len(stretch.batch):
+                yield stretch.batch
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The file in pieces, once, with the packets in each: what has no packets in it is there too.
+
+        Ends as `batches` does.
+        """
         while True:
             self._fill(self._capacity)
             walked = self._format.walk(self._buffer, self._view, self._start, self._end)
             rest = self._buffer[walked.stop : self._end]
-            if len(walked.batch):
+            if walked.stop:
                 self._buffer[walked.stop : walked.stop + PADDING] = _BEHIND
-                yield walked.batch
+                yield Stretch(self._buffer, walked.stop, walked.batch)
             offset = self._base + walked.stop
             if walked.wrong:
                 self.damage = Damage(offset, walked.wrong)

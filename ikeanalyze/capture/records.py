@@ -41,6 +41,8 @@ class Interface:
     link_type: int  # LINKTYPE_* of the file
     name: str | None  # if_name
     snaplen: int  # 0: no limit told
+    resolution: int = 6  # of its times: a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s
+    fcs_bytes: int | None = None  # of the frame check sequence that each frame ends with; None: not told
 
 
 @dataclass(frozen=True, slots=True)

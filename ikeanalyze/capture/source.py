@@ -66,6 +66,14 @@ class Source:
         """Bytes from anywhere in a plain file, without reading on."""
         return os.pread(self._raw.fileno(), size, offset)
 
+    def is_file(self, other: str | int) -> bool:
+        """Whether the bytes come from a regular file, and `other`, a path or a file descriptor, is that file."""
+        try:
+            ours, theirs = os.fstat(self._raw.fileno()), os.stat(other)
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, theirs)
+
     def close(self) -> None:
         """Close the underlying file, unless it is standard input."""
         if self._raw is not _standard_input():

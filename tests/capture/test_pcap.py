@@ -169,3 +169,18 @@ def test_dpkt_agrees(tmp_path: Path) -> None:
             for time, data in dpkt.pcap.Reader(file):
                 expected.append((bytes(data), round(time * 1_000_000)))
         assert [(p[0], p[2] // 1000) for p in packets(walked, buffer)] == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "fcs_bytes"),
+    [(1, None), (0x24000001, 4), (0x14000001, 2), (0x04000001, 0), (0x20000001, None)],
+)
+def test_the_frame_check_sequence(network: int, fcs_bytes: int | None) -> None:
+    # the upper four bits count 16-bit words, if the bit 0x04000000 says that they count
+    (interface,) = Pcap(pcap_header(network=network)).interfaces
+    assert (interface.link_type, interface.fcs_bytes) == (1, fcs_bytes)
+
+
+@pytest.mark.parametrize(("magic", "resolution"), [(0xA1B2C3D4, 6), (NANOSECONDS, 9), (MODIFIED, 6)])
+def test_the_resolution_of_times(magic: int, resolution: int) -> None:
+    assert Pcap(pcap_header(magic=magic)).interfaces[0].resolution == resolution

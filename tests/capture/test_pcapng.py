@@ -247,3 +247,19 @@ def test_dpkt_agrees() -> None:
         with path.open("rb") as file:
             expected = [(bytes(data), round(time * 1_000_000)) for time, data in dpkt.pcapng.Reader(file)]
         assert [(data, time // 1000) for data, _, time, _ in read(path.read_bytes())] == expected
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_resolution_and_frame_check_sequence_of_interfaces(order: str) -> None:
+    # if_fcslen counts bits; some have read it as bytes
+    options = [b"", option(9, b"\x09", order), option(13, b"\x20", order), option(13, b"\x04", order)]
+    options += [option(13, b"\0", order), option(9, b"\x8a", order) + option(13, b"\x10", order)]
+    _, _, reader = walk(section(order) + b"".join(interface(order=order, options=one) for one in options))
+    assert [(one.resolution, one.fcs_bytes) for one in reader.interfaces] == [
+        (6, None),
+        (9, None),
+        (6, 4),
+        (6, 4),
+        (6, 0),
+        (0x8A, 2),
+    ]

@@ -396,3 +396,24 @@ def test_tshark_agrees_on_old_and_odd_pcap(content: bytes, file: Path) -> None:
     packets, damage = read(file)
     assert damage is None
     assert [p[:3] for p in as_tshark(packets)] == [p[:3] for p in tshark(file)]
+
+
+@pytest.mark.parametrize("data", [PCAP, PCAPNG, MODIFIED_PCAP, section(), pcap_header()])
+@pytest.mark.parametrize("chunk", [28, 100, CHUNK])
+@pytest.mark.parametrize("cut", [0, 1, 30])
+def test_stretches_are_the_file(tmp_path: Path, data: bytes, chunk: int, cut: int) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(data + (PCAPNG if data[0] == 10 else data[24:])[: -cut or None])
+    with open_capture(path, chunk=chunk) as reader:
+        expected = drain(reader)
+    parts, packets = [], []
+    with open_capture(path, chunk=chunk) as reader:
+        for stretch in reader.stretches():
+            parts.append(bytes(stretch.buffer[: stretch.stop]))
+            b = stretch.batch
+            for at, size in zip(b.offset.tolist(), b.captured.tolist(), strict=True):
+                assert at + size <= stretch.stop
+                packets.append(bytes(stretch.buffer[at : at + size]))
+        end = reader.damage.offset if reader.damage else path.stat().st_size
+    assert b"".join(parts) == path.read_bytes()[:end]
+    assert packets == [packet[0] for packet in expected]

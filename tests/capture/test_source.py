@@ -218,3 +218,31 @@ def test_any_byte_may_be_wrong(way: str, where: float, value: int) -> None:
         assert got == DATA or source.damage
     else:
         assert got == content
+
+
+def test_which_file_it_is(tmp_path: Path) -> None:
+    path, link, other = (tmp_path / name for name in ("file", "link", "other"))
+    for one in (path, other):
+        one.write_bytes(gzip.compress(DATA))
+    link.symlink_to(path)
+    source = open_source(path)
+    assert source.is_file(str(path))
+    assert source.is_file(str(link))
+    assert not source.is_file(str(other))
+    assert not source.is_file(str(tmp_path / "missing"))
+    with path.open("ab") as same, other.open("ab") as another:
+        assert source.is_file(same.fileno())
+        assert not source.is_file(another.fileno())
+    source.close()
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"data",))
+    writer.start()
+    source = open_source(pipe)
+    assert not source.is_file(str(pipe))
+    drain(source)
+    source.close()
+    writer.join()

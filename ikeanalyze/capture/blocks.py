@@ -1,0 +1,160 @@
+"""Blocks of a pcapng file (draft-ietf-opsawg-pcapng): their types, the options in them, and how they are written."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+SECTION: Final = 0x0A0D0D0A  # reads the same in both byte orders
+INTERFACE: Final = 1
+OBSOLETE_PACKET: Final = 2
+SIMPLE_PACKET: Final = 3
+ENHANCED_PACKET: Final = 6
+
+OPT_COMMENT: Final = 1
+SHB_USERAPPL: Final = 4
+IF_NAME: Final = 2
+IF_DESCRIPTION: Final = 3
+IF_TSRESOL: Final = 9
+IF_FCSLEN: Final = 13
+IF_TSOFFSET: Final = 14
+EPB_FLAGS: Final = 2
+EPB_HASH: Final = 3
+EPB_DROPCOUNT: Final = 4
+#: Custom options that a program must not copy when it has changed something: they may depend on it.
+UNCOPIED_OPTIONS: Final = (19372, 19373)
+
+_BYTE_ORDER: Final = 0x1A2B3C4D
+_UNKNOWN_LENGTH: Final = b"\xff" * 8
+_LENGTH_AT: Final = 16
+_SECTION_OPTIONS_AT: Final = 24
+_END_OF_OPTIONS: Final = bytes(4)
+_LONGEST_OPTION: Final = 0xFFFF
+#: In an obsolete packet block: nobody counted.
+_DROPS_UNKNOWN: Final = 0xFFFF
+
+Option = tuple[int, bytes]
+"""Its code and its value, without padding."""
+
+
+def byte_order(magic: bytes) -> str | None:
+    """That of a section, as `struct` writes it, by the magic number in its header; None: it is no such number."""
+    if int.from_bytes(magic, "little") == _BYTE_ORDER:
+        return "<"
+    return ">" if int.from_bytes(magic, "big") == _BYTE_ORDER else None
+
+
+def padded(size: int) -> int:
+    """Bytes that so many take in a block: blocks are made of 32-bit words."""
+    return size + 3 & ~3
+
+
+def read_options(data: bytes, order: str) -> Iterator[Option]:
+    """The options in order, up to their end, or to one that does not fit."""
+    header, at = Struct(order + "2H"), 0
+    while at + 4 <= len(data):
+        code, size = header.unpack_from(data, at)
+        value = data[at + 4 : at + 4 + size]
+        if code == 0 or len(value) < size:
+            return
+        yield code, value
+        at += 4 + padded(size)
+
+
+def write_options(options: Iterable[Option], order: str) -> bytes:
+    """Options with their end; nothing if there are none."""
+    header = Struct(order + "2H")
+    parts = [header.pack(code, len(value)) + _padded(value) for code, value in options]
+    return b"".join([*parts, _END_OF_OPTIONS]) if parts else b""
+
+
+def comment_option(text: str) -> Option:
+    """An opt_comment; what is longer than an option can be is cut."""
+    value = text.encode("utf-8", "backslashreplace")
+    if len(value) > _LONGEST_OPTION:
+        value = value[:_LONGEST_OPTION].decode("utf-8", "ignore").encode()
+    return OPT_COMMENT, value
+
+
+def whole_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, int, int, str]]:
+    """Type, offset, size and byte order of each block in data[:stop], which has been found to be whole and right.
+
+    `order` is that of the section in which it begins.
+    """
+    head = Struct(order + "2I")
+    at = 0
+    while at < stop:
+        kind, size = head.unpack_from(data, at)
+        if kind == SECTION:
+            order = byte_order(bytes(data[at + 8 : at + 12])) or order
+            head = Struct(order + "2I")
+            size = head.unpack_from(data, at)[1]
+        size = padded(size)  # some writers forget the padding of the packet in the block's length
+        yield kind, at, size, order
+        at += size
+
+
+def section_header(options: Iterable[Option], order: str) -> bytes:
+    """A section header block that leaves the section's length open."""
+    fixed = Struct(order + "I2H").pack(_BYTE_ORDER, 1, 0) + _UNKNOWN_LENGTH
+    return _block(SECTION, fixed + write_options(options, order), order)
+
+
+def reopened_section(header: bytes, order: str, comment: str | None) -> bytes:
+    """A section header block whose section may have any length, and that has one more comment if one is given."""
+    block = header[:_LENGTH_AT] + _UNKNOWN_LENGTH + header[_LENGTH_AT + 8 :]
+    if comment is None:
+        return block
+    options = [*read_options(block[_SECTION_OPTIONS_AT:-4], order), comment_option(comment)]
+    return _block(SECTION, block[8:_SECTION_OPTIONS_AT] + write_options(options, order), order)
+
+
+def interface_description(link_type: int, snaplen: int, options: Iterable[Option], order: str) -> bytes:
+    """An interface description block."""
+    fixed = Struct(order + "HxxI").pack(link_type, snaplen)
+    return _block(INTERFACE, fixed + write_options(options, order), order)
+
+
+def simple_packet(frame: bytes, order: str) -> bytes:
+    """A simple packet block with all of a frame."""
+    return _block(SIMPLE_PACKET, Struct(order + "I").pack(len(frame)) + _padded(frame), order)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketHead:
+    """What a packet block tells of its packet, besides the bytes."""
+
+    interface: int  # index within the section
+    time: bytes  # the two words of the timestamp, as they stand in the file
+    options: tuple[Option, ...]  # with the codes of enhanced packet blocks
+
+
+def read_packet_head(block: bytes, order: str) -> PacketHead:
+    """That of an enhanced or an obsolete packet block, which is whole."""
+    kind = Struct(order + "I").unpack_from(block)[0]
+    behind = 28 + padded(Struct(order + "I").unpack_from(block, 20)[0])
+    options = tuple(read_options(block[behind:-4], order))
+    if kind == ENHANCED_PACKET:
+        return PacketHead(Struct(order + "I").unpack_from(block, 8)[0], block[12:20], options)
+    interface, drops = Struct(order + "2H").unpack_from(block, 8)
+    if drops != _DROPS_UNKNOWN:
+        options = (*options, (EPB_DROPCOUNT, Struct(order + "Q").pack(drops)))
+    return PacketHead(interface, block[12:20], options)
+
+
+def enhanced_packet(head: PacketHead, frame: bytes, order: str) -> bytes:
+    """An enhanced packet block with all of a frame."""
+    word = Struct(order + "I")
+    lengths = word.pack(len(frame)) * 2
+    fixed = word.pack(head.interface) + head.time + lengths
+    return _block(ENHANCED_PACKET, fixed + _padded(frame) + write_options(head.options, order), order)
+
+
+def _block(kind: int, body: bytes, order: str) -> bytes:
+    word = Struct(order + "I")
+    size = word.pack(len(body) + 12)
+    return word.pack(kind) + size + body + size
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
