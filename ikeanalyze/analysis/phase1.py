@@ -37,22 +37,24 @@ def open_phase1(
     _, size = sealed.places(units.unit)
     wanted = units.is_ikev1 & np.isin(units.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
     rows: dict[int, list[int]] = {}
-    for row in np.flatnonzero(wanted & (size > 0)).tolist():
-        rows.setdefault(int(association.handshake[row]), []).append(row)
+    clear: dict[int, list[int]] = {}
+    for row in np.flatnonzero(wanted).tolist():
+        which = rows if size[row] > 0 else clear
+        which.setdefault(int(association.handshake[row]), []).append(row)
     for handshake, some in rows.items():
         for key in by_cookie[int(units.spi_i[some[0]])]:
-            opener = _opener(conversation, handshake, key)
+            opener = _opener(conversation, clear.get(handshake, []), key)
             if opener is not None and _open(conversation, sealed, handshake, some, opener, add):
                 yield handshake
                 break
 
 
-def _opener(conversation: Conversation, handshake: int, key: Phase1Key) -> Phase1Opener | None:
-    """The key ready for use, if the clear messages say what is needed and it is of this IKE SA."""
+def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phase1Opener | None:
+    """The key ready for use, if the clear messages, in these units, say what is needed and it is of this IKE SA."""
     units, association = conversation.units, conversation.association
     public: dict[bool, bytes] = {}
     chosen: Phase1Transform | None = None
-    for row in np.flatnonzero(association.handshake == handshake).tolist():
+    for row in rows:
         data = conversation.clear.get(int(units.unit[row]))
         if data is None:
             continue

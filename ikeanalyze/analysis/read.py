@@ -16,6 +16,7 @@ from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.cleartexts import Cleartext
     from ikeanalyze.analysis.opening import Keys
     from ikeanalyze.analysis.steps import Finished
     from ikeanalyze.analysis.tables import Tables
@@ -33,6 +34,7 @@ def read(
     rtt_ms: float | None = None,
     keys: str | Path | Sequence[str | Path] = (),
     payloads: bool = False,
+    cleartext: bool = False,
     progress: Progress | None = None,
     finished: "Finished | None" = None,
 ) -> Analysis:
@@ -47,6 +49,7 @@ def read(
         rtt_ms: round-trip time of the path, to be used in place of the shortest one seen.
         keys: files with keys, of any kind that `keys.files` reads; what they fit is decrypted.
         payloads: name the payloads of clear messages too, whether there are keys or not.
+        cleartext: keep what was decrypted: `Analysis.cleartexts` has it by the ids of its messages.
         progress: called with the bytes read of a file and its size (None: not known).
         finished: called with the name of a table and the table when it is complete, from any thread and before the
             rest is; with several captures, each has tables of its own, so it is not called.
@@ -57,6 +60,7 @@ def read(
     tables: list[Tables] = []
     warnings: list[Warning] = []
     skipped: list[Skipped] = []
+    cleartexts: dict[int, Cleartext] = {}
     if isinstance(keys, (str, Path)):
         keys = [keys]
     loaded, spis = _load_keys(list(map(str, keys)), warnings, skipped)
@@ -72,8 +76,9 @@ def read(
 
         path_rtt_ns = None if rtt_ms is None else round(rtt_ms * 1e6)
         found, more = analyse(
-            path, capture, vantage, path_rtt_ns, tables, loaded or NO_KEYS, early, payloads=payloads
-        )
+            path, capture, vantage, path_rtt_ns, tables, loaded or NO_KEYS, early,
+            payloads=payloads, cleartexts=cleartexts if cleartext else None,
+        )  # fmt: skip
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
         tables.append(found)
@@ -83,7 +88,14 @@ def read(
 
     whole = tables[0] if len(tables) == 1 else join_tables(tables)
     return Analysis(
-        summaries, whole.frames, whole.messages, whole.exchanges, whole.handshakes, warnings, skipped
+        summaries,
+        whole.frames,
+        whole.messages,
+        whole.exchanges,
+        whole.handshakes,
+        warnings,
+        skipped,
+        cleartexts,
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
+    from ikeanalyze.analysis.cleartexts import Cleartext
+
 #: Every packet of a capture is counted under exactly one of these.
 ACCOUNTING = (
     "ike",
@@ -66,3 +68,5 @@ class Analysis:
     handshakes: "pl.DataFrame"
     warnings: list[Warning] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    #: Decrypted messages by their ids in `messages`, where they were asked for.
+    cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict, repr=False)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
+from ikeanalyze.analysis.cleartexts import Cleartext, write_clear
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.eap import EapMessages
@@ -79,9 +80,11 @@ def analyse(
     finished: Finished | None = None,
     *,
     payloads: bool = False,
+    cleartexts: dict[int, Cleartext] | None = None,
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
     """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
 
+    What was decrypted is put into `cleartexts`, if there is one, by the ids of its messages.
     `keys` open what they fit; `payloads`: what is clear is named too, whether there are keys or not. `finished` is
     called with each table as soon as it is complete, from any thread.
     """
@@ -108,6 +111,8 @@ def analyse(
             path, capture.addresses, frames, *rest, apart.handshakes, first.handshake, first.exchange
         )
         tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
+        if cleartexts is not None and apart.insides is not None:
+            cleartexts.update(write_clear(apart.insides.contents, apart.ids.of_row(len(apart.messages))))
     return tables, apart.warnings
 
 

@@ -66,6 +66,13 @@ class MessageIds:
     order: Numbers  # row (those of RADIUS behind those of IKE) of each message in order of time
     of_unit: Numbers  # id of the message that each IKE unit is part of
     of_radius: Numbers  # id of each unit of RADIUS, which is a message
+    first: int  # the smallest
+
+    def of_row(self, count: int) -> Numbers:
+        """Ids of the `count` messages of IKE."""
+        rank = np.empty(len(self.order), np.int64)
+        rank[self.order] = np.arange(self.first, self.first + len(self.order))
+        return rank[:count]
 
 
 def number_messages(
@@ -76,7 +83,7 @@ def number_messages(
     order = np.argsort(first_ns, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(first.message, first.message + len(order))
-    return MessageIds(order, rank[message_of_unit], rank[len(messages) :])
+    return MessageIds(order, rank[message_of_unit], rank[len(messages) :], first.message)
 
 
 class _Names:

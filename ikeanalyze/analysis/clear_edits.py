@@ -1,0 +1,107 @@
+"""Which packets of a capture a decrypted message stands in place of.
+
+Each transmission of which the capture has all fragments becomes one packet, that of its last fragment. Of a transmission
+that is not whole the frames stay as they are, unless no transmission of the message is: then the first frame of each
+fragment is taken, from whichever transmission has it, and the last of these becomes the message.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.analysis.cleartexts import Cleartext
+from ikeanalyze.capture.clearframe import Clear
+from ikeanalyze.capture.rewrite import Edit
+
+_TCP: Final = "TCP 4500"
+_NAT_TRAVERSAL: Final = 4500
+_FRAMES_NAMED: Final = 20
+_COLUMNS: Final = (
+    "message", "number", "fragment", "fragments", "interface", "ttl", "capture_duplicate", "encapsulation",
+    "source_port", "destination_port",
+)  # fmt: skip
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearEdits:
+    """What is to be done with the packets of a capture."""
+
+    edits: dict[int, Edit]  # by packet number
+    messages: int  # transmissions that come to stand in clear, each sighting counted
+
+
+def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> ClearEdits:
+    """The edits for `capture.rewrite`; `frames` are those of one capture."""
+    wanted = frames.filter(pl.col("message").is_in(list(cleartexts))).select(_COLUMNS).sort("number")
+    sightings: dict[int, dict[tuple[Any, ...], list[Row]]] = {}
+    for row in wanted.iter_rows(named=True):
+        # a frame that the capture has twice was seen on two interfaces, or before and behind a router
+        place = (row["interface"], row["ttl"]) if row["capture_duplicate"] else ()
+        sightings.setdefault(row["message"], {}).setdefault(place, []).append(row)
+    edits: dict[int, Edit] = {}
+    count = 0
+    partial: dict[int, list[Row]] = {}
+    done: set[int] = set()
+    for message, places in sightings.items():
+        text = cleartexts[message]
+        for rows in places.values():
+            if _whole(rows):
+                _replace(edits, rows, text)
+                done.add(id(text))
+                count += 1
+            else:
+                partial.setdefault(id(text), []).extend(rows)
+    texts = {id(text): text for text in cleartexts.values()}
+    for key, rows in partial.items():
+        if key in done:
+            continue
+        first: dict[int, Row] = {}
+        for part in sorted(rows, key=lambda part: part["number"]):
+            if part["fragments"] == rows[-1]["fragments"]:
+                first.setdefault(part["fragment"], part)
+        if _whole(list(first.values())):
+            _replace(edits, sorted(first.values(), key=lambda row: row["number"]), texts[key])
+            count += 1
+    return ClearEdits(edits, count)
+
+
+def _whole(rows: Sequence[Row]) -> bool:
+    total = rows[0]["fragments"]
+    return total is None or len({row["fragment"] for row in rows}) == total
+
+
+def _replace(edits: dict[int, Edit], rows: Sequence[Row], text: Cleartext) -> None:
+    """Put the message in the place of the last of its frames; the others go."""
+    last = rows[-1]
+    ports = last["source_port"], last["destination_port"]
+    numbers = list(dict.fromkeys(row["number"] for row in rows))
+    comment = _comment(numbers, len({row["fragment"] for row in rows}), text)
+    if last["encapsulation"] == _TCP:
+        # the segment may have other things in it as well
+        clear = Clear(text.message, comment, (_NAT_TRAVERSAL, _NAT_TRAVERSAL), marker=True)
+        before = edits.get(last["number"])
+        edits[last["number"]] = Edit((*(before.clear if before else ()), clear), keep=True)
+        return
+    clear = Clear(text.message, comment, ports)
+    edits[last["number"]] = Edit((clear,))
+    for number in numbers[:-1]:
+        edits[number] = Edit(into=last["number"])
+
+
+def _comment(numbers: Sequence[int], fragments: int, text: Cleartext) -> str:
+    """Where the message comes from, for whoever reads the packet."""
+    some = ", ".join(map(str, numbers[:_FRAMES_NAMED]))
+    more = f" and {len(numbers) - _FRAMES_NAMED} more" if len(numbers) > _FRAMES_NAMED else ""
+    parts = [
+        f"decrypted by ikeanalyze from {'frames' if len(numbers) > 1 else 'frame'} {some}{more} of the capture"
+    ]
+    if fragments > 1:
+        parts.append(f"{fragments} fragments")
+    if text.epoch is not None:
+        parts.append(f"epoch {text.epoch}")
+    parts.append("ICV verified" if text.verified else "no ICV to check: unverified")
+    return "; ".join(parts)
