@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli import doctor, ladder, report
+from ikeanalyze.cli import decrypt, doctor, keys, ladder, report
 from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
 
 
@@ -100,6 +100,16 @@ app.command(
     options_metavar="CAPTURE [OPTIONS]",
     short_help="One handshake, message by message.",
 )(ladder.ladder)
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE --keys FILE -o OUT.pcapng [OPTIONS]",
+    short_help="The same capture with its messages in clear.",
+)(decrypt.decrypt)
+app.command(
+    cls=_Command,
+    options_metavar="FILE... [OPTIONS]",
+    short_help="What is in key files and logs; the same for Wireshark.",
+)(keys.keys)
 app.command(
     cls=_Command,
     options_metavar="[OPTIONS]",

@@ -1,0 +1,265 @@
+"""What is in key files, in a terminal or as JSON; the keys themselves only if that is asked for."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Any, Final, TextIO
+
+from ikeanalyze.keys.algorithms import ENCRYPTION
+from ikeanalyze.keys.epochs import epochs, fingerprint
+from ikeanalyze.keys.files import KeyFile
+from ikeanalyze.keys.ikejson import encryption_label, integrity_label
+from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
+from ikeanalyze.render.json import indented
+from ikeanalyze.render.table import Column, fit, lines, pad
+from ikeanalyze.render.terminal import Painter
+from ikeanalyze.render.values import clean, count
+
+SCHEMA: Final = "ikeanalyze.keylist/1"
+
+_NOT_SAID: Final = "not said"
+_SECRETS: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
+
+
+def write_terminal(files: Sequence[KeyFile], out: TextIO, *, reveal: bool, width: int | None = None) -> None:
+    """List what is in files for people."""
+    paint = Painter(out, width)
+    for number, file in enumerate(files):
+        if number:
+            out.write("\n")
+        for line in _file(file, paint, reveal=reveal):
+            out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
+
+
+def write_json(
+    files: Sequence[KeyFile], skipped: Sequence[tuple[str, str]], out: TextIO, *, reveal: bool
+) -> None:
+    """List what is in files for programs: schema "ikeanalyze.keylist/1". `skipped` are paths with reasons."""
+    document = {
+        "schema": SCHEMA,
+        "files": [_file_object(file, reveal=reveal) for file in files],
+        "skipped": [{"path": path, "reason": reason} for path, reason in skipped],
+    }
+    out.write(indented(document) + "\n")
+
+
+def _file(file: KeyFile, paint: Painter, *, reveal: bool) -> Iterator[str]:
+    yield paint(clean(file.path), "bold cyan")
+    same = {_algorithms(keys) for keys in file.key_sets}
+    facts = [("format", ", ".join(file.formats))]
+    if file.key_sets:
+        facts.append(("IKEv2", count(len(file.key_sets), "key set")))
+    if len(same) == 1:
+        facts.append(("algorithms", next(iter(same))))
+        sizes = {_sizes(keys) for keys in file.key_sets}
+        if len(sizes) == 1:
+            facts.append(("key sizes", next(iter(sizes))))
+    if file.phase1:
+        facts.append(("IKEv1", count(len(file.phase1), "key")))
+    if file.esp:
+        facts.append(("ESP", count(len(file.esp), "SA")))
+    names = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        texts = wrap(value, paint.width - names - 4, break_on_hyphens=False)
+        yield f"  {paint(pad(name, names), 'dim')}  {texts[0]}"
+        for text in texts[1:]:
+            yield " " * (names + 4) + text
+    if file.key_sets:
+        yield from _table("IKEv2 key sets", _SET_COLUMNS, _set_rows(file), paint, narrow=len(same) == 1)
+    if file.phase1:
+        rows = [
+            (key.cookie_i.hex(), f"{len(key.key)} bytes", fingerprint(key), _line(key)) for key in file.phase1
+        ]
+        yield from _table("IKEv1 keys", _PHASE1_COLUMNS, rows, paint)
+    if file.esp:
+        yield from _table("ESP", _ESP_COLUMNS, [_esp_row(key) for key in file.esp], paint)
+    if reveal:
+        yield from _revealed(file, paint)
+
+
+_SET_COLUMNS: Final = (
+    Column("SPIi"),
+    Column("SPIr"),
+    Column("epoch", right=True),
+    Column("fingerprint"),
+    Column("line", right=True),
+    Column("algorithms", narrow=16),
+    Column("key sizes", optional=1),
+)
+_PHASE1_COLUMNS: Final = (
+    Column("cookie of the initiator"),
+    Column("key", right=True),
+    Column("fingerprint"),
+    Column("line", right=True),
+)
+_ESP_COLUMNS: Final = (
+    Column("SPI"),
+    Column("source", narrow=11),
+    Column("destination", narrow=11),
+    Column("fingerprint"),
+    Column("line", right=True),
+    Column("algorithms", narrow=16),
+)
+
+
+def _table(
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    paint: Painter,
+    *,
+    narrow: bool = False,
+) -> Iterator[str]:
+    """A table; `narrow`: without its last two columns, since what would stand there is said already."""
+    if narrow:
+        columns, rows = columns[:-2], [row[:-2] for row in rows]
+    yield ""
+    yield paint(title, "bold")
+    fitted = fit(columns, rows, paint.width - 2)
+    text = lines(columns, rows, fitted)
+    yield "  " + paint(next(text), "dim")
+    for line in text:
+        yield "  " + line
+
+
+def _set_rows(file: KeyFile) -> list[tuple[str, ...]]:
+    return [
+        (
+            _NOT_SAID if keys.spi_i is None else keys.spi_i.hex(),
+            _NOT_SAID if keys.spi_r is None else keys.spi_r.hex(),
+            _NOT_SAID if epoch is None else str(epoch),
+            fingerprint(keys),
+            _line(keys),
+            _algorithms(keys),
+            _sizes(keys),
+        )
+        for keys, epoch in zip(file.key_sets, epochs(file.key_sets), strict=True)
+    ]
+
+
+def _algorithms(keys: KeySet) -> str:
+    """Encryption with the key length in bits, and integrity."""
+    encryption = encryption_label(keys.encryption)
+    if encryption is None:
+        return _NOT_SAID
+    if (bits := _key_bits(keys)) is not None:
+        encryption += f"-{bits}"
+    if keys.unchecked_icv is not None:
+        return f"{encryption}, {keys.unchecked_icv} bytes of ICV not checked"
+    integrity = integrity_label(keys.integrity)
+    if integrity is None or keys.integrity == 0:
+        return encryption
+    return f"{encryption}, {integrity}"
+
+
+def _key_bits(keys: KeySet) -> int | None:
+    """The key length in bits, of an algorithm that has several."""
+    algorithm = None if keys.encryption is None else ENCRYPTION.get(keys.encryption)
+    if algorithm is None or len(algorithm.key_sizes) == 1:
+        return None
+    size = len(keys.sk_ei or keys.sk_er) - (0 if keys.no_salt else algorithm.salt)
+    return size * 8 if size in algorithm.key_sizes else None
+
+
+def _sizes(keys: KeySet) -> str:
+    """Bytes of the keys; what is missing of them is said."""
+    parts = [f"SK_e {_both(keys.sk_ei, keys.sk_er)}"]
+    if keys.sk_ai or keys.sk_ar:
+        parts.append(f"SK_a {_both(keys.sk_ai, keys.sk_ar)}")
+    if keys.sk_d is not None:
+        parts.append(f"SK_d {len(keys.sk_d)}")
+    return ", ".join(parts) + " bytes" + (", without salt" if keys.no_salt else "")
+
+
+def _both(i: bytes, r: bytes) -> str:
+    return str(len(i)) if len(i) == len(r) else f"{len(i)} and {len(r)}"
+
+
+def _esp_row(key: EspKey) -> tuple[str, ...]:
+    return (
+        "any" if key.spi is None else f"{key.spi:08x}",
+        clean(key.source),
+        clean(key.destination),
+        fingerprint(key),
+        _line(key),
+        f"{key.encryption}, {key.integrity}",
+    )
+
+
+def _line(key: KeySet | Phase1Key | EspKey) -> str:
+    return "-" if key.origin.line is None else str(key.origin.line)
+
+
+def _revealed(file: KeyFile, paint: Painter) -> Iterator[str]:
+    """The keys themselves, unbroken, for whoever wants to copy them."""
+    for keys in file.key_sets:
+        yield ""
+        yield paint(f"{fingerprint(keys)}", "bold")
+        for name in _SECRETS:
+            if value := getattr(keys, name):
+                yield f"  {_spelled(name)}  {value.hex()}"
+    for key in file.phase1:
+        yield ""
+        yield paint(f"{fingerprint(key)}", "bold")
+        yield f"  key    {key.key.hex()}"
+    for esp in file.esp:
+        yield ""
+        yield paint(f"{fingerprint(esp)}", "bold")
+        yield f"  encryption  {esp.encryption_key.hex()}"
+        yield f"  integrity   {esp.integrity_key.hex()}"
+
+
+def _spelled(name: str) -> str:
+    return pad("SK_" + name.removeprefix("sk_"), 5)
+
+
+def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "formats": list(file.formats),
+        "key_sets": [
+            {
+                "spi_i": None if keys.spi_i is None else keys.spi_i.hex(),
+                "spi_r": None if keys.spi_r is None else keys.spi_r.hex(),
+                "epoch": epoch,
+                "encryption": encryption_label(keys.encryption),
+                "key_bits": _key_bits(keys),
+                "integrity": integrity_label(keys.integrity),
+                "unchecked_icv": keys.unchecked_icv,
+                "no_salt": keys.no_salt,
+                "bytes": {name: len(getattr(keys, name) or b"") for name in _SECRETS},
+                "fingerprint": fingerprint(keys),
+                "line": keys.origin.line,
+                **({name: (getattr(keys, name) or b"").hex() for name in _SECRETS} if reveal else {}),
+            }
+            for keys, epoch in zip(file.key_sets, epochs(file.key_sets), strict=True)
+        ],
+        "phase1": [
+            {
+                "cookie_i": key.cookie_i.hex(),
+                "bytes": len(key.key),
+                "fingerprint": fingerprint(key),
+                "line": key.origin.line,
+                **({"key": key.key.hex()} if reveal else {}),
+            }
+            for key in file.phase1
+        ],
+        "esp": [
+            {
+                "protocol": key.protocol,
+                "source": key.source,
+                "destination": key.destination,
+                "spi": None if key.spi is None else f"{key.spi:08x}",
+                "encryption": key.encryption,
+                "integrity": key.integrity,
+                "fingerprint": fingerprint(key),
+                "line": key.origin.line,
+                **(
+                    {"encryption_key": key.encryption_key.hex(), "integrity_key": key.integrity_key.hex()}
+                    if reveal
+                    else {}
+                ),
+            }
+            for key in file.esp
+        ],
+        "warnings": [{"line": warning.line, "what": warning.what} for warning in file.warnings],
+    }
