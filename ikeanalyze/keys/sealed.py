@@ -171,8 +171,12 @@ class Opener:
         if not self._algorithm.aead:
             self._icv_size, mac = _integrity(keys, suite)
         self.verifies = self._algorithm.aead or mac is not None
-        self._initiator = self._direction(keys.sk_ei, keys.sk_ai, mac)
-        self._responder = self._direction(keys.sk_er, keys.sk_ar, mac)
+        # some sources have the keys of one direction alone; NULL has no encryption keys at all
+        sides = (keys.sk_ei, keys.sk_ai), (keys.sk_er, keys.sk_ar)
+        alone = any(any(side) for side in sides)
+        self._initiator, self._responder = (
+            self._direction(*side, mac) if any(side) or not alone else None for side in sides
+        )
 
     def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _Direction:
         if self._algorithm.aead:
@@ -198,6 +202,8 @@ class Opener:
         if size < 1 or size % self._algorithm.block:
             return None
         direction = self._initiator if from_initiator else self._responder
+        if direction is None:
+            return None
         padded = direction.unprotect(message, start, behind_iv, end)
         if padded is None:
             return None
@@ -226,6 +232,8 @@ class Opener:
         pad_length = -(len(plaintext) + 1) % self._algorithm.block
         padded = plaintext + bytes(pad_length) + bytes([pad_length])
         direction = self._initiator if from_initiator else self._responder
+        if direction is None:
+            raise KeyUnusable("there are no keys for this direction")
         return direction.protect(before, iv, padded)
 
     def _body_size(self, plaintext: bytes) -> int:
@@ -314,8 +322,8 @@ def _encryption(keys: KeySet, suite: Suite | None) -> EncryptionAlgorithm:
         if wanted is None:
             raise KeyUnusable(f"{algorithm.name} has no keys of {key_bits} bits")
         sizes = [wanted]
-    size = len(keys.sk_ei)
-    if len(keys.sk_er) != size:
+    size = len(keys.sk_ei) or len(keys.sk_er)
+    if keys.sk_ei and keys.sk_er and len(keys.sk_er) != size:
         raise KeyUnusable(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
     if size not in sizes:
         salt = ", the salt included" if algorithm.salt else ""

@@ -414,3 +414,19 @@ def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
     read = read_by_tshark(tmp_path, [row_for(SPI_I, keys, 256)], messages)
     assert [text.count("[correct]") for text in read] == [1, 1, 1]
     assert re.findall(r"Notify Message Type: \w+ \((\d+)\)", read[-1]) == ["16384", "16417"]
+
+
+@pytest.mark.parametrize("suite", [(20, 256, 0), (12, 128, 12)])
+def test_keys_of_one_direction_open_that_direction(suite):
+    """A secrets file of tcpdump may have a line for one side alone."""
+    keys = keys_for(*suite)
+    messages = [seal(keys, header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)]
+    for half, expected in (
+        (replace(keys, sk_er=b"", sk_ar=b""), [CHAIN, None]),
+        (replace(keys, sk_ei=b"", sk_ai=b""), [None, CHAIN]),
+    ):
+        opener = Opener(half)
+        opened = [opener.open(message, side) for message, side in zip(messages, (True, False), strict=True)]
+        assert [one and one.plaintext for one in opened] == expected
+        with pytest.raises(KeyUnusable, match="direction"):
+            seal(half, header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
