@@ -41,7 +41,7 @@ def decrypt(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; what is written is pcapng.
     """
     with job(verbose=verbose):
-        check_inputs([capture], output)
+        check_inputs([capture], output, keys)
         if capture == "-":
             raise typer.BadParameter(
                 "the capture is read twice, so it cannot be standard input: name a file", param_hint="CAPTURE"

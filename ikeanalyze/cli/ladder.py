@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from ikeanalyze.cli.outcome import FailureError, job, say
-from ikeanalyze.cli.reading import Handshake, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.outcome import SOME_SKIPPED, FailureError, job, say
+from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
 
 
 def ladder(
     capture: Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)],
+    keys: Keys = None,
     handshake: Handshake = None,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
@@ -20,19 +21,20 @@ def ladder(
 ) -> None:
     """Draw one handshake between its hosts, message by message.
 
-    Each message as it was sent, with its time, frames, bytes and fragments; retransmissions and extra round
-    trips are marked. Without --handshake it is the first one of the capture.
+    Each message as it was sent, with its time, frames, bytes and fragments, and the payloads in it: those of
+    clear messages always, of encrypted ones where --keys fit, with the epoch of the keys. Retransmissions and
+    extra round trips are marked. Without --handshake it is the first one of the capture.
 
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        check_inputs([capture], output)
+        check_inputs([capture], output, keys)
         from ikeanalyze.render import View, select
         from ikeanalyze.render.ladder import write
         from ikeanalyze.render.output import check, opened
 
         check(output)
-        analysis = read([capture], ports=port, quiet=quiet, verbose=verbose)
+        analysis = read([capture], ports=port, keys=keys, payloads=True, quiet=quiet, verbose=verbose)
         known = select.ids(analysis)
         if known is None:
             raise FailureError(
@@ -46,3 +48,5 @@ def ladder(
             raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
         with opened(output) as out:
             write(chosen, out, View())
+        if analysis.skipped:
+            raise typer.Exit(SOME_SKIPPED)

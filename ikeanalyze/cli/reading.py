@@ -11,10 +11,14 @@ import typer
 from ikeanalyze.cli.outcome import FAILED, say
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.analysis.result import Analysis, Skipped
     from ikeanalyze.analysis.steps import Finished
+    from ikeanalyze.analysis.verification import Verification
 
 _FEW_WARNINGS: Final = 10
+_LARGEST_MISTAKEN: Final = (
+    16 << 20
+)  # bytes of a file that is looked into for keys, though it was named as a capture
 
 Port = Annotated[
     list[int] | None,
@@ -35,6 +39,15 @@ Handshake = Annotated[
         help="Only the handshake of this number, as the report counts them.",
     ),
 ]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="Keys to decrypt with: a log of charon or libreswan, a key table of Wireshark, a secret file of "
+        "tcpdump -E, or JSON of ikeanalyze. Can be repeated.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No warnings and no progress bar on standard error.")]
 Verbose = Annotated[
     bool,
@@ -44,19 +57,26 @@ Verbose = Annotated[
 ]
 
 
-def check_inputs(captures: Sequence[str], output: str) -> None:
-    """Refuse what cannot be meant: standard input twice or from a keyboard, and a capture as the output."""
-    if captures.count("-") > 1:
-        raise typer.BadParameter("standard input can be read only once", param_hint="CAPTURE")
+def check_inputs(captures: Sequence[str], output: str, keys: Sequence[str] | None = None) -> None:
+    """Refuse what cannot be meant: standard input twice or from a keyboard, and an input as the output."""
+    keys = keys or ()
+    if [*captures, *keys].count("-") > 1:
+        hint = "CAPTURE" if captures.count("-") > 1 else "--keys"
+        raise typer.BadParameter("standard input can be read only once", param_hint=hint)
+    if "-" in keys and sys.stdin is not None and sys.stdin.isatty():
+        raise typer.BadParameter(
+            "standard input is a terminal; pipe keys into it or name a file", param_hint="--keys"
+        )
     if "-" in captures and sys.stdin is not None and sys.stdin.isatty():
         raise typer.BadParameter(
             "standard input is a terminal; pipe a capture into it or name a file", param_hint="CAPTURE"
         )
-    for capture in captures:
-        if output != "-" and capture != "-" and _same(capture, output):
-            raise typer.BadParameter(
-                f"{output} is one of the captures, it would be overwritten", param_hint="-o"
-            )
+    for what, paths in (("captures", captures), ("files with keys", keys)):
+        for path in paths:
+            if output != "-" and path != "-" and _same(path, output):
+                raise typer.BadParameter(
+                    f"{output} is one of the {what}, it would be overwritten", param_hint="-o"
+                )
 
 
 def _same(one: str, other: str) -> bool:
@@ -75,10 +95,13 @@ def read(
     quiet: bool,
     verbose: bool,
     finished: "Finished | None" = None,
+    keys: Sequence[str] | None = None,
+    payloads: bool = False,
+    cleartext: bool = False,
 ) -> "Analysis":
     """Read `captures` and say what is wrong with them; exit with status 1 if none of them can be read.
 
-    `finished` is as in `analysis.read.read`.
+    `finished`, `keys`, `payloads` and `cleartext` are as in `analysis.read.read`.
     """
     import time
 
@@ -92,6 +115,9 @@ def read(
             ports=tuple(ports or ()),
             vantage=vantage,
             rtt_ms=rtt_ms,
+            keys=tuple(keys or ()),
+            payloads=payloads,
+            cleartext=cleartext,
             progress=progress,
             finished=finished,
         )
@@ -101,20 +127,50 @@ def read(
             f"{packets:,} packets, {analysis.handshakes.height:,} handshakes "
             f"read in {time.perf_counter() - start:.2f} s"
         )
-    if not quiet:
-        _warn(analysis, everything=verbose)
-    for skipped in analysis.skipped:
-        say(f"{_name(skipped.path)}: {skipped.reason}")
-    if not analysis.captures:
-        raise typer.Exit(FAILED)
+    tell(analysis, captures, keys or (), quiet=quiet, verbose=verbose)
     return analysis
+
+
+def tell(
+    result: "Analysis | Verification",
+    captures: Sequence[str],
+    keys: Sequence[str],
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Say what is wrong with captures and files with keys; exit with status 1 if no capture can be read."""
+    if not quiet:
+        _warn(result, everything=verbose)
+    for skipped in result.skipped:
+        name = _name(skipped.path)
+        hint = _hint(skipped, captures, keys)
+        say(f"{name}: {skipped.reason.removeprefix(f'{name}: ')}{hint}")
+    if not result.captures:
+        raise typer.Exit(FAILED)
+
+
+def _hint(skipped: "Skipped", captures: Sequence[str], keys: Sequence[str]) -> str:
+    """What to do with a capture that was named as keys, and the other way round."""
+    from ikeanalyze.keys.files import KeyFileError, read_keys
+
+    path = skipped.path
+    if path in keys and path not in captures:
+        return ". Name it as CAPTURE, without --keys" if "is a capture" in skipped.reason else ""
+    try:
+        if path == "-" or path in keys or os.path.getsize(path) > _LARGEST_MISTAKEN:
+            return ""
+        read_keys(path)
+    except (KeyFileError, OSError):
+        return ""
+    return ". It has keys: name it with --keys"
 
 
 def _name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _warn(analysis: "Analysis", *, everything: bool) -> None:
+def _warn(analysis: "Analysis | Verification", *, everything: bool) -> None:
     order = {summary.path: i for i, summary in enumerate(analysis.captures)}
     warnings = sorted(analysis.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):

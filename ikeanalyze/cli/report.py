@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
-from ikeanalyze.cli.reading import Handshake, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
 from ikeanalyze.render import Format, View, write
 
 
@@ -59,6 +59,7 @@ def report(
             help="Where to write: a file, for parquet a directory; - is standard output.",
         ),
     ] = "-",
+    keys: Keys = None,
     handshake: Handshake = None,
     every: Annotated[
         bool,
@@ -92,13 +93,18 @@ def report(
     Messages, frames and bytes per link and direction, phases and exchanges, retransmissions and their
     blow-up, fragmentation, and where the set-up time went.
 
+    With --keys it also says what is in the encrypted messages that the keys fit: the outcome and the
+    authentication as they are read and not guessed, key exchanges and certificates with their sizes, bytes by
+    payload, rekeyed IKE SAs. No key is ever shown.
+
     A CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input. Several make
-    one report; one that cannot be read is skipped and named on standard error, and the exit status is then 3.
+    one report; one that cannot be read is skipped and named on standard error, and the exit status is then 3. The
+    same goes for a file with keys.
     """
     with job(verbose=verbose):
         chosen = _format(form)
         side, path_rtt = _vantage(vantage), _rtt(rtt)
-        check_inputs(captures, output)
+        check_inputs(captures, output, keys)
         if chosen is Format.PARQUET and output == "-":
             raise typer.BadParameter(
                 "parquet is written as a directory: name it with -o", param_hint="--format"
@@ -107,7 +113,14 @@ def report(
 
         check(output, directory=chosen is Format.PARQUET)
         given = partial(
-            read, captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose
+            read,
+            captures,
+            ports=port,
+            vantage=side,
+            rtt_ms=path_rtt,
+            keys=keys,
+            quiet=quiet,
+            verbose=verbose,
         )
         early = chosen is Format.PARQUET and handshake is None
         if early:

@@ -1,21 +1,40 @@
 """The tables as the nested document of schema "ikeanalyze.report/1".
 
 A report can have a hundred thousand handshakes, each of some two hundred values. So the text of their JSON is
-put together by polars, column by column, from a description of the document (`_handshake`, `_exchange`) that
-says what stands where; the same description gives the indented and the compact form.
+put together by polars, column by column (`jsontext`), from a description of the document (`_handshake`,
+`_exchange`) that says what stands where; the same description gives the indented and the compact form.
 
 Every part is a generator or small, so that a report of any size can be streamed. Times are ISO 8601 strings
 in UTC with nine fractional digits, durations (`*_ms`) milliseconds; what is not known is null.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from json import loads
-from typing import Any, Final, Union
+from typing import Any, Final
 
 import polars as pl
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
+from ikeanalyze.render.jsontext import (
+    Field,
+    Member,
+    Spec,
+    an_object,
+    deeper,
+    enclosed,
+    milliseconds,
+    objects,
+    or_null,
+    plain,
+    quoted,
+    scalar,
+    separator,
+    string,
+    strings,
+    time,
+    words,
+)
 from ikeanalyze.render.values import iso
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -23,20 +42,7 @@ SCHEMA: Final = "ikeanalyze.report/1"
 #: A JSON object.
 Document = dict[str, Any]
 
-#: What an object is made of: JSON text in an expression, another object, or what depends on the depth.
-Spec = Mapping[str, Union["Spec", pl.Expr, Callable[[int | None], pl.Expr]]]
-
 _AT_ONCE: Final = 4_000  # handshakes whose text is held in memory
-
-
-def times(columns: list[str]) -> list[pl.Expr]:
-    """Columns `*_ns` that are points in time, as text."""
-    return [pl.from_epoch(c, time_unit="ns").dt.strftime("%Y-%m-%dT%H:%M:%S%.9fZ").alias(c) for c in columns]
-
-
-def durations(columns: list[str]) -> list[pl.Expr]:
-    """Columns `*_ns` that are durations, in milliseconds."""
-    return [(pl.col(c) / 1e6).round(6).alias(c) for c in columns]
 
 
 def report(analysis: Analysis) -> Document:
@@ -79,15 +85,6 @@ def skipped(analysis: Analysis) -> Iterator[Document]:
         yield {"path": one.path, "reason": one.reason}
 
 
-def text_columns(frame: pl.DataFrame) -> list[pl.Expr]:
-    """Enum and categorical columns as plain text."""
-    return [
-        pl.col(name).cast(pl.String)
-        for name, kind in frame.schema.items()
-        if isinstance(kind, pl.Enum | pl.Categorical)
-    ]
-
-
 def handshakes(analysis: Analysis) -> Iterator[Document]:
     """One document per handshake, in order of id."""
     return map(loads, handshake_texts(analysis))
@@ -100,114 +97,211 @@ def handshake_texts(analysis: Analysis, depth: int | None = None) -> Iterator[st
     on one line, every member of the others on a line of its own. None: all on one line, without spaces.
     """
     table = analysis.handshakes.sort("handshake")
+    inner = None if depth is None else depth + 4
+    named, radius = _payload_names(analysis), _radius(analysis, deeper(inner))
     for rows in table.iter_slices(_AT_ONCE):
         ids = rows["handshake"]
         of_rows = pl.col("handshake").is_between(ids[0], ids[-1])
-        exchanges = analysis.exchanges.filter(of_rows).sort("handshake", "exchange")
-        inner = None if depth is None else depth + 4
-        texts = (
-            exchanges.select("handshake", _text(_exchange(), inner).alias("exchanges_text"))
-            .group_by("handshake", maintain_order=True)
-            .agg(pl.col("exchanges_text").str.join(_separator(_deeper(depth))))
+        exchanges = (
+            analysis.exchanges.filter(of_rows)
+            .sort("handshake", "exchange")
+            .join(named, on="exchange", how="left", maintain_order="left")
+            .join(radius, on="exchange", how="left", maintain_order="left")
         )
-        joined = rows.join(texts, on="handshake", how="left", maintain_order="left")
-        yield from joined.select(_text(_handshake(), depth).alias("text"))["text"]
+        texts = (
+            exchanges.select("handshake", an_object(_exchange(inner), inner).alias("exchanges_text"))
+            .group_by("handshake", maintain_order=True)
+            .agg(pl.col("exchanges_text").str.join(separator(deeper(depth))))
+        )
+        joined = rows.join(texts, on="handshake", how="left", maintain_order="left").join(
+            _key_exchanges(rows, exchanges, deeper(depth)),
+            on="handshake",
+            how="left",
+            maintain_order="left",
+        )
+        yield from joined.select(an_object(_handshake(), depth).alias("text"))["text"]
+
+
+def _payload_names(analysis: Analysis) -> pl.DataFrame:
+    """For each exchange of which something was looked into: the payloads of its request and its response."""
+    known = analysis.messages.filter(
+        pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()
+    ).sort("message")
+    return known.group_by("exchange").agg(
+        pl.col("payloads").filter(pl.col("kind") == kind).first().alias(f"{kind}_payloads")
+        for kind in ("request", "response")
+    )
+
+
+def _radius(analysis: Analysis, depth: int | None) -> pl.DataFrame:
+    """For each exchange that the AAA server had a part in: the JSON of the RADIUS packets, list items at `depth`."""
+    packets = analysis.messages.filter(
+        (pl.col("protocol") == "RADIUS") & pl.col("exchange").is_not_null()
+    ).sort("message")
+    spec: Spec = {
+        "code": quoted("type"),
+        "identifier": plain("message_id"),
+        "frame": plain("first_frame"),
+        "matched_by": quoted("matched_by"),
+    }
+    return (
+        packets.select("exchange", an_object(spec, depth).alias("radius_text"))
+        .group_by("exchange")
+        .agg(pl.col("radius_text").str.join(separator(depth)))
+    )
+
+
+def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame, depth: int | None) -> pl.DataFrame:
+    """For each handshake with key exchanges: their JSON, list items at `depth`; each names its exchange."""
+    spec: Spec = {
+        "exchange": quoted("type"),
+        "message_id": plain("message_id"),
+        "initiated_by": quoted("initiated_by"),
+        "attempt": plain("attempt"),
+        "purpose": quoted("purpose"),
+        "slot": plain("slot"),
+        "method": quoted("method"),
+        "id": plain("id"),
+        "linked_to": plain("linked_to"),
+        "request": quoted("request"),
+        "request_bytes": plain("request_bytes"),
+        "response": quoted("response"),
+        "response_bytes": plain("response_bytes"),
+        "findings": words(pl.col("findings"), depth),
+    }
+    return (
+        rows.select("handshake", "key_exchanges")
+        .drop_nulls("key_exchanges")  # to explode what is null takes as long as what is not
+        .explode("key_exchanges")
+        .drop_nulls("key_exchanges")
+        .unnest("key_exchanges")
+        .join(
+            exchanges.select("exchange", "type", "message_id", "initiated_by", "attempt"),
+            on="exchange",
+            how="left",
+            maintain_order="left",
+        )
+        .select("handshake", an_object(spec, depth).alias("key_exchanges_text"))
+        .group_by("handshake")
+        .agg(pl.col("key_exchanges_text").str.join(separator(depth)))
+    )
 
 
 def _handshake() -> Spec:
     ends = ("initiator_address", "responder_address")
     return {
-        "id": _plain("handshake"),
-        "capture": _quoted("capture"),
-        "protocol": _quoted("protocol"),
-        "spi_i": _quoted("spi_i"),
-        "spi_r": _quoted("spi_r"),
-        "initiator": {"address": _quoted("initiator_address"), "port": _plain("initiator_port")},
-        "responder": {"address": _quoted("responder_address"), "port": _plain("responder_port")},
-        "nat": _quoted("nat"),
-        "start_time": _time("start_ns"),
-        "outcome": _quoted("outcome"),
-        "reason": _quoted("reason"),
+        "id": plain("handshake"),
+        "capture": quoted("capture"),
+        "protocol": quoted("protocol"),
+        "spi_i": quoted("spi_i"),
+        "spi_r": quoted("spi_r"),
+        "initiator": {"address": quoted("initiator_address"), "port": plain("initiator_port")},
+        "responder": {"address": quoted("responder_address"), "port": plain("responder_port")},
+        "nat": quoted("nat"),
+        "start_time": time("start_ns"),
+        "outcome": quoted("outcome"),
+        "reason": quoted("reason"),
         "auth": {
-            "initiator": _quoted("auth_initiator"),
-            "responder": _quoted("auth_responder"),
-            "eap": _quoted("auth_eap"),
-            "guessed": _plain("auth_guessed"),
+            "initiator": quoted("auth_initiator"),
+            "responder": quoted("auth_responder"),
+            "eap": quoted("auth_eap"),
+            "guessed": plain("auth_guessed"),
         },
         "proposal": {
-            "encryption": _quoted("encryption"),
-            "prf": _quoted("prf"),
-            "integrity": _quoted("integrity"),
-            "key_exchange": _quoted("key_exchange"),
+            "encryption": quoted("encryption"),
+            "prf": quoted("prf"),
+            "integrity": quoted("integrity"),
+            "key_exchange": quoted("key_exchange"),
             "additional_key_exchanges": _slots,
         },
         "links": _links,
         "phases": _phases,
-        "exchanges": lambda depth: _enclosed(pl.col("exchanges_text"), "[]", depth),
-        "setup_ms": _milliseconds("setup_ns"),
+        "exchanges": lambda depth: enclosed(pl.col("exchanges_text"), "[]", depth),
+        "setup_ms": milliseconds("setup_ns"),
         "breakdown": {
-            "network_ms": _milliseconds("network_ns"),
-            "initiator_ms": _milliseconds("initiator_ns"),
-            "responder_ms": _milliseconds("responder_ns"),
-            "aaa_ms": _milliseconds("aaa_ns"),
-            "retransmission_wait_ms": _milliseconds("retransmission_wait_ns"),
-            "vantage": _quoted("vantage"),
-            "path_rtt_ms": _milliseconds("path_rtt_ns"),
-            "path_rtt_source": _quoted("path_rtt_source"),
+            "network_ms": milliseconds("network_ns"),
+            "initiator_ms": milliseconds("initiator_ns"),
+            "responder_ms": milliseconds("responder_ns"),
+            "aaa_ms": milliseconds("aaa_ns"),
+            "retransmission_wait_ms": milliseconds("retransmission_wait_ns"),
+            "vantage": quoted("vantage"),
+            "path_rtt_ms": milliseconds("path_rtt_ns"),
+            "path_rtt_source": quoted("path_rtt_source"),
         },
         "retransmissions": _counts("retransmitted"),
-        "blowup": _value(pl.col("blowup").fill_nan(None)),
+        "blowup": scalar(pl.col("blowup").fill_nan(None)),
         "fragmentation": {
-            "ike_messages": _plain("ike_messages_fragmented"),
-            "ike_fragments": _plain("ike_fragments"),
-            "ip_fragments": _plain("ip_fragments"),
+            "ike_messages": plain("ike_messages_fragmented"),
+            "ike_fragments": plain("ike_fragments"),
+            "ip_fragments": plain("ip_fragments"),
         },
-        "end_time": _time("end_ns"),
-        "offered": _strings("offered"),
+        "end_time": time("end_ns"),
+        "offered": strings("offered"),
         "supports": {
-            "initiator": _strings("initiator_supports"),
-            "responder": _strings("responder_supports"),
+            "initiator": strings("initiator_supports"),
+            "responder": strings("responder_supports"),
         },
-        "extra_round_trips": _strings("extra_round_trips"),
-        "capture_duplicates": _plain("capture_duplicates"),
-        "one_sided": _quoted("one_sided"),
-        "after_setup": lambda depth: _enclosed(
-            _text(
+        "extra_round_trips": strings("extra_round_trips"),
+        "capture_duplicates": plain("capture_duplicates"),
+        "one_sided": quoted("one_sided"),
+        "after_setup": lambda depth: enclosed(
+            an_object(
                 _link("initiator-responder", *ends, "after_setup_initiator", "after_setup_responder"),
-                _deeper(depth),
+                deeper(depth),
             ),
             "[]",
             depth,
         ),
+        "replaces": plain("replaces"),
+        "child_error": quoted("child_error"),
+        "payload_bytes": objects("payload_bytes", _part),
+        "key_exchanges": lambda depth: or_null(
+            "key_exchanges", enclosed(pl.col("key_exchanges_text"), "[]", depth)
+        ),
+        "certificates": objects("certificates", _certificate),
     }
 
 
-def _exchange() -> Spec:
+def _part(field: Field) -> Spec:
+    return {"payload": string(field("payload")), "bytes": scalar(field("bytes"))}
+
+
+def _certificate(field: Field) -> Spec:
+    texts = ("side", "name", "key", "signature")
+    sizes = ("bytes", "key_bytes", "signature_bytes", "other_bytes")
     return {
-        "type": _quoted("type"),
-        "message_id": _plain("message_id"),
-        "request": _half("request"),
-        "response": _half("response"),
-        "rtt_ms": _milliseconds("rtt_ns"),
-        "epoch": _plain("epoch"),
-        "decrypted": _plain("decrypted"),
-        "attempt": _plain("attempt"),
-        "initiated_by": _quoted("initiated_by"),
-        "set_up": _plain("set_up"),
-        "extra_round_trip": _quoted("extra_round_trip"),
-        "retransmission_wait_ms": _milliseconds("wait_ns"),
+        **{name: string(field(name)) for name in texts},
+        **{name: scalar(field(name)) for name in sizes},
+    }
+
+
+def _exchange(depth: int | None) -> Spec:
+    return {
+        "type": quoted("type"),
+        "message_id": plain("message_id"),
+        "request": _half("request", depth),
+        "response": _half("response", depth),
+        "rtt_ms": milliseconds("rtt_ns"),
+        "epoch": plain("epoch"),
+        "decrypted": plain("decrypted"),
+        "attempt": plain("attempt"),
+        "initiated_by": quoted("initiated_by"),
+        "set_up": plain("set_up"),
+        "extra_round_trip": quoted("extra_round_trip"),
+        "retransmission_wait_ms": milliseconds("wait_ns"),
+        "radius": lambda depth: enclosed(pl.col("radius_text"), "[]", depth),
     }
 
 
 def _counts(who: str) -> Spec:
-    return {what: _plain(f"{who}_{what}") for what in ("messages", "frames", "bytes")}
+    return {what: plain(f"{who}_{what}") for what in ("messages", "frames", "bytes")}
 
 
 def _link(name: str, a: str, b: str, forth: str, back: str) -> Spec:
     return {
         "name": pl.lit(f'"{name}"'),
-        "a": _quoted(a),
-        "b": _quoted(b),
+        "a": quoted(a),
+        "b": quoted(b),
         "a_to_b": _counts(forth),
         "b_to_a": _counts(back),
     }
@@ -217,119 +311,42 @@ def _links(depth: int | None) -> pl.Expr:
     """The link between initiator and responder, and that to the AAA server if RADIUS was seen."""
     ike = _link("initiator-responder", "initiator_address", "responder_address", "initiator", "responder")
     radius = _link("responder-aaa", "nas_address", "aaa_address", "aaa_request", "aaa_response")
-    inner = _deeper(depth)
+    inner = deeper(depth)
     second = (
         pl.when(pl.col("nas_address").is_null())
         .then(pl.lit(""))
-        .otherwise(pl.concat_str(pl.lit(_separator(depth)), _text(radius, inner)))
+        .otherwise(pl.concat_str(pl.lit(separator(depth)), an_object(radius, inner)))
     )
-    return _enclosed(pl.concat_str(_text(ike, inner), second), "[]", depth)
+    return enclosed(pl.concat_str(an_object(ike, inner), second), "[]", depth)
 
 
-def _half(kind: str) -> Callable[[int | None], pl.Expr]:
+def _half(kind: str, depth: int | None) -> Member:
     """The request or the response of an exchange, null if the capture has none."""
-    spec: Spec = {**_counts(kind), "first_time": _time(f"{kind}_ns")}
-
-    def text(depth: int | None) -> pl.Expr:
-        return (
-            pl.when(pl.col(f"{kind}_messages").is_null()).then(pl.lit("null")).otherwise(_text(spec, depth))
-        )
-
-    return text
+    spec: Spec = {
+        **_counts(kind),
+        "first_time": time(f"{kind}_ns"),
+        "payloads": words(pl.col(f"{kind}_payloads"), depth),
+    }
+    return lambda depth: or_null(f"{kind}_messages", an_object(spec, depth))
 
 
 def _phases(depth: int | None) -> pl.Expr:
     phase = pl.element().struct
-    counts: Spec = {what: _value(phase.field(what)) for what in ("messages", "frames", "bytes")}
+    counts: Spec = {what: scalar(phase.field(what)) for what in ("messages", "frames", "bytes")}
     colon = pl.lit(":" if depth is None else ": ")
-    member = pl.concat_str(_string(phase.field("type")), colon, _text(counts, _deeper(depth)))
-    return _enclosed(pl.col("phases").list.eval(member).list.join(_separator(depth)), "{}", depth)
+    member = pl.concat_str(string(phase.field("type")), colon, an_object(counts, deeper(depth)))
+    return enclosed(pl.col("phases").list.eval(member).list.join(separator(depth)), "{}", depth)
 
 
 def _slots(depth: int | None) -> pl.Expr:
     slot = pl.element().struct
     spec: Spec = {
-        "slot": _value(slot.field("slot")),
-        "method": _string(slot.field("method")),
-        "id": _value(slot.field("id")),
+        "slot": scalar(slot.field("slot")),
+        "method": string(slot.field("method")),
+        "id": scalar(slot.field("id")),
     }
-    items = pl.col("additional_key_exchanges").list.eval(_text(spec, _deeper(depth)))
-    return _enclosed(items.list.join(_separator(depth)), "[]", depth)
-
-
-def _strings(column: str) -> Callable[[int | None], pl.Expr]:
-    items = pl.col(column).list.eval(_string(pl.element()))
-    return lambda depth: _enclosed(items.list.join(_separator(depth)), "[]", depth)
-
-
-def _plain(column: str) -> pl.Expr:
-    """A number or a truth value as JSON."""
-    return _value(pl.col(column))
-
-
-def _value(value: pl.Expr) -> pl.Expr:
-    return value.cast(pl.String).fill_null("null")
-
-
-def _quoted(column: str) -> pl.Expr:
-    """A text, or what is one to the reader (an enum, a category), as JSON."""
-    return _string(pl.col(column))
-
-
-def _string(value: pl.Expr) -> pl.Expr:
-    escaped = pl.struct(value.cast(pl.String).alias("v")).struct.json_encode()
-    return escaped.str.strip_prefix('{"v":').str.strip_suffix("}")
-
-
-def _time(column: str) -> pl.Expr:
-    return pl.concat_str(pl.lit('"'), *times([column]), pl.lit('"')).fill_null("null")
-
-
-def _milliseconds(column: str) -> pl.Expr:
-    (expression,) = durations([column])
-    return _value(expression)
-
-
-def _deeper(depth: int | None) -> int | None:
-    return None if depth is None else depth + 2
-
-
-def _separator(depth: int | None) -> str:
-    """What stands between the items of a list at `depth`."""
-    return "," if depth is None else ",\n" + " " * (depth + 2)
-
-
-def _enclosed(items: pl.Expr, brackets: str, depth: int | None) -> pl.Expr:
-    """Joined items in brackets; no items: the brackets alone."""
-    start, end = ("", "") if depth is None else ("\n" + " " * (depth + 2), "\n" + " " * depth)
-    full = pl.concat_str(pl.lit(brackets[0] + start), items, pl.lit(end + brackets[1]))
-    return pl.when(items.fill_null("") == "").then(pl.lit(brackets)).otherwise(full)
-
-
-def _text(spec: Spec, depth: int | None) -> pl.Expr:
-    """An object as JSON."""
-    values_only = all(isinstance(value, pl.Expr) for value in spec.values())
-    if depth is None:
-        start, between, colon, end = "{", ",", ":", "}"
-    elif values_only:
-        start, between, colon, end = "{", ", ", ": ", "}"
-    else:
-        start, between, colon, end = (
-            "{" + _separator(depth)[1:],
-            _separator(depth),
-            ": ",
-            "\n" + " " * depth + "}",
-        )
-    pieces: list[pl.Expr] = []
-    for name, value in spec.items():
-        pieces.append(pl.lit(f'{between if pieces else start}"{name}"{colon}'))
-        if isinstance(value, pl.Expr):
-            pieces.append(value)
-        elif isinstance(value, Mapping):
-            pieces.append(_text(value, _deeper(depth)))
-        else:
-            pieces.append(value(_deeper(depth)))
-    return pl.concat_str(*pieces, pl.lit(end))
+    items = pl.col("additional_key_exchanges").list.eval(an_object(spec, deeper(depth)))
+    return enclosed(items.list.join(separator(depth)), "[]", depth)
 
 
 def totals(analysis: Analysis) -> Document:
@@ -344,7 +361,8 @@ def totals(analysis: Analysis) -> Document:
         "initiator-responder": ("initiator", "responder"),
         "responder-aaa": ("aaa_request", "aaa_response"),
     }
-    sums = table.select(pl.selectors.matches(r"_(messages|frames|bytes)$").sum()).row(0, named=True)
+    counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
+    sums = table.select(counts.sum()).row(0, named=True)
     links = {name: {w: sum(sums[f"{way}_{w}"] for way in both) for w in what} for name, both in ways.items()}
     outcomes = dict(
         table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows()
@@ -377,4 +395,14 @@ def totals(analysis: Analysis) -> Document:
             what: sum(summary.accounting_bytes.get(what, 0) for summary in analysis.captures)
             for what in ACCOUNTING
         },
+        "payload_bytes": payload_bytes(table),
     }
+
+
+def payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
+    """Bytes by payload over all handshakes that were looked into, largest first; None: there is none."""
+    known = handshakes["payload_bytes"].drop_nulls()
+    if known.is_empty():
+        return None
+    parts = known.explode().drop_nulls().struct.unnest().group_by("payload").agg(pl.col("bytes").sum())
+    return parts.sort("bytes", "payload", descending=[True, False]).to_dicts()

@@ -6,23 +6,27 @@
 
 Time runs downwards; each message as sent, retransmissions included, is an arrow between the lifelines of the
 initiator, the responder and, where RADIUS was seen, the AAA server. What is special about a message stands
-below its arrow.
+below its arrow, and what is in it, as far as it is clear or could be decrypted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import View
-from ikeanalyze.render.document import text_columns
+from ikeanalyze.render.columns import text_columns
+from ikeanalyze.render.inside import decrypted, matched_by
 from ikeanalyze.render.table import clip, pad
 from ikeanalyze.render.terminal import Painter
-from ikeanalyze.render.values import clean, count, endpoint, instant, ms, number
+from ikeanalyze.render.values import clean, count, endpoint, instant, ms, number, outcome_text
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
+
+#: Signs behind which the name of a payload may be broken, the best first.
+_BREAKS: Final = " +,_"
 
 #: Lines and arrow heads, for terminals that have them and for those that do not.
 _LINES: Final = {
@@ -35,7 +39,7 @@ def write(analysis: Analysis, out: TextIO, view: View) -> None:
     """Draw the one handshake of `analysis`, see `select.handshake`."""
     paint = Painter(out, view.width)
     handshake = analysis.handshakes.with_columns(*text_columns(analysis.handshakes)).row(0, named=True)
-    for line in _heading(handshake):
+    for line in _heading(handshake, analysis):
         for text in wrap(line, paint.width, subsequent_indent="  ", break_on_hyphens=False):
             out.write(text + "\n")
     out.write("\n")
@@ -43,27 +47,40 @@ def write(analysis: Analysis, out: TextIO, view: View) -> None:
         out.write(line + "\n")
 
 
-def _heading(row: Mapping[str, Any]) -> Iterator[str]:
-    reason = f": {clean(row['reason'])}" if row["reason"] else ""
+def _heading(row: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:
+    outcome = outcome_text(row["outcome"], row["reason"])
     set_up = f" in {ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
-    yield f"Handshake {row['handshake']:,}: {row['outcome']}{reason}{set_up}"
+    yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
     yield f"{row['protocol']}, SPIi {row['spi_i']}, SPIr {row['spi_r']}"
     yield f"from {instant(row['start_ns'])}"
     yield f"initiator: {endpoint(row['initiator_address'], row['initiator_port'])}"
     yield f"responder: {endpoint(row['responder_address'], row['responder_port'])}"
     if row["aaa_address"] is not None:
-        yield f"AAA: {clean(row['aaa_address'])}"
+        matched = matched_by(analysis.messages)
+        yield f"AAA: {clean(row['aaa_address'])}{matched and f', {matched}'}"
+    if (opened := decrypted(analysis.messages)) is not None:
+        yield f"decrypted: {opened}"
+    if row["child_error"]:
+        yield f"CHILD_SA refused: {clean(row['child_error'])}"
+    if row["replaces"] is not None:
+        yield f"replaces the IKE SA of handshake {row['replaces']:,}"
 
 
 def _messages(analysis: Analysis) -> list[dict[str, Any]]:
-    """Messages in order of time, each with the reason of an extra round trip that its exchange asks for."""
+    """Messages in order of time, each with the reason of an extra round trip that its exchange asks for, and with the
+    label of the message that has the same EAP message.
+    """
     reasons = analysis.exchanges.select("exchange", "extra_round_trip")
-    return (
+    messages = (
         analysis.messages.with_columns(*text_columns(analysis.messages))
         .join(reasons, on="exchange", how="left")
         .sort("first_ns", "message")
         .to_dicts()
     )
+    labels = {message["message"]: _label(message) for message in messages}
+    for message in messages:
+        message["eap_as_in"] = labels.get(message["same_eap"])
+    return messages
 
 
 def _widest(heading: str, texts: Iterable[str]) -> int:
@@ -127,11 +144,19 @@ class _Ladder:
         yield self._between(
             spans, time, self._tail(number(message["frames"]), number(message["bytes"])), style
         )
-        for note in _notes(message):
-            for text in wrap(note, self.spans[hop] - 2, break_on_hyphens=False):
-                spans = ["" for _ in self.spans]
-                spans[hop] = f" {text}" if rightwards else pad(text, self.spans[hop] - 1, right=True)
-                yield self._between(spans, style=style or "dim")
+        room = self.spans[hop] - 2
+        notes = [line for note in _notes(message) for line in wrap(note, room, break_on_hyphens=False)]
+        inside = list(filled(_payloads(message), room))
+        # what is in a response stands at its arrow's tail, each line of it below the other
+        indent = 1 if rightwards else max(self.spans[hop] - 1 - max(map(cell_len, inside), default=0), 1)
+        for text in notes:
+            spans = ["" for _ in self.spans]
+            spans[hop] = f" {text}" if rightwards else pad(text, self.spans[hop] - 1, right=True)
+            yield self._between(spans, style=style or "dim")
+        for text in inside:
+            spans = ["" for _ in self.spans]
+            spans[hop] = " " * indent + text
+            yield self._between(spans)
 
     def _arrow(self, label: str, width: int, *, rightwards: bool) -> str:
         """An arrow with its label, `width` cells; a long label takes the place of the line."""
@@ -159,7 +184,49 @@ def _notes(message: dict[str, Any]) -> Iterator[str]:
         parts.append(f"{message['fragments_seen']}/{message['fragments']} fragments seen")
     if message["ip_fragments"]:
         parts.append(count(message["ip_fragments"], "IP fragment"))
+    if message["decrypted"] is False:
+        parts.append("encrypted")
+    elif message["epoch"] is not None:
+        parts.append(f"epoch {message['epoch']}")
+    elif message["decrypted"]:
+        parts.append("decrypted")
+    if message["verified"] is False and message["protocol"] != "IKEv1":  # which never has one
+        parts.append("no ICV to check")
     if parts:
         yield ", ".join(parts)
     if message["kind"] == "response" and message["extra_round_trip"] and message["transmission"] == 1:
         yield f"extra round trip: {clean(message['extra_round_trip'])}"
+    if message["protocol"] == "RADIUS" and message["eap_as_in"] is not None:
+        yield f"EAP as in {message['eap_as_in']}"
+
+
+def _payloads(message: Mapping[str, Any]) -> list[str]:
+    """What is in a message, at its first transmission."""
+    if message["payloads"] is None or message["transmission"] > 1:
+        return []
+    return [clean(payload) for payload in message["payloads"]]
+
+
+def filled(texts: Iterable[str], width: int) -> Iterator[str]:
+    """Texts after one another in lines of at most `width` cells; one that is longer is broken where it may be."""
+    line = ""
+    for text in texts:
+        for piece in _pieces(text, width):
+            if line and cell_len(line) + 1 + cell_len(piece) > width:
+                yield line
+                line = piece
+            else:
+                line = f"{line} {piece}" if line else piece
+    if line:
+        yield line
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """A text in pieces of at most `width` cells."""
+    while cell_len(text) > width:
+        head = set_cell_size(text, width)
+        places = (head.rfind(sign) + 1 for sign in _BREAKS)
+        place = next((place for place in places if place > width // 3), len(head))
+        yield text[:place].rstrip()
+        text = text[place:].lstrip()
+    yield text

@@ -5,7 +5,8 @@ from typing import TextIO, assert_never
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import View
-from ikeanalyze.render.sections import Facts, Section, Table, sections
+from ikeanalyze.render.section import Facts, Section, Table
+from ikeanalyze.render.sections import sections
 from ikeanalyze.render.values import clean
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*[]<>|"})

@@ -3,7 +3,7 @@
 Colour only repeats what the words say: piped, or with NO_COLOR set, nothing is lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import TextIO, assert_never
 
@@ -12,7 +12,8 @@ from rich.style import Style
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import View
-from ikeanalyze.render.sections import Facts, Section, Table, sections
+from ikeanalyze.render.section import Facts, Section, Table
+from ikeanalyze.render.sections import sections
 from ikeanalyze.render.table import fit, lines, pad
 
 _LEAST_WIDTH = 60
@@ -36,8 +37,13 @@ class Painter:
 
 def write(analysis: Analysis, out: TextIO, view: View) -> None:
     """Write the report for people."""
-    paint = Painter(out, view.width)
-    for i, section in enumerate(sections(analysis, every=view.every)):
+    write_sections(sections(analysis, every=view.every), out, view.width)
+
+
+def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = None) -> None:
+    """Write sections one below the other. `width`: columns; None: those of the terminal, 80 where there is none."""
+    paint = Painter(out, width)
+    for i, section in enumerate(parts):
         if i:
             out.write("\n")
         for line in _lines(section, paint):
@@ -74,7 +80,7 @@ def _table(section: Table, paint: Painter) -> Iterator[str]:
     fitted = fit(section.columns, section.rows, paint.width - 2)
     text = lines(section.columns, section.rows, fitted)
     yield "  " + paint(next(text), "dim")
-    outcomes = {"failed": "red", "unanswered": "red", "cut": "yellow"}
+    outcomes = {"failed": "red", "unanswered": "red", "cut": "yellow", "not made": "yellow"}
     for i, line in enumerate(text):
         row = section.rows[i]
         style = outcomes.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""

@@ -78,6 +78,27 @@ def key_exchanges(
     return joint.join(known) or None
 
 
+def counted(counts: Mapping[str, int]) -> str:
+    """Messages, frames and bytes."""
+    return ", ".join(count(counts[what], what.removesuffix("s")) for what in ("messages", "frames", "bytes"))
+
+
+def share(part: int, whole: int) -> str:
+    """A part in per cent of the whole."""
+    return f"{100 * part / whole:.1f} %" if whole else UNKNOWN
+
+
+def outcome_text(outcome: str, reason: str | None, child_error: str | None = None) -> str:
+    """How a handshake ended, with why."""
+    text = f"{outcome}: {clean(reason)}" if reason else outcome
+    return f"{text}, no CHILD_SA: {clean(child_error)}" if child_error else text
+
+
+def input_name(path: str) -> str:
+    """A capture as it was given."""
+    return "standard input" if path == "-" else clean(path)
+
+
 def clean(text: str) -> str:
     """`text` on one line and harmless to a terminal: what is not printable is written as an escape."""
     if text.isprintable():

@@ -17,6 +17,20 @@ def test_another(run, reader):
     assert reader.asked["ports"] == (4501,)
 
 
+def test_payloads_are_asked_for_and_keys_handed_on(run, reader):
+    assert run("ladder", CAPTURE, "--quiet").exit_code == 0
+    assert (reader.asked["payloads"], reader.asked["keys"]) == (True, ())
+    assert run("ladder", CAPTURE, "--keys", "k", "--quiet").exit_code == 0
+    assert reader.asked["keys"] == ("k",)
+
+
+def test_a_file_with_keys_is_skipped(run, reader):
+    reader.analysis = analysis(skipped=[Skipped("k", "no such file")])
+    done = run("ladder", CAPTURE, "--keys", "k", "--quiet")
+    assert (done.exit_code, done.stderr) == (3, "ikeanalyze: k: no such file\n")
+    assert "IKE_SA_INIT 0 request" in done.stdout
+
+
 def test_to_a_file(run, reader, tmp_path):
     assert run("ladder", CAPTURE, "--quiet", "-o", str(tmp_path / "x")).stdout == ""
     assert "IKE_SA_INIT 0 request" in (tmp_path / "x").read_text()

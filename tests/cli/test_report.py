@@ -20,6 +20,9 @@ def test_terminal_is_the_default(run, reader):
         "ports": (),
         "vantage": None,
         "rtt_ms": None,
+        "keys": (),
+        "payloads": False,
+        "cleartext": False,
         "progress": None,
         "finished": None,
     }
@@ -32,6 +35,11 @@ def test_options_reach_the_reader(run, reader):
     assert reader.asked["ports"] == (4501, 501)
     assert reader.asked["vantage"] == "responder"
     assert reader.asked["rtt_ms"] == 12.5
+
+
+def test_keys_reach_the_reader(run, reader):
+    assert run("report", CAPTURE, "--keys", "a.log", "--keys", "b").exit_code == 0
+    assert reader.asked["keys"] == ("a.log", "b")
 
 
 @pytest.mark.parametrize("form", [form for form in Format if form is not Format.PARQUET])
@@ -74,7 +82,8 @@ def test_one_handshake(run, reader):
         ((CAPTURE, "--port", "0"), "--port"),
         ((CAPTURE, "--port", "65536"), "--port"),
         ((CAPTURE, "--handshake", "99"), "there is no handshake 99: they are numbered 1 to 5"),
-        ((CAPTURE, "--keys", "k"), "--keys"),
+        (("-", "--keys", "-"), "standard input can be read only once"),
+        ((CAPTURE, "--keys", "-", "--keys", "-"), "standard input can be read only once"),
         (("-", "-"), "standard input can be read only once"),
     ],
 )
@@ -97,6 +106,15 @@ def test_the_capture_is_not_overwritten(run, reader, tmp_path):
         assert done.exit_code == 2
         assert "it would be overwritten" in done.stderr
     assert capture.read_bytes() == b"precious"
+
+
+def test_keys_are_not_overwritten(run, reader, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_bytes(b"precious")
+    done = run("report", CAPTURE, "--keys", str(keys), "-o", str(keys))
+    assert done.exit_code == 2
+    assert f"{keys} is one of the files with keys, it would be overwritten" in done.stderr
+    assert keys.read_bytes() == b"precious"
 
 
 def test_nothing_could_be_read(run, reader, tmp_path):

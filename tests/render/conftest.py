@@ -3,7 +3,8 @@ import io
 import pytest
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import Format, View, write
+from ikeanalyze.render import Format, View, sections, write
+from ikeanalyze.render.section import Section
 
 
 @pytest.fixture
@@ -16,6 +17,11 @@ def rendered(capsys):
         return capsys.readouterr().out
 
     return render
+
+
+def titled(a: Analysis, title: str, *, every: bool = False) -> Section:
+    """The first section of a report for people whose title begins so."""
+    return next(one for one in sections.sections(a, every=every) if one.title.startswith(title))
 
 
 @pytest.fixture

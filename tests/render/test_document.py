@@ -8,6 +8,7 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
 from ikeanalyze.render import document
 from tests.render.handmade import START, analysis, summary
+from tests.render.handshakes import BAD_KEY
 
 # The keys of the contract, in its order; what we add stands behind them.
 HANDSHAKE = [
@@ -118,7 +119,7 @@ def test_handshake_keys(report):
                 "decrypted",
             ]
             for half in (exchange["request"], exchange["response"]):
-                assert half is None or list(half) == [*COUNTS, "first_time"]
+                assert half is None or list(half)[:4] == [*COUNTS, "first_time"]
 
 
 def test_phases_add_up_to_the_first_link(report):
@@ -150,6 +151,82 @@ def test_values(report):
     assert silent["one_sided"] == "initiator"
     assert len(silent["links"]) == 1
     assert old["reason"] == "NO-PROPOSAL-CHOSEN"
+
+
+def test_without_keys_nothing_is_said_of_what_is_inside(report):
+    for handshake in report["handshakes"]:
+        for key in ("replaces", "child_error", "payload_bytes", "key_exchanges", "certificates"):
+            assert handshake[key] is None
+        for exchange in handshake["exchanges"]:
+            assert exchange["epoch"] is exchange["decrypted"] is None
+            assert exchange["request"]["payloads"] is None
+            assert exchange["radius"] == []
+    assert report["totals"]["payload_bytes"] is None
+
+
+def test_what_decrypted_payloads_tell():
+    document_ = document.report(analysis([6, 8, 7]))
+    pq, following, eap = document_["handshakes"]
+    assert pq["child_error"] == "TS_UNACCEPTABLE"
+    assert [one["replaces"] for one in (pq, following, eap)] == [None, 1, None]
+    assert pq["payload_bytes"][0] == {"payload": "KE", "bytes": 2484}
+    assert sum(part["bytes"] for part in pq["payload_bytes"]) == 3908
+    assert [(one["exchange"], one["message_id"], one["slot"]) for one in pq["key_exchanges"]] == [
+        ("IKE_SA_INIT", 0, 0),
+        ("IKE_INTERMEDIATE", 1, 1),
+        ("CREATE_CHILD_SA", 3, 0),
+    ]
+    assert pq["key_exchanges"][1] == {
+        "exchange": "IKE_INTERMEDIATE",
+        "message_id": 1,
+        "initiated_by": "initiator",
+        "attempt": 1,
+        "purpose": "IKE SA",
+        "slot": 1,
+        "method": "ML-KEM-768",
+        "id": 36,
+        "linked_to": None,
+        "request": "encapsulation key",
+        "request_bytes": 1184,
+        "response": "ciphertext",
+        "response_bytes": 1088,
+        "findings": [BAD_KEY],
+    }
+    assert pq["key_exchanges"][0]["findings"] == []
+    assert pq["key_exchanges"][2]["response"] is None
+    (certificate,) = pq["certificates"]
+    assert certificate["side"] == "initiator"
+    parts = ("key_bytes", "signature_bytes", "other_bytes")
+    assert sum(certificate[part] for part in parts) == certificate["bytes"] == 595
+    assert following["key_exchanges"] == following["certificates"] == following["payload_bytes"] == []
+    assert document_["totals"]["payload_bytes"] == [
+        {"payload": "KE", "bytes": 3012},
+        {"payload": "frame headers", "bytes": 2724},
+        {"payload": "CERT", "bytes": 600},
+    ]
+
+
+def test_payloads_and_radius_stand_in_their_exchanges():
+    (eap,) = document.handshakes(analysis([7]))
+    assert eap["exchanges"][1]["request"]["payloads"] == [
+        "IDi(carol)",
+        "SA",
+        "TSi(10.1.0.1/32)",
+        "TSr(10.2.0.1/32)",
+    ]
+    assert [(e["epoch"], e["decrypted"]) for e in eap["exchanges"]] == [(None, None)] + [(0, True)] * 4
+    assert [len(e["radius"]) for e in eap["exchanges"]] == [0, 0, 2, 2, 0]
+    assert eap["exchanges"][2]["radius"] == [
+        {"code": "Access-Request", "identifier": 17, "frame": 6, "matched_by": "EAP"},
+        {"code": "Access-Challenge", "identifier": 17, "frame": 7, "matched_by": "EAP"},
+    ]
+
+
+def test_an_exchange_of_which_one_half_is_decrypted():
+    (pq,) = document.handshakes(analysis([6]))
+    assert pq["exchanges"][3]["decrypted"] is False
+    assert pq["exchanges"][3]["request"]["payloads"] == ["SA", "No", "KE(ECP-384)"]
+    assert pq["exchanges"][3]["response"]["payloads"] is None
 
 
 def test_request_not_captured():
@@ -190,7 +267,7 @@ def test_text_from_a_capture_is_escaped():
 
 
 def test_indented_and_compact_text_say_the_same():
-    a = analysis()
+    a = analysis([1, 2, 3, 4, 5, 6, 7])
     compact = [json.loads(text) for text in document.handshake_texts(a)]
     assert [json.loads(text) for text in document.handshake_texts(a, 4)] == compact
     assert all("\n" not in text for text in document.handshake_texts(a))
@@ -198,7 +275,13 @@ def test_indented_and_compact_text_say_the_same():
 
 def test_more_handshakes_than_are_held_at_once(monkeypatch):
     monkeypatch.setattr(document, "_AT_ONCE", 2)
-    assert list(document.handshakes(analysis())) == document.report(analysis())["handshakes"]
+    everything = analysis([1, 6, 7, 2, 6])
+    assert list(document.handshakes(everything)) == list(
+        map(json.loads, document.handshake_texts(everything, 4))
+    )
+    exchanges = [one["exchange"] for h in document.handshakes(everything) for one in h["key_exchanges"] or ()]
+    read = ["IKE_SA_INIT", "IKE_INTERMEDIATE", "CREATE_CHILD_SA"]
+    assert exchanges == [*read, "IKE_SA_INIT", *read]
 
 
 def test_totals(report):

@@ -10,7 +10,7 @@ from tests.render.handmade import analysis
 
 def draw(number: int, encoding: str = "utf-8", **view) -> list[str]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
-    ladder.write(select.handshake(analysis(), number), out, View(**view))
+    ladder.write(select.handshake(analysis(range(1, 9)), number), out, View(**view))
     return out.buffer.getvalue().decode(encoding).splitlines()
 
 
@@ -32,14 +32,15 @@ def test_what_follows_the_set_up():
     assert [("INFORMATIONAL" in line) for line in lines[rule - 1 :]] == [False, False, True, True]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("number", range(1, 9))
 def test_plain_ascii(number):
     assert max(map(len, draw(number, "ascii"))) <= 80
 
 
+@pytest.mark.parametrize("number", [2, 7])
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_lifelines_are_straight(width):
-    lines = [line for line in draw(2, width=width) if line.count("│") >= 2]
+def test_lifelines_are_straight(number, width):
+    lines = [line for line in draw(number, width=width) if line.count("│") >= 2]
     places = {tuple(i for i, c in enumerate(line) if c in "│") for line in lines}
     assert len(places) == 1
 
@@ -50,3 +51,70 @@ def test_long_names_are_cut():
     out = io.StringIO()
     ladder.write(a, out, View())
     assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
+def below(lines: list[str], arrow: str) -> str:
+    """What stands below an arrow, up to the next one, as one line."""
+    start = next(i for i, line in enumerate(lines) if arrow in line) + 1
+    end = next((i for i, line in enumerate(lines[start:], start) if "▶" in line or "◀" in line), len(lines))
+    return " ".join(" ".join(lines[start:end]).replace("│", " ").split())
+
+
+def test_payloads_of_clear_and_of_decrypted_messages():
+    lines = draw(6, width=120)
+    assert below(lines, "IKE_SA_INIT 0 request").startswith("SA KE(ECP-384) No N(NAT_DETECTION_SOURCE_IP)")
+    assert below(lines, "IKE_INTERMEDIATE 1 request") == "2/2 fragments seen, epoch 0 KE(ML-KEM-768)"
+    assert below(lines, "IKE_AUTH 2 response") == (
+        "epoch 1 IDr(10.2.0.2) AUTH(PSK) N(TS_UNACCEPTABLE) ── after the set-up ──"
+    )
+    assert below(lines, "CREATE_CHILD_SA 3 response") == "encrypted"
+    assert "decrypted: 5 of 6 encrypted messages, epochs 0 to 1" in lines
+
+
+def test_payloads_are_named_once():
+    a = select.handshake(analysis(), 3)
+    names = pl.lit(["IDi(x)"])
+    a = replace(
+        a, messages=a.messages.with_columns(pl.when(pl.col("message_id") == 1).then(names).alias("payloads"))
+    )
+    out = io.StringIO()
+    ladder.write(a, out, View())
+    assert out.getvalue().count("IDi(x)") == 2, "one request in three transmissions, one response"
+
+
+def test_eap_in_both_links():
+    lines = draw(7, width=120)
+    assert "AAA: 198.51.100.9, packets matched by EAP" in lines
+    assert below(lines, "Access-Request 17") == "EAP as in IKE_AUTH 2 request"
+    assert below(lines, "Access-Accept 18") == "EAP as in IKE_AUTH 3 response"
+    assert below(lines, "IKE_AUTH 4 response").startswith("epoch 0, no ICV to check AUTH(PSK)")
+
+
+def test_a_successor_says_what_it_replaces():
+    assert "replaces the IKE SA of handshake 1" in draw(8)
+
+
+def test_filled_breaks_between_payloads_and_where_a_name_allows():
+    assert list(ladder.filled(["SA", "No", "N(NAT_DETECTION_SOURCE_IP)"], 20)) == [
+        "SA No",
+        "N(NAT_DETECTION_",
+        "SOURCE_IP)",
+    ]
+    assert list(ladder.filled(["N(HASHES SHA2-256+SHA2-384)", "X" * 25], 20)) == [
+        "N(HASHES",
+        "SHA2-256+SHA2-384)",
+        "X" * 20,
+        "X" * 5,
+    ]
+    assert list(ladder.filled([], 20)) == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_a_long_list_of_payloads_stays_in_its_place(width):
+    a = analysis([6])
+    names = [f"V({'x' * n} {'long_name' * (n % 7)})" for n in range(0, 90, 3)] + ["\x1b[2J"]
+    a = replace(a, messages=a.messages.with_columns(pl.lit(names).alias("payloads")))
+    out = io.StringIO()
+    ladder.write(a, out, View(width=width))
+    assert max(map(len, out.getvalue().splitlines())) <= width
+    assert "\x1b" not in out.getvalue()

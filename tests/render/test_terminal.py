@@ -60,7 +60,7 @@ def test_wider_terminals_get_more_columns():
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 132])
 def test_nothing_is_wider_than_the_terminal(width):
-    for which in ([1], [2], [3], [5], [1, 2, 3, 4, 5]):
+    for which in ([1], [2], [3], [5], [1, 2, 3, 4, 5], [6], [7], [8], [6, 8, 7]):
         text = text_of(analysis(which), width=width)
         assert max(map(len, text.splitlines())) <= width
 

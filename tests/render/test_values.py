@@ -47,3 +47,23 @@ def test_clean_is_printable(text):
     assert values.clean(text).isprintable()
     if text.isprintable():
         assert values.clean(text) == text
+
+
+def test_shares():
+    assert values.share(1, 3) == "33.3 %"
+    assert values.share(3, 3) == "100.0 %"
+    assert values.share(0, 0) == "-"
+
+
+def test_outcomes():
+    assert values.outcome_text("completed", None) == "completed"
+    assert values.outcome_text("failed", "NO_PROPOSAL_CHOSEN") == "failed: NO_PROPOSAL_CHOSEN"
+    assert values.outcome_text("established", None, "TS_UNACCEPTABLE") == (
+        "established, no CHILD_SA: TS_UNACCEPTABLE"
+    )
+
+
+def test_counted_and_named():
+    assert values.counted({"messages": 1, "frames": 2, "bytes": 3000}) == "1 message, 2 frames, 3,000 bytes"
+    assert values.input_name("-") == "standard input"
+    assert values.input_name("a\x1b.pcap") == "a\\x1b.pcap"

@@ -1,0 +1,197 @@
+"""A verification, in a terminal or as JSON. Of the values that were compared only digests are shown."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TextIO
+
+from ikeanalyze.analysis.checks import Check
+from ikeanalyze.analysis.verification import Verification, Verified
+from ikeanalyze.render import View
+from ikeanalyze.render.json import indented
+from ikeanalyze.render.section import FEW, Facts, Section, Table
+from ikeanalyze.render.table import Column
+from ikeanalyze.render.terminal import write_sections
+from ikeanalyze.render.values import UNKNOWN, clean, count, listed
+
+SCHEMA: Final = "ikeanalyze.verification/1"
+
+#: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
+_GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
+_KEYS: Final = "keys"
+_CHAINS: Final = (
+    "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
+)
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """24 passed, 1 failed, 2 not made; what there is none of is left out."""
+    outcomes = Counter(check.outcome for check in checks)
+    parts = [f"{outcomes[word]:,} {word}" for word in ("passed", "failed", "not made") if outcomes[word]]
+    return ", ".join(parts) or "none"
+
+
+def label(check: Check) -> str:
+    """What a check is about, for a line: SKEYSEED of epoch 1, AUTH in IKE_AUTH 2 request, AUTH of the responder."""
+    name = check.what if check.exchange is None else f"{check.what} in {check.exchange}"
+    if check.exchange is None and check.epoch is not None:
+        return f"{name} of epoch {check.epoch}"
+    if check.exchange is None and check.side is not None:
+        return f"{name} of the {check.side}"
+    return name
+
+
+def write_terminal(verification: Verification, out: TextIO, view: View) -> None:
+    """Write it for people."""
+    write_sections(_sections(verification, every=view.every), out, view.width)
+
+
+def _sections(verification: Verification, *, every: bool) -> Iterator[Section]:
+    checks = verification.checks
+    checked = [one for one in verification.handshakes if one.checks]
+    paths = ", ".join(clean(summary.path) for summary in verification.captures)
+    facts = [("checks", summary(checks)), ("IKE SAs", f"{len(checked):,} with checks")]
+    if len(checked) == 1:
+        facts[1] = "handshake", str(checked[0].id)
+        facts.append(("SPIi, SPIr", f"{checked[0].spi_i}, {checked[0].spi_r}"))
+    if len(checked) == 1 and checked[0].replaces is not None:
+        facts.append(("replaces", f"handshake {checked[0].replaces}"))
+    yield Facts(paths, facts, level=1)
+    if len(checked) == 1:
+        yield _one(checked[0])
+    elif checked:
+        yield _many(checked, every=every)
+    for outcome in ("failed", "not made"):
+        if rows := _troubles(verification.handshakes, outcome):
+            shown = rows if every else rows[:FEW]
+            if len(rows) > len(shown):
+                shown.append(("", f"and {len(rows) - len(shown):,} more (--all shows them)"))
+            yield Facts(outcome.capitalize(), shown)
+
+
+def _one(handshake: Verified) -> Table:
+    columns = (
+        Column("check"),
+        Column("epoch", right=True),
+        Column("of"),
+        Column("made with", narrow=9),
+        Column("outcome"),
+    )
+    rows = [
+        (
+            check.what,
+            UNKNOWN if check.epoch is None else str(check.epoch),
+            _about(check),
+            clean(check.how or ""),
+            check.outcome,
+        )
+        for check in handshake.checks
+    ]
+    return Table("Checks", columns, rows, notes=_notes([handshake]))
+
+
+def _about(check: Check) -> str:
+    """The message, or the line of the file, that has what was checked."""
+    if check.exchange is not None:
+        return check.exchange
+    if check.origin is not None and check.origin.line is not None:
+        return f"line {check.origin.line}"
+    return check.side or UNKNOWN
+
+
+def _many(handshakes: Sequence[Verified], *, every: bool) -> Table:
+    groups = ("ICV", _KEYS, "IntAuth", "AUTH")
+    columns = (Column("#", right=True), *(Column(name, right=True) for name in groups), Column("outcome"))
+    shown = handshakes if every else handshakes[:FEW]
+    rows = [(str(one.id), *(_passed(one, name) for name in groups), _outcome(one.checks)) for one in shown]
+    notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]
+    return Table("IKE SAs", columns, rows, more=len(handshakes) - len(shown), notes=notes)
+
+
+def _passed(handshake: Verified, group: str) -> str:
+    made = [
+        check.outcome
+        for check in handshake.checks
+        if _GROUPS.get(check.what, _KEYS) == group and check.outcome != "not made"
+    ]
+    return f"{made.count('passed')}/{len(made)}" if made else UNKNOWN
+
+
+def _outcome(checks: Sequence[Check]) -> str:
+    outcomes = {check.outcome for check in checks}
+    if "failed" in outcomes:
+        return "failed"
+    return "passed" if "passed" in outcomes else "not made"
+
+
+def _notes(handshakes: Sequence[Verified]) -> list[str]:
+    signed = any(
+        check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks
+    )
+    return [_CHAINS] if signed else []
+
+
+def _troubles(handshakes: Sequence[Verified], outcome: str) -> list[tuple[str, str]]:
+    """What failed, or was not made, and why; the same for many IKE SAs said once."""
+    found: dict[tuple[str, str], list[tuple[int, Check]]] = {}
+    for handshake in handshakes:
+        for check in handshake.checks:
+            if check.outcome == outcome:
+                found.setdefault((label(check), check.why or ""), []).append((handshake.id, check))
+    rows = []
+    for (name, why), some in found.items():
+        first, check = some[0]
+        values = [
+            f"{word} {value}"
+            for word, value in (("expected", check.expected), ("found", check.found))
+            if value is not None
+        ]
+        places = [f"packet {check.frame}"] if check.frame is not None else []
+        if check.origin is not None:
+            line = "" if check.origin.line is None else f" line {check.origin.line}"
+            places.append(f"{check.origin.path}{line}")
+        ids = {handshake for handshake, _ in some}
+        whose = f"handshake {first}" if len(ids) == 1 else f"{count(len(ids), 'handshake')} from {first} on"
+        rows.append((name, clean(f"{why} ({listed([whose, *places, *values])})")))
+    return rows
+
+
+def write_json(verification: Verification, out: TextIO) -> None:
+    """Write it for programs: schema "ikeanalyze.verification/1"."""
+    outcomes = Counter(check.outcome for check in verification.checks)
+    document = {
+        "schema": SCHEMA,
+        "captures": [one.path for one in verification.captures],
+        "totals": {word.replace(" ", "_"): outcomes[word] for word in ("passed", "failed", "not made")},
+        "handshakes": [
+            {
+                "id": one.id,
+                "spi_i": one.spi_i,
+                "spi_r": one.spi_r,
+                "replaces": one.replaces,
+                "checks": [_check(check) for check in one.checks],
+            }
+            for one in verification.handshakes
+        ],
+        "warnings": [
+            {"capture": one.capture, "frame": one.frame, "what": one.what} for one in verification.warnings
+        ],
+        "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
+    }
+    out.write(indented(document) + "\n")
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "what": check.what,
+        "outcome": check.outcome,
+        "why": check.why,
+        "how": check.how,
+        "expected": check.expected,
+        "found": check.found,
+        "epoch": check.epoch,
+        "side": check.side,
+        "exchange": check.exchange,
+        "frame": check.frame,
+        "file": None if check.origin is None else check.origin.path,
+        "line": None if check.origin is None else check.origin.line,
+    }

@@ -1,0 +1,48 @@
+from dataclasses import replace
+
+import polars as pl
+
+from tests.render.conftest import titled
+from tests.render.handmade import analysis
+
+
+def test_links():
+    assert len(titled(analysis([2]), "Links").rows) == 4
+
+
+def test_a_guess_says_so():
+    assert ("authentication", "initiator eap, EAP-MD5 (a guess: not decrypted)") in titled(
+        analysis([2]), "Handshake"
+    ).rows
+
+
+def test_what_was_read_says_so():
+    facts = dict(titled(analysis([6]), "Handshake").rows)
+    assert facts["authentication"] == "initiator ecdsa-384, responder psk (read: decrypted)"
+    assert facts["decrypted"] == "5 of 6 encrypted messages, epochs 0 to 1"
+    assert facts["CHILD_SA"] == "refused: TS_UNACCEPTABLE"
+    assert "replaces" not in facts
+
+
+def test_without_keys_nothing_is_said_of_them():
+    facts = dict(titled(analysis([1]), "Handshake").rows)
+    assert facts["authentication"] == "initiator psk, responder psk"
+    assert not {"decrypted", "CHILD_SA", "replaces"} & set(facts)
+
+
+def test_a_successor():
+    facts = dict(titled(analysis([8]), "Handshake").rows)
+    assert facts["replaces"] == "the IKE SA of handshake 1"
+    assert facts["authentication"] == "not known"
+
+
+def test_how_radius_was_matched():
+    def aaa(a):
+        return dict(titled(a, "Handshake").rows)["AAA server"]
+
+    assert aaa(analysis([7])) == "198.51.100.9 (asked by 198.51.100.2, packets matched by EAP)"
+    a = analysis([7])
+    by_time = a.messages.with_columns(pl.col("matched_by").replace("EAP", "time"))
+    assert (
+        aaa(replace(a, messages=by_time)) == "198.51.100.9 (asked by 198.51.100.2, packets matched by time)"
+    )

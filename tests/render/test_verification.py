@@ -1,0 +1,123 @@
+import json
+from io import StringIO
+
+import pytest
+from analysis.verified import recorded
+from keys.logs_of import LOGS
+
+from ikeanalyze.analysis.checks import Check
+from ikeanalyze.analysis.verification import Verification, Verified
+from ikeanalyze.keys.keyset import Origin
+from ikeanalyze.render import View
+from ikeanalyze.render.verification import label, summary, write_json, write_terminal
+
+PASSED = Check(0, "AUTH", "passed", how="PSK of the log", expected="aa", found="aa", epoch=1,
+               side="initiator", exchange="IKE_AUTH 2 request", frame=5)  # fmt: skip
+FAILED = Check(0, "SKEYSEED", "failed", why="another", expected="01", found="02", epoch=1,
+               origin=Origin("a.log", 7))  # fmt: skip
+ABSENT = Check(0, "AUTH", "not made", why="no PSK", side="responder")
+
+
+def text(verification, **options):
+    out = StringIO()
+    write_terminal(verification, out, View(**options))
+    return out.getvalue()
+
+
+def made(*checks, count=1):
+    return Verification([Verified(i + 1, "01" * 8, "02" * 8, None, checks) for i in range(count)], [])
+
+
+def test_labels():
+    assert label(PASSED) == "AUTH in IKE_AUTH 2 request"
+    assert label(FAILED) == "SKEYSEED of epoch 1"
+    assert label(ABSENT) == "AUTH of the responder"
+
+
+def test_summary():
+    assert summary([PASSED, PASSED, FAILED]) == "2 passed, 1 failed"
+    assert summary([ABSENT]) == "1 not made"
+    assert summary([]) == "none"
+
+
+def test_one_ike_sa():
+    lines = text(made(PASSED, FAILED, ABSENT), width=100).splitlines()
+    assert [line.split() for line in lines if line.startswith("  AUTH  ")] == [
+        ["AUTH", "1", "IKE_AUTH", "2", "request", "PSK", "of", "the", "log", "passed"],
+        ["AUTH", "-", "responder", "not", "made"],
+    ]
+    start = lines.index("Failed")
+    assert lines[start + 1] == (
+        "  SKEYSEED of epoch 1  another (handshake 1, a.log line 7, expected 01, found 02)"
+    )
+    assert lines[-1] == "  AUTH of the responder  no PSK (handshake 1)"
+
+
+def test_several():
+    lines = text(made(PASSED, FAILED, ABSENT, count=2)).splitlines()
+    row = next(i for i, line in enumerate(lines) if line.startswith("  #"))
+    assert lines[row].split() == ["#", "ICV", "keys", "IntAuth", "AUTH", "outcome"]
+    assert lines[row + 1].split() == ["1", "-", "0/1", "-", "1/1", "failed"]
+    # the same of both is said once
+    assert sum("no PSK" in line for line in lines) == 1
+    assert "2 handshakes from 1 on" in "\n".join(lines)
+
+
+def test_many():
+    many = made(PASSED, count=40)
+    assert "... and 10 more (--all shows them)" in text(many)
+    assert "more" not in text(many, every=True)
+    reasons = Verification(
+        [
+            Verified(i, "", "", None, (Check(i, "ICV", "failed", why=f"reason {i}", exchange="X"),))
+            for i in range(1, 41)
+        ],
+        [],
+    )
+    assert "and 10 more (--all shows them)" in text(reasons)
+    assert "reason 40" in text(reasons, every=True)
+
+
+def test_text_out_of_files_is_harmless():
+    bad = Check(0, "AUTH", "failed", why="x\x1b[31m", how="X.509 CN=\x1b]0;a\a", exchange="IKE_AUTH 1 request",
+                origin=Origin("a\nb", None))  # fmt: skip
+    assert not {"\x1b", "\a"} & set(text(made(bad)))
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_lines_fit(width):
+    lines = text(recorded("pq-mlkem768-psk"), width=width).splitlines()
+    assert max(map(len, lines)) <= max(width, 80)
+
+
+def test_a_recorded_one():
+    shown = text(recorded("rsa"))
+    assert "checks      16 passed" in shown
+    assert "its chain, dates and" in shown
+
+
+def test_json():
+    out = StringIO()
+    write_json(recorded("pq-mlkem768-psk"), out)
+    document = json.loads(out.getvalue())
+    assert document["schema"] == "ikeanalyze.verification/1"
+    assert document["totals"] == {"passed": 24, "failed": 0, "not_made": 0}
+    (handshake,) = document["handshakes"]
+    assert (handshake["id"], handshake["spi_i"], handshake["replaces"]) == (1, "904a132d2b087803", None)
+    assert len(handshake["checks"]) == 24
+    last = handshake["checks"][-1]
+    assert last == {
+        "what": "AUTH", "outcome": "passed", "why": None, "how": "PSK of the log", "expected": last["found"],
+        "found": last["found"], "epoch": 1, "side": "responder", "exchange": "IKE_AUTH 2 response", "frame": 8,
+        "file": None, "line": None,
+    }  # fmt: skip
+
+
+def test_json_of_what_was_skipped(tmp_path):
+    out = StringIO()
+    bad = tmp_path / "bad"
+    bad.write_text("x")
+    write_json(recorded("psk-classic", bad, LOGS / "charon-5.9.8-rekeys.i.log.gz"), out)
+    document = json.loads(out.getvalue())
+    assert [one["path"] for one in document["skipped"]] == [str(bad)]
+    assert document["totals"]["not_made"] == 1
