@@ -8,7 +8,7 @@ BLOCKS = readme.blocks(readme.README.read_text())
 
 
 def test_the_readme_shows_the_commands():
-    assert {arguments.split()[0] for arguments, _ in BLOCKS} == {"report", "ladder", "keys"}
+    assert {arguments.split()[0] for arguments, _ in BLOCKS} == {"report", "ladder", "keys", "verify"}
 
 
 @pytest.mark.parametrize(("arguments", "output"), BLOCKS, ids=[arguments for arguments, _ in BLOCKS])

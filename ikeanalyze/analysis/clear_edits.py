@@ -31,7 +31,7 @@ class ClearEdits:
     """What is to be done with the packets of a capture."""
 
     edits: dict[int, Edit]  # by packet number
-    messages: int  # transmissions that come to stand in clear, each sighting counted
+    messages: int  # transmissions that come to stand in clear, each once in however many places it was seen
 
 
 def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> ClearEdits:
@@ -48,12 +48,14 @@ def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> Cl
     done: set[int] = set()
     for message, places in sightings.items():
         text = cleartexts[message]
-        for rows in places.values():
-            if _whole(rows):
-                _replace(edits, rows, text)
-                done.add(id(text))
-                count += 1
-            else:
+        whole = [rows for rows in places.values() if _whole(rows, text)]
+        for rows in whole:
+            _replace(edits, rows, text)
+        if whole:
+            done.add(id(text))
+            count += 1
+        else:
+            for rows in places.values():
                 partial.setdefault(id(text), []).extend(rows)
     texts = {id(text): text for text in cleartexts.values()}
     for key, rows in partial.items():
@@ -63,15 +65,18 @@ def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> Cl
         for part in sorted(rows, key=lambda part: part["number"]):
             if part["fragments"] == rows[-1]["fragments"]:
                 first.setdefault(part["fragment"], part)
-        if _whole(list(first.values())):
+        if _whole(list(first.values()), texts[key]):
             _replace(edits, sorted(first.values(), key=lambda row: row["number"]), texts[key])
             count += 1
     return ClearEdits(edits, count)
 
 
-def _whole(rows: Sequence[Row]) -> bool:
-    total = rows[0]["fragments"]
-    return total is None or len({row["fragment"] for row in rows}) == total
+def _whole(rows: Sequence[Row], text: Cleartext) -> bool:
+    if rows[0]["fragment"] is None:
+        return True
+    # IKEv1 does not say how many fragments there are
+    total = rows[0]["fragments"] or text.fragments
+    return len({row["fragment"] for row in rows}) == total
 
 
 def _replace(edits: dict[int, Edit], rows: Sequence[Row], text: Cleartext) -> None:

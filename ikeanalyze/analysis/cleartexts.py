@@ -21,6 +21,7 @@ class Cleartext:
     message: bytes = field(repr=False)  # with its IKE header, whose next payload and length are right
     epoch: int | None  # of the keys; None: IKEv1
     verified: bool  # the ICV fits; False: there is none to check
+    fragments: int = 1  # that it was put together from
 
 
 def write_clear(contents: Contents, ids: npt.NDArray[np.int64]) -> dict[int, Cleartext]:
@@ -33,7 +34,9 @@ def write_clear(contents: Contents, ids: npt.NDArray[np.int64]) -> dict[int, Cle
         if not content.encrypted:
             continue
         if index not in texts:
-            texts[index] = Cleartext(clear_message(content), content.epoch, bool(content.verified))
+            texts[index] = Cleartext(
+                clear_message(content), content.epoch, bool(content.verified), max(len(content.units), 1)
+            )
         found[int(ids[row])] = texts[index]
     return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.keys.keyset import KeySet
 from ikeanalyze.wire.chain import Payload
 
 Numbers = npt.NDArray[np.int64]
@@ -36,7 +37,8 @@ class Content:
     clear: int  # payloads in front that were not encrypted
     first: int  # type of the first payload that was inside
     plaintext: bytes = field(repr=False)  # the inner payload chain; empty in a clear message
-    units: tuple[int, ...] = ()  # rows of the units that it was taken from, each fragment once
+    units: tuple[int, ...] = ()  # rows of the units that it was taken from, each fragment once, rising
+    keys: KeySet | None = field(default=None, repr=False)  # what opened it; None: clear, or of IKEv1
 
     def bodies(self, kind: int) -> list[bytes]:
         """Bodies of the payloads of one type, in order."""

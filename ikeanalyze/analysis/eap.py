@@ -2,19 +2,24 @@
 
 A responder hands the EAP messages through as they are (RFC 3579, section 2.1): the one in an IKE_AUTH request is in the
 Access-Request that follows, the one in the server's answer is in the IKE_AUTH response. An identity is the same in all
-of a user's handshakes, a challenge is in one; so the handshake that all messages of a RADIUS conversation are found in
-is the one that it belongs to.
+of a user's handshakes, and so are success and the beginnings of most methods; a challenge is in one. So the handshake that
+all messages of a RADIUS conversation are found in, one that is like no other among them, is the one that it belongs to.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.wire.eap import read_eap
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+
+#: Bytes of an EAP packet with a challenge or what is made of one: header, type, 16 bytes (RFC 3748, section 5.4).
+_SHORTEST_CHALLENGE: Final = 5 + 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class EapMessages:
         for members in conversations.values():
             places = [place for pair in members for place in self._places(pair) if place]
             fitting = set.intersection(*(set(place) for place in places)) if places else set()
-            if len(fitting) != 1:
+            if len(fitting) != 1 or not any(self._tells(pair) for pair in members):
                 continue
             (handshake,) = fitting
             for pair in members:
@@ -65,6 +70,16 @@ class EapMessages:
                             same.append(SameEap(self._row[index], rows[0]))
                             break
         return same
+
+    def _tells(self, pair: RadiusPair) -> bool:
+        """Whether an EAP message of it is found that no other handshake would have."""
+        for response, (message, _) in zip((False, True), _said(pair), strict=True):
+            if message is None or (response, message) not in self._by_bytes:
+                continue
+            packet = read_eap(message)
+            if packet and packet.method is not None and len(message) >= _SHORTEST_CHALLENGE:
+                return True
+        return False
 
     def _places(self, pair: RadiusPair) -> list[dict[int, list[tuple[Content, int]]]]:
         """For the request and the response: where its EAP message is, by handshake; empty: it has none."""

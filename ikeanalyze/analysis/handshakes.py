@@ -131,9 +131,11 @@ def make_handshakes(
     agreed = _agreed(conversation.exchanges, count)
     unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
     reason = _reasons(facts, final_form, unsettled, own_pairs)
-    outcome = decide(_evidence(conversation, head, reason, own_pairs, inside))
+    evidence = _evidence(conversation, head, reason, own_pairs, inside)
+    outcome = decide(evidence)
     reason.update({row: one.proof.reason for row, one in inside.items() if one.proof.reason is not None})
     whole = (outcome == Outcome.COMPLETED) | (outcome == Outcome.ESTABLISHED)
+    whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
 
     auths, auth = _auth(conversation, count, own_pairs, phase1, inside)
     given = {"initiator": INITIATOR, "responder": RESPONDER}

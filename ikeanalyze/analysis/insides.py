@@ -9,7 +9,7 @@ import numpy as np
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.eap import SameEap
-from ikeanalyze.analysis.key_exchanges import KeyExchangeRow, key_exchanges
+from ikeanalyze.analysis.key_exchanges import CARRIERS, KeyExchangeRow, key_exchanges
 from ikeanalyze.analysis.payload_bytes import Sent, payload_bytes
 from ikeanalyze.analysis.proofs import Proof, certificates, prove
 from ikeanalyze.analysis.rekeying import Successor, successors
@@ -17,6 +17,7 @@ from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.wire.certificates import CertificateView
 from ikeanalyze.wire.chain import Chain
+from ikeanalyze.wire.ikev2_payloads import KeyExchange
 from ikeanalyze.wire.inspection import inspect_chain
 
 _LENGTH: Final = slice(24, 28)
@@ -77,7 +78,12 @@ def _findings(content: Content) -> tuple[str, ...]:
     if content.protocol != Protocol.IKEV2:
         return () if content.error is None else (f"payloads: {content.error}",)
     inspected = inspect_chain(Chain(content.payloads, content.error), response=content.response)
-    return tuple(what for what in inspected.findings if not what.startswith("KE: "))
+    elsewhere: tuple[str, ...] = ()
+    if content.exchange_type in CARRIERS:
+        elsewhere = next(
+            (one.findings for one in inspected.payloads if isinstance(one.body, KeyExchange)), ()
+        )
+    return tuple(what for what in inspected.findings if what not in elsewhere)
 
 
 class _Sent:
@@ -99,7 +105,7 @@ class _Sent:
         conversation = self._conversation
         units, messages, exchanges = conversation.units, conversation.messages, conversation.exchanges
         sent: dict[tuple[int, int], Sent] = {}
-        seen: set[tuple[int, int, int, int]] = set()
+        seen: set[tuple[int, int, int]] = set()
         counted: set[int] = set()
         repeated = 0
         for row in self._units[handshake]:
@@ -116,7 +122,8 @@ class _Sent:
                 needed = int(messages.needed_bytes[message])
                 one.frame_bytes += needed
                 repeated += int(messages.bytes[message]) - needed
-            part = *identity, int(units.fragment[row]), int(units.fragments[row])
+            # as `needed_bytes` counts: a fragment that is cut anew is the same one, sent again
+            part = *identity, int(units.fragment[row])
             if part not in seen:
                 seen.add(part)
                 one.ike_bytes += self._length(int(units.unit[row]))

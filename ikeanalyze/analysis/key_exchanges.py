@@ -1,7 +1,8 @@
 """The key exchanges of an IKE SA: which exchange carries which, what is in it, and whether it is what was negotiated.
 
 IKE_SA_INIT has slot 0. Each IKE_INTERMEDIATE with a KE payload is the next additional key exchange that was negotiated
-(RFC 9370, section 2.2.2). A CREATE_CHILD_SA has slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that
+(RFC 9370, section 2.2.2); these exchanges have the message IDs from 1 on, which tells of those that are missing (RFC
+9242, section 3). A CREATE_CHILD_SA has slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that
 N(ADDITIONAL_KEY_EXCHANGE) links to it the others (section 2.2.4).
 """
 
@@ -19,6 +20,13 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadTy
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
 _IKE: Final = 1
+#: Exchanges whose first KE payload is looked at here.
+CARRIERS: Final = frozenset(
+    {
+        ExchangeType.IKE_SA_INIT, ExchangeType.IKE_INTERMEDIATE, ExchangeType.CREATE_CHILD_SA,
+        ExchangeType.IKE_FOLLOWUP_KE,
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,14 @@ class _Negotiation:
     """What was agreed on, and how far it has come."""
 
     purpose: str
-    additional: list[tuple[int, int]]  # slot and method of those that are still to come, in order
+    additional: list[tuple[int, int]]  # slot and method, in order
     message_id: int | None = None  # of its CREATE_CHILD_SA
+    done: int = 0  # of `additional`, those whose exchange is over
 
     def next(self) -> tuple[int | None, int | None]:
         """Slot and method of the next additional key exchange, if there is to be one."""
-        return self.additional.pop(0) if self.additional else (None, None)
+        self.done += 1
+        return self.additional[self.done - 1] if self.done <= len(self.additional) else (None, None)
 
 
 def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], list[tuple[int, str]]]:
@@ -66,6 +76,7 @@ def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], li
     findings: list[tuple[int, str]] = []
     initial = _Negotiation("IKE SA", [])
     links: dict[tuple[bool, bytes], _Negotiation] = {}
+    without = 0  # IKE_INTERMEDIATE exchanges that are readable and have no KE payload
     for exchange, sides in exchanges.items():
         request, response = sides.get(False), sides.get(True)
         some = next(iter(sides.values()))
@@ -74,15 +85,19 @@ def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], li
         match some.exchange_type:
             case ExchangeType.IKE_SA_INIT:
                 current = initial = _Negotiation("IKE SA", _additional(_chosen(response)))
+                method = _method(_chosen(response))
             case ExchangeType.IKE_INTERMEDIATE:
                 if not any(_ke(one) for one in sides.values()):
+                    without += 1
                     continue
                 current = initial
+                current.done = max(current.done, some.message_id - 1 - without)
                 slot, method = current.next()
             case ExchangeType.CREATE_CHILD_SA:
                 proposal = _chosen(response) or _chosen(request)
                 purpose = "rekeying" if proposal and proposal.protocol == _IKE else "CHILD_SA"
                 current = _Negotiation(purpose, _additional(_chosen(response)), some.message_id)
+                method = _method(_chosen(response))
             case ExchangeType.IKE_FOLLOWUP_KE:
                 linked = [links[key] for key in _links(request) if key in links]
                 current = linked[0] if linked else _Negotiation("not known", [])
@@ -147,6 +162,14 @@ def _additional(proposal: Proposal | None) -> list[tuple[int, int]]:
         if TransformType.ADDKE1 <= one.type <= TransformType.ADDKE7 and one.id
     }
     return sorted(found.items())
+
+
+def _method(proposal: Proposal | None) -> int | None:
+    """Method of the first key exchange that was negotiated; None: not known, or none was."""
+    for one in proposal.transforms if proposal is not None else ():
+        if one.type == TransformType.KE:
+            return one.id or None
+    return None
 
 
 def _links(content: Content | None) -> list[tuple[bool, bytes]]:

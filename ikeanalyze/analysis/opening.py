@@ -4,12 +4,16 @@ Each distinct message is opened once: of several transmissions the first that ca
 each fragment from whichever transmission has it. Messages are taken in order of time, IKE SA by IKE SA, which is the
 order that the chain of key sets of an IKE SA wants (`keys.chain`).
 
-The epoch is counted as the protocol has it: the n-th IKE_INTERMEDIATE exchange is protected by the keys before its
-additional key exchange, whatever comes behind by those of the last one (RFC 9370, section 2.2.2). Key sets whose files
-lack some epochs are told apart that way.
+The epoch is counted as the protocol has it: the n-th IKE_INTERMEDIATE exchange, which has message ID n, is protected by
+the keys before its additional key exchange, whatever comes behind by those of the last one (RFC 9242, section 3; RFC
+9370, section 2.2.2). Key sets whose files lack some epochs are told apart that way. Where IKE_SA_INIT is not in the
+capture, the place among the key sets that name the IKE SA tells.
+
+What a CREATE_CHILD_SA exchange agreed on for the IKE SA that it makes takes the place of IKE_SA_INIT there (RFC 7296,
+section 2.18).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,12 +24,14 @@ from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.phase1 import open_phase1
+from ikeanalyze.analysis.rekeying import successors
+from ikeanalyze.analysis.suites import suite_of
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.chain import KeyRing, SaKeys
 from ikeanalyze.keys.defragment import Fragments
 from ikeanalyze.keys.keyset import KeySet, Phase1Key
-from ikeanalyze.keys.sealed import Suite
+from ikeanalyze.keys.sealed import Suite, find_sealed
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init, read_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -37,6 +43,7 @@ _SEALED = frozenset({PayloadType.SK, PayloadType.SKF})
 _INITS = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 _ADDKES = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
 _ENCRYPTED_V1 = 0x01
+_LENGTH = slice(24, 28)  # of the message, in the IKE header
 #: Runs of fragment numbers that a finding names.
 _RUNS_SHOWN = 5
 
@@ -83,7 +90,7 @@ def open_messages(
     work = _Work(conversation, sealed)
     ring = KeyRing(keys.sets)
     _, size = sealed.places(conversation.units.unit)
-    rows = np.flatnonzero((size > 0) & ~conversation.units.is_ikev1)
+    rows = np.flatnonzero(((size > 0) | _behind_clear(conversation)) & ~conversation.units.is_ikev1)
     rows = rows[stable_order(conversation.association.handshake[rows])] if keys.sets else rows[:0]
     owner = conversation.association.handshake[rows]
     suites = _Agreements(conversation)
@@ -91,23 +98,40 @@ def open_messages(
     for some in np.split(rows, np.flatnonzero(np.diff(owner)) + 1):
         if len(some):
             handshake = int(conversation.association.handshake[some[0]])
+            before = len(work.all)
             if work.open(handshake, some.tolist(), ring, suites):
                 looked.add(handshake)
-    for handshake in open_phase1(conversation, sealed, keys.phase1, work.add):
-        looked.add(handshake)
+                suites.learn(work.all[before:])
+    phase1 = open_phase1(conversation, sealed, keys.phase1, work.add)
+    looked |= phase1.handshakes
+    work.findings.extend(phase1.findings)
+    work.cut.extend(phase1.cut)
     work.look_into_clear(looked)
-    for what in ring.unusable:
-        work.findings.append((0, what))
+    work.tell_cut()
+    said = {what for _, what in work.findings}
+    work.findings.extend((0, what) for what in ring.unusable if what not in said)
     return Contents(work.of_message(), work.all, work.sealed(), work.opened(), work.findings)
+
+
+def _behind_clear(conversation: Conversation) -> npt.NDArray[np.bool_]:
+    """Units that begin with a clear payload and have SK behind it (RFC 7296, section 3.14)."""
+    units, clear = conversation.units, conversation.clear
+    _, size = clear.places(units.unit)
+    found = np.zeros(len(units), np.bool_)
+    may = (size > 0) & ~units.is_ikev1 & (units.next_payload != 0)
+    for row in np.flatnonzero(may & ~np.isin(units.exchange_type, list(_INITS))).tolist():
+        sealed = find_sealed(clear[int(units.unit[row])])
+        found[row] = sealed is not None and sealed.fragment is None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Agreement:
-    """What the clear IKE_SA_INIT messages of one IKE SA say about its keys."""
+    """What the messages that made one IKE SA say about its keys."""
 
     suite: Suite | None
     nonces: bytes | None
-    additional: int  # additional key exchanges
+    additional: int | None  # additional key exchanges in IKE_INTERMEDIATE; None: not known
 
 
 class _Agreements:
@@ -121,9 +145,15 @@ class _Agreements:
             inits.rows.tolist(), conversation.association.handshake[inits.rows].tolist(), strict=True
         ):
             self._rows.setdefault(handshake, []).append(row)
+        self._rekeyed: dict[tuple[int, int], _Agreement] = {}
 
-    def of(self, handshake: int) -> _Agreement:
-        """Of the last request and response that are there."""
+    def learn(self, contents: Sequence[Content]) -> None:
+        """Note what the contents of one handshake say of IKE SAs that replace its own."""
+        for one in successors(sorted(contents, key=lambda content: (content.exchange, content.response))):
+            self._rekeyed[one.spi_i, one.spi_r] = _Agreement(suite_of(one.chosen), one.nonces, 0)
+
+    def of(self, handshake: int, row: int) -> _Agreement:
+        """Of the last IKE_SA_INIT request and response that are there; `row`: of a unit with both SPIs."""
         request, response = None, None
         for row in self._rows.get(handshake, ()):
             data = self._conversation.clear.get(int(self._conversation.units.unit[row]))
@@ -139,22 +169,15 @@ class _Agreements:
         nonces = None
         if request and response and request.nonce and response.nonce:
             nonces = request.nonce + response.nonce
-        return _Agreement(_suite(response), nonces, _additional(response))
+        if response is None:
+            units = self._conversation.units
+            found = self._rekeyed.get((int(units.spi_i[row]), int(units.spi_r[row])))
+            return found or _Agreement(None, None, None)
+        return _Agreement(suite_of(response.chosen), nonces, _additional(response))
 
 
-def _suite(view: InitView | None) -> Suite | None:
-    if view is None or view.chosen is None:
-        return None
-    chosen = {transform.type: transform for transform in view.chosen.transforms}
-    encryption = chosen.get(TransformType.ENCR)
-    if encryption is None:
-        return None
-    integrity = chosen.get(TransformType.INTEG)
-    return Suite(encryption.id, encryption.key_bits, integrity.id if integrity else 0)
-
-
-def _additional(view: InitView | None) -> int:
-    if view is None or view.chosen is None:
+def _additional(view: InitView) -> int:
+    if view.chosen is None:
         return 0
     return len({one.type for one in view.chosen.transforms if one.type in _ADDKES and one.id})
 
@@ -171,6 +194,7 @@ class _Work:
         #: (slot, body) of each message: the same for all its transmissions
         self._identity = list(zip(messages.slot.tolist(), messages.body.tolist(), strict=True))
         self._content: dict[tuple[int, int], int] = {}
+        self.cut: list[int] = []  # frames of encrypted messages of which the capture has not all bytes
 
     def of_message(self) -> Numbers:
         """For each row of Messages: index into `all`, -1: none."""
@@ -198,8 +222,7 @@ class _Work:
         """Open the messages of one handshake, in order of time; whether any could be."""
         conversation = self._conversation
         units, messages = conversation.units, conversation.messages
-        agreement = agreements.of(handshake)
-        intermediates = _intermediates(conversation, handshake)
+        agreement = agreements.of(handshake, rows[0])
         wanted: dict[tuple[int, int], _Wanted] = {}
         chains: dict[tuple[int, int], SaKeys] = {}
         before = len(self.all)
@@ -210,7 +233,7 @@ class _Work:
             if one.done or (number and number in one.parts and one.fragments is not None
                             and one.fragments.total == units.fragments[row]):  # fmt: skip
                 continue
-            data = self._sealed[int(units.unit[row])]
+            data = self._data(row)
             spis = int(units.spi_i[row]), int(units.spi_r[row])
             chain = chains.get(spis)
             if chain is None:
@@ -224,8 +247,8 @@ class _Work:
             if number:
                 one.fragments = one.fragments or Fragments()
                 total = int(units.fragments[row])
-                if total != one.fragments.total:
-                    one.parts.clear()
+                if total > one.fragments.total:
+                    one.parts.clear()  # cut anew
                 if one.fragments.add(number, total, opened.first, opened.plaintext, opened.verified):
                     one.parts[number] = row
                 whole = one.fragments.whole()
@@ -235,7 +258,7 @@ class _Work:
             else:
                 one.parts = {0: row}
             one.done = True
-            first = self._sealed[int(units.unit[one.parts[min(one.parts)]])]
+            first = self._data(one.parts[min(one.parts)])
             clear = tuple(payload for payload in payloads(first).payloads if payload.type not in _SEALED)
             inner = read_payloads(opened.plaintext, opened.first)
             kind = int(messages.exchange_type[message])
@@ -255,20 +278,25 @@ class _Work:
                     payloads=clear + inner.payloads,
                     error=inner.error,
                     encrypted=True,
-                    epoch=_epoch(
-                        kind, int(messages.message_id[message]), intermediates, agreement.additional
-                    ),
+                    epoch=_epoch(kind, int(messages.message_id[message]), agreement, chain, one.position),
                     verified=opened.verified,
                     clear=len(clear),
                     first=opened.first,
                     plaintext=opened.plaintext,
                     units=tuple(one.parts[number] for number in sorted(one.parts)),
+                    keys=chain.key_sets[one.position],
                 ),
             )
         self._tell_closed(wanted)
         for chain in chains.values():
             self.findings.extend((int(units.number[rows[0]]), what) for what in chain.unusable)
         return len(self.all) > before
+
+    def _data(self, row: int) -> bytes:
+        """The bytes of an encrypted message; those that begin with a clear payload are kept among the clear ones."""
+        unit = int(self._conversation.units.unit[row])
+        data = self._sealed.get(unit)
+        return self._conversation.clear[unit] if data is None else data
 
     def add(self, message: int, content: Content) -> None:
         """Enter the content of a row of Messages, and so of its other transmissions."""
@@ -289,6 +317,7 @@ class _Work:
                 continue
             data = conversation.clear[int(units.unit[row])]
             chain = payloads(data)
+            error = chain.error and (_cut(data) or chain.error)
             self.add(
                 message,
                 Content(
@@ -303,7 +332,7 @@ class _Work:
                     frame=int(units.number[row]),
                     header=data[: HEADER.size],
                     payloads=chain.payloads,
-                    error=chain.error,
+                    error=error,
                     encrypted=False,
                     epoch=None,
                     verified=None,
@@ -314,6 +343,14 @@ class _Work:
                 ),
             )
 
+    def tell_cut(self) -> None:
+        """One finding about all encrypted messages of which the capture lacks bytes."""
+        if self.cut:
+            count = len(self.cut)
+            some = "1 encrypted message is" if count == 1 else f"{count} encrypted messages are"
+            what = f"{some} not whole in the capture: what is cut cannot be decrypted"
+            self.findings.append((min(self.cut), what))
+
     def _set_up(self, message: int) -> bool:
         conversation = self._conversation
         return bool(conversation.exchanges.set_up[conversation.exchange_of_message[message]])
@@ -322,7 +359,7 @@ class _Work:
         """Findings about what could not be opened, though something of the IKE SA, or of its messages, could."""
         numbers = self._conversation.units.number
         closed = [one for one in wanted.values() if not one.done]
-        unfit = [one for one in closed if one.fragments is None]
+        unfit = []
         for one in closed:
             if one.fragments is not None:
                 missing = one.fragments.missing()
@@ -331,25 +368,33 @@ class _Work:
                 total = one.fragments.total
                 what = f"fragments {some}{more} of {total} are missing: the message cannot be put together"
                 self.findings.append((int(numbers[one.unit]), what))
+                continue
+            if _cut(self._data(one.unit)):
+                self.cut.append(int(numbers[one.unit]))
+            else:
+                unfit.append(one)
         if unfit and len(unfit) < len(wanted):
             some = "1 message is" if len(unfit) == 1 else f"{len(unfit)} messages are"
             what = f"{some} opened by no key, though others of the IKE SA are"
             self.findings.append((int(numbers[unfit[0].unit]), what))
 
 
+def _cut(data: bytes) -> str | None:
+    """What a message lacks at its end, by the length in its header; None: nothing."""
+    length = int.from_bytes(data[_LENGTH], "big")
+    return f"only {len(data)} of {length} bytes are in the capture" if len(data) < length else None
+
+
 def _run(run: range) -> str:
     return str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
 
 
-def _intermediates(conversation: Conversation, handshake: int) -> list[int]:
-    """Message IDs of the IKE_INTERMEDIATE exchanges, rising."""
-    exchanges = conversation.exchanges
-    low, high = np.searchsorted(exchanges.handshake, (handshake, handshake + 1)).tolist()
-    kinds = exchanges.exchange_type[low:high] == ExchangeType.IKE_INTERMEDIATE
-    return sorted(set(exchanges.message_id[low:high][kinds].tolist()))
-
-
-def _epoch(kind: int, message_id: int, intermediates: Iterable[int], additional: int) -> int:
+def _epoch(kind: int, message_id: int, agreement: _Agreement, chain: SaKeys, position: int) -> int | None:
+    """Of the keys of one message; `position`: in its chain of key sets."""
+    additional, before = agreement.additional, max(message_id - 1, 0)
     if kind == ExchangeType.IKE_INTERMEDIATE:
-        return min(sum(one < message_id for one in intermediates), additional)
+        return before if additional is None else min(before, additional)
+    if additional is None:
+        # a set that does not name its IKE SA does not tell how many came before it either
+        return position if chain.key_sets[position].spi_i is not None else None
     return additional

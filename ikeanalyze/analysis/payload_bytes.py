@@ -47,17 +47,16 @@ def payload_bytes(sent: Iterable[Sent], repeated: int) -> dict[str, int]:
         if not 0 < one.ike_bytes <= one.frame_bytes or rest < 0:
             add(NOT_READ, one.frame_bytes)  # an IP fragment of it is not in the capture
             continue
+        payloads = () if one.content is None else one.content.payloads
+        rest -= sum(PAYLOAD_HEADER.size + len(payload.body) for payload in payloads)
+        if rest < 0:
+            add(NOT_READ, one.frame_bytes)  # put together out of transmissions that are cut differently
+            continue
         add(FRAMES, one.frame_bytes - one.ike_bytes)
         add(IKE_HEADERS, headers)
-        for payload in one.content.payloads if one.content is not None else ():
-            used = PAYLOAD_HEADER.size + len(payload.body)
-            add(
-                payload_name(
-                    payload.type, ikev1_=one.content is not None and one.content.protocol == Protocol.IKEV1
-                ),
-                used,
-            )
-            rest -= used
+        ikev1_ = one.content is not None and one.content.protocol == Protocol.IKEV1
+        for payload in payloads:
+            add(payload_name(payload.type, ikev1_=ikev1_), PAYLOAD_HEADER.size + len(payload.body))
         add(ENCRYPTION if one.content is not None and one.content.encrypted else NOT_READ, rest)
     return dict(sorted(parts.items(), key=lambda part: (-part[1], part[0])))
 

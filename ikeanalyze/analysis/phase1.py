@@ -1,6 +1,11 @@
-"""Encrypted messages of IKEv1 to their contents: one key for all of an IKE SA, and fragments put together before."""
+"""Encrypted messages of IKEv1 to their contents: one key for all of an IKE SA, and fragments put together before.
 
-from collections.abc import Callable, Iterator, Sequence
+Two files may have two keys for one IKE SA: with pre-shared keys that differ, the peers derive different ones. Each message
+is opened by the first that fits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,6 +24,16 @@ from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 
 #: Bytes before a fragment's data: its IKE header, generic payload header, fragment ID, number and flags.
 _BEFORE_FRAGMENT = HEADER.size + 8
+_LENGTH = slice(24, 28)  # of the message, in the IKE header
+
+
+@dataclass(slots=True)
+class Phase1Work:
+    """What came of the keys."""
+
+    handshakes: set[int] = field(default_factory=set)  # that something of could be opened
+    findings: list[tuple[int, str]] = field(default_factory=list)  # frame, what
+    cut: list[int] = field(default_factory=list)  # frames of messages of which the capture has not all bytes
 
 
 def open_phase1(
@@ -26,13 +41,14 @@ def open_phase1(
     sealed: MessageBytes,
     keys: Sequence[Phase1Key],
     add: Callable[[int, Content], None],
-) -> Iterator[int]:
-    """Give the content of each message that a key fits to `add`, with its row of Messages; yields the handshakes."""
+) -> Phase1Work:
+    """Give the content of each message that a key fits to `add`, with its row of Messages."""
+    work = Phase1Work()
     if not keys:
-        return
-    by_cookie: dict[int, list[Phase1Key]] = {}
+        return work
+    by_cookie: dict[int, dict[bytes, Phase1Key]] = {}
     for key in keys:
-        by_cookie.setdefault(int.from_bytes(key.cookie_i, "big"), []).append(key)
+        by_cookie.setdefault(int.from_bytes(key.cookie_i, "big"), {}).setdefault(key.key, key)
     units, association = conversation.units, conversation.association
     _, size = sealed.places(units.unit)
     wanted = units.is_ikev1 & np.isin(units.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
@@ -42,11 +58,75 @@ def open_phase1(
         which = rows if size[row] > 0 else clear
         which.setdefault(int(association.handshake[row]), []).append(row)
     for handshake, some in rows.items():
-        for key in by_cookie[int(units.spi_i[some[0]])]:
+        wholes, lacking = _put_together(conversation, sealed, some)
+        done: set[tuple[int, int]] = set()
+        for key in by_cookie[int(units.spi_i[some[0]])].values():
             opener = _opener(conversation, clear.get(handshake, []), key)
-            if opener is not None and _open(conversation, sealed, handshake, some, opener, add):
-                yield handshake
-                break
+            if opener is not None:
+                _open(conversation, handshake, wholes, opener, add, done)
+        closed = {one.identity: one for one in reversed(wholes) if one.identity not in done}
+        cut = [int(units.number[one.row]) for one in closed.values() if one.cut]
+        work.cut.extend(cut)
+        if done:
+            work.handshakes.add(handshake)
+            work.findings.extend(lacking)
+            unfit = [int(units.number[one.row]) for one in closed.values() if not one.cut]
+            if unfit:
+                count = "1 message is" if len(unfit) == 1 else f"{len(unfit)} messages are"
+                what = f"{count} opened by no key, though others of the IKE SA are"
+                work.findings.append((min(unfit), what))
+    return work
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """One encrypted message, each time that the capture has all of it."""
+
+    identity: tuple[int, int]  # slot and body of Messages
+    data: bytes = field(repr=False)
+    row: int  # of the last unit that it was taken from
+    units: tuple[int, ...]  # rows, each fragment once
+
+    @property
+    def cut(self) -> bool:
+        """The capture has less of it than was sent."""
+        return len(self.data) < int.from_bytes(self.data[_LENGTH], "big")
+
+
+def _put_together(
+    conversation: Conversation, sealed: MessageBytes, rows: Sequence[int]
+) -> tuple[list[_Whole], list[tuple[int, str]]]:
+    """The messages in these units, and findings about fragments that the capture lacks."""
+    units, messages = conversation.units, conversation.messages
+    found: list[_Whole] = []
+    parts: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}
+    whole: set[tuple[int, int]] = set()
+    for row in rows:
+        message = int(conversation.message_of_unit[row])
+        identity = int(messages.slot[message]), int(messages.body[message])
+        data = sealed[int(units.unit[row])]
+        fragment = fragment_of(data)
+        if fragment is None:
+            found.append(_Whole(identity, data, row, (row,)))
+            continue
+        if identity in whole:
+            continue
+        length = int.from_bytes(data[_LENGTH], "big")
+        together = parts.setdefault(identity, {})
+        together[fragment.number] = data[_BEFORE_FRAGMENT:length], fragment.last, row
+        complete = _whole(together)
+        if complete is not None:
+            whole.add(identity)
+            found.append(_Whole(identity, complete[0], row, complete[1]))
+    lacking = [
+        (
+            int(units.number[min(row for _, _, row in some.values())]),
+            "a message in fragments lacks some: it cannot be put together",
+        )
+        for identity, some in parts.items()
+        if identity not in whole
+    ]
+    return found, lacking
 
 
 def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phase1Opener | None:
@@ -79,36 +159,28 @@ def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phas
 
 def _open(
     conversation: Conversation,
-    sealed: MessageBytes,
     handshake: int,
-    rows: list[int],
+    wholes: Sequence[_Whole],
     opener: Phase1Opener,
     add: Callable[[int, Content], None],
-) -> bool:
-    """Open messages in order of time; whether any could be."""
+    done: set[tuple[int, int]],
+) -> None:
+    """Open messages in order of time, and enter them into `done`."""
     units, messages = conversation.units, conversation.messages
-    done: set[tuple[int, int]] = set()
-    parts: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}
-    for row in rows:
-        message = int(conversation.message_of_unit[row])
-        identity = int(messages.slot[message]), int(messages.body[message])
-        if identity in done:
+    before = frozenset(done)
+    seen: set[tuple[int, int]] = set()
+    for one in wholes:
+        if one.identity in seen:
             continue
-        data = sealed[int(units.unit[row])]
-        used: tuple[int, ...] = (row,)
-        fragment = fragment_of(data)
-        if fragment is not None:
-            length = int.from_bytes(data[24:28], "big")
-            together = parts.setdefault(identity, {})
-            together[fragment.number] = data[_BEFORE_FRAGMENT:length], fragment.last, row
-            whole = _whole(together)
-            if whole is None:
-                continue
-            data, used = whole
-        found: Opened | None = opener.open(data)
+        # what another key has opened leads to the next message all the same
+        found: Opened | None = opener.open(one.data)
         if found is None:
             continue
-        done.add(identity)
+        seen.add(one.identity)
+        if one.identity in before:
+            continue
+        done.add(one.identity)
+        message = int(conversation.message_of_unit[one.row])
         chain = read_payloads(found.plaintext, found.first)
         exchange = int(conversation.exchange_of_message[message])
         add(
@@ -122,8 +194,8 @@ def _open(
                 from_initiator=bool(messages.from_initiator[message]),
                 response=bool(messages.response[message]),
                 set_up=bool(conversation.exchanges.set_up[exchange]),
-                frame=int(units.number[row]),
-                header=data[: HEADER.size],
+                frame=int(units.number[one.row]),
+                header=one.data[: HEADER.size],
                 payloads=chain.payloads,
                 error=chain.error,
                 encrypted=True,
@@ -132,10 +204,9 @@ def _open(
                 clear=0,
                 first=found.first,
                 plaintext=found.plaintext,
-                units=used,
+                units=one.units,
             ),
         )
-    return bool(done)
 
 
 def _whole(parts: dict[int, tuple[bytes, bool, int]]) -> tuple[bytes, tuple[int, ...]] | None:

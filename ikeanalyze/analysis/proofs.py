@@ -2,14 +2,14 @@
 
 IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
 
-1. failed: the last IKE_AUTH response has an error notify and no AUTH payload; or the initiator refuses the responder by
-   AUTHENTICATION_FAILED in an INFORMATIONAL request.
+1. failed: the last IKE_AUTH response has an error notify, or EAP's failure, and no AUTH payload; or the initiator refuses
+   the responder by AUTHENTICATION_FAILED in an INFORMATIONAL request.
 2. established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify beside it is about
    the first CHILD_SA alone.
 3. not done: there is neither, so IKE_AUTH was to go on.
 
-IKEv1 (RFC 2409, section 5): an error notify in an encrypted informational message fails it; a quick mode whose three
-messages are readable proves phase 1.
+IKEv1 (RFC 2409, section 5): a quick mode whose three messages are readable proves phase 1. What comes before that can fail
+it: an error notify in an encrypted informational message, or XAuth's status (draft-beaulieu-ike-xauth-02, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,26 @@ from ikeanalyze.analysis.methods import AuthMethods
 from ikeanalyze.analysis.outcome import Outcome
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.certificates import CertificateView, read_certificate
-from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.eap import method_of
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.eap import method_of, read_eap
 from ikeanalyze.wire.ikev1_payloads import Notify1, read_ikev1_body
 from ikeanalyze.wire.ikev2 import parse_notify
 from ikeanalyze.wire.ikev2_payloads import Authentication, parse_authentication, parse_certificate
+from ikeanalyze.wire.proposals import read_attribute
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.eap import Code
+from ikeanalyze.wire.registries.ikev1_phase2 import XauthAttribute
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, NotifyType, PayloadType
 from ikeanalyze.wire.signatures import parse_digital_signature
 
 _FIRST_STATUS: Final = 16384
 _AUTHENTICATION_FAILED: Final = 24
+_QUICK_MODE_MESSAGES: Final = 3
+_SET: Final = 3  # of an attributes payload
+#: Reasons that are no notifies.
+_EAP_FAILURE: Final = "EAP failure"
+_XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
 _AUTHS: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
 #: Methods whose number says all, in the report's words.
 _WORDS: Final = {
@@ -55,7 +63,7 @@ class Proof:
     """What is read and not assumed."""
 
     outcome: Outcome | None  # None: the contents do not settle it
-    reason: str | None  # error notify
+    reason: str | None  # error notify, or the failure of EAP or XAuth
     undone: bool  # all IKE_AUTH responses are readable, and none of them ends the handshake
     auth: AuthMethods | None
     child_error: str | None  # why there is an IKE SA but no first CHILD_SA
@@ -78,6 +86,8 @@ def prove(contents: Sequence[Content]) -> Proof:
         return Proof(Outcome.FAILED, refusal, False, auth, None)
     if ended:
         return Proof(Outcome.ESTABLISHED, None, False, auth, error)
+    if error is None and any(_failed(body) for body in last.bodies(PayloadType.EAP)):
+        error = _EAP_FAILURE
     if error is not None:
         return Proof(Outcome.FAILED, error, False, auth, None)
     return Proof(None, None, True, auth, None)
@@ -106,6 +116,12 @@ def _error(content: Content) -> str | None:
         if kind < _FIRST_STATUS:
             return name_of(NotifyType, kind)
     return None
+
+
+def _failed(eap: bytes) -> bool:
+    """The responder ends the exchange by that (RFC 7296, section 2.16)."""
+    packet = read_eap(eap)
+    return packet is not None and packet.code == Code.FAILURE
 
 
 def _refusal(contents: Sequence[Content]) -> str | None:
@@ -139,9 +155,12 @@ def _methods(rounds: Sequence[Content]) -> AuthMethods | None:
     initiator, responder = words.get(True), words.get(False)
     if eap:
         initiator = "eap"
-        # with EAP alone, the responder has nothing to say before the method has made a key (RFC 5998)
-        first = next((content for content in rounds if content.response), None)
-        if first is not None and not first.bodies(PayloadType.AUTH):
+        # the AUTH payload that ends EAP is made with the method's key; the responder's own is in its first message, which
+        # says who it is. With EAP alone, there is none before the method has made a key (RFC 5998)
+        first = next((one for one in rounds if one.response and one.bodies(PayloadType.IDR)), None)
+        if first is None:
+            responder = None
+        elif not first.bodies(PayloadType.AUTH):
             responder = "eap" if responder is not None else None
     if initiator is None and responder is None:
         return None
@@ -174,14 +193,42 @@ def _prove_ikev1(contents: Sequence[Content]) -> Proof:
     for content in contents:
         if not content.encrypted:
             continue
-        if content.exchange_type == ikev1_registry.ExchangeType.INFORMATIONAL:
-            for payload in content.payloads:
-                if payload.type == ikev1_registry.PayloadType.NOTIFY:
-                    body = read_ikev1_body(payload)
-                    if isinstance(body, Notify1) and body.type < _FIRST_STATUS:
-                        reason = name_of(ikev1_registry.NotifyType, body.type)
-                        return Proof(Outcome.FAILED, reason, False, None, None)
+        reason = _ikev1_failure(content)
+        if reason is not None:
+            return Proof(Outcome.FAILED, reason, False, None, None)
         if content.exchange_type == ikev1_registry.ExchangeType.QUICK_MODE:
-            quick.setdefault(content.message_id, set()).add((content.from_initiator, content.plaintext))
-    agreed = any(len(messages) >= 3 for messages in quick.values())
-    return Proof(Outcome.ESTABLISHED if agreed else None, None, False, None, None)
+            messages = quick.setdefault(content.message_id, set())
+            messages.add((content.from_initiator, content.plaintext))
+            if len(messages) == _QUICK_MODE_MESSAGES:
+                return Proof(Outcome.ESTABLISHED, None, False, None, None)
+    return Proof(None, None, False, None, None)
+
+
+def _ikev1_failure(content: Content) -> str | None:
+    """Why the sender of one message ends it all."""
+    for payload in content.payloads:
+        body = read_ikev1_body(payload)
+        if (
+            content.exchange_type == ikev1_registry.ExchangeType.INFORMATIONAL
+            and isinstance(body, Notify1)
+            and body.type < _FIRST_STATUS
+        ):
+            return name_of(ikev1_registry.NotifyType, body.type)
+        if payload.type == ikev1_registry.PayloadType.ATTRIBUTES and _xauth_failed(payload.body):
+            return _XAUTH_FAILURE
+    return None
+
+
+def _xauth_failed(body: bytes) -> bool:
+    """Whether an attributes payload sets the status to failure, which is 0."""
+    cursor = Cursor(body)
+    try:
+        kind = cursor.get_uint8()
+        cursor.skip(3)  # reserved, identifier
+        while kind == _SET and cursor.remaining():
+            attribute = read_attribute(cursor)
+            if attribute.type == XauthAttribute.XAUTH_STATUS:
+                return attribute.value == 0
+    except WireError:
+        pass
+    return False

@@ -18,8 +18,9 @@ from ikeanalyze.capture.records import CaptureError
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
     from ikeanalyze.analysis.opening import Keys
-    from ikeanalyze.analysis.steps import Finished
+    from ikeanalyze.analysis.steps import Finished, Looked
     from ikeanalyze.analysis.tables import Tables
+    from ikeanalyze.keys.files import KeyFile
     from ikeanalyze.keys.keyset import KeySet, Phase1Key
 
 Progress = Callable[[int, int | None], None]
@@ -32,11 +33,12 @@ def read(
     ports: Sequence[int] = (),
     vantage: Vantage | None = None,
     rtt_ms: float | None = None,
-    keys: str | Path | Sequence[str | Path] = (),
+    keys: "str | Path | Sequence[str | Path | KeyFile]" = (),
     payloads: bool = False,
     cleartext: bool = False,
     progress: Progress | None = None,
     finished: "Finished | None" = None,
+    looked: "Looked | None" = None,
 ) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
@@ -47,12 +49,14 @@ def read(
         ports: UDP and TCP ports that carry IKE besides 500 and 4500.
         vantage: the side that the captures were taken on, where the TTLs do not tell.
         rtt_ms: round-trip time of the path, to be used in place of the shortest one seen.
-        keys: files with keys, of any kind that `keys.files` reads; what they fit is decrypted.
+        keys: files with keys, of any kind that `keys.files` reads, or what was read of them; what they fit is
+            decrypted.
         payloads: name the payloads of clear messages too, whether there are keys or not.
         cleartext: keep what was decrypted: `Analysis.cleartexts` has it by the ids of its messages.
         progress: called with the bytes read of a file and its size (None: not known).
         finished: called with the name of a table and the table when it is complete, from any thread and before the
             rest is; with several captures, each has tables of its own, so it is not called.
+        looked: called for each capture of which messages were looked into, with all that `steps` knows of them.
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
@@ -63,7 +67,7 @@ def read(
     cleartexts: dict[int, Cleartext] = {}
     if isinstance(keys, (str, Path)):
         keys = [keys]
-    loaded, spis = _load_keys(list(map(str, keys)), warnings, skipped)
+    loaded, spis = _load_keys(keys, warnings, skipped)
     early = finished if len(paths) == 1 else None
     for path in map(str, paths):
         try:
@@ -77,7 +81,7 @@ def read(
         path_rtt_ns = None if rtt_ms is None else round(rtt_ms * 1e6)
         found, more = analyse(
             path, capture, vantage, path_rtt_ns, tables, loaded or NO_KEYS, early,
-            payloads=payloads, cleartexts=cleartexts if cleartext else None,
+            payloads=payloads, cleartexts=cleartexts if cleartext else None, looked=looked,
         )  # fmt: skip
         summaries.append(_summary(path, capture))
         warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
@@ -100,19 +104,20 @@ def read(
 
 
 def _load_keys(
-    paths: list[str], warnings: list[Warning], skipped: list[Skipped]
+    files: "Sequence[str | Path | KeyFile]", warnings: list[Warning], skipped: list[Skipped]
 ) -> "tuple[Keys | None, Collection[int] | None]":
     """What is in key files, and the SPIs of the IKE SAs whose encrypted messages are wanted (None: of all)."""
-    if not paths:
+    if not files:
         return None, ()
     from ikeanalyze.analysis.opening import Keys
-    from ikeanalyze.keys.files import KeyFileError, read_keys
+    from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
 
     sets: list[KeySet] = []
     phase1: list[Phase1Key] = []
-    for path in paths:
+    for file in files:
+        path = file.path if isinstance(file, KeyFile) else str(file)
         try:
-            found = read_keys(path)
+            found = file if isinstance(file, KeyFile) else read_keys(path)
         except KeyFileError as error:
             skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue

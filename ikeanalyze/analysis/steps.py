@@ -11,6 +11,7 @@ import polars as pl
 
 from ikeanalyze.analysis.association import associate
 from ikeanalyze.analysis.cleartexts import Cleartext, write_clear
+from ikeanalyze.analysis.contents import Contents
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.eap import EapMessages
@@ -39,11 +40,14 @@ from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames, address_text
+from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.memory import give_back_memory
 
 Vantage = Literal["initiator", "responder"]
 Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
+#: Called with a capture's traffic, the bytes of its encrypted messages and what is in them, while these are there.
+Looked = Callable[[Conversation, MessageBytes, Contents], object]
 
 
 def join_tables(tables: list[Tables]) -> Tables:
@@ -81,12 +85,13 @@ def analyse(
     *,
     payloads: bool = False,
     cleartexts: dict[int, Cleartext] | None = None,
+    looked: Looked | None = None,
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
     """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
 
     What was decrypted is put into `cleartexts`, if there is one, by the ids of its messages.
     `keys` open what they fit; `payloads`: what is clear is named too, whether there are keys or not. `finished` is
-    called with each table as soon as it is complete, from any thread.
+    called with each table as soon as it is complete, from any thread; `looked` once, if messages were looked into.
     """
     first = ids_after(before)
 
@@ -97,7 +102,7 @@ def analyse(
 
     # numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done, keys, payloads)
+        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done, keys, payloads, looked)
         give_back_memory()  # the tables take the most of it, and need nothing of what they were made of
         rest = apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius
         messages = pool.submit(
@@ -126,6 +131,7 @@ def _take_apart(
     done: Callable[[str, pl.DataFrame], pl.DataFrame],
     keys: Keys,
     payloads: bool,
+    looked: Looked | None,
 ) -> _Apart:
     duplicates = find_duplicates(capture.columns)
     translated = translated_endpoints(capture.columns, duplicates)
@@ -159,6 +165,8 @@ def _take_apart(
     if keys or payloads:
         contents = open_messages(conversation, capture.sealed, keys, every=payloads)
         insides = look_inside(conversation, capture.sealed, contents)
+        if looked is not None:
+            looked(conversation, capture.sealed, contents)
         warnings.extend((frame or None, what) for frame, what in insides.findings)
         if keys and not contents.opened.any() and contents.sealed.any():
             warnings.append((None, "none of the keys fits any of its encrypted messages"))
@@ -171,7 +179,7 @@ def _take_apart(
             insides.same_eap.extend(EapMessages(insides.contents).assign(radius.pairs))
         warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
         for pair in radius.pairs:
-            if pair.exchange is not None and pair.responses:
+            if pair.exchange is not None and pair.requests and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
     frames = frames or begin_frames()
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns, insides)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli import decrypt, doctor, keys, ladder, report
+from ikeanalyze.cli import decrypt, doctor, keys, ladder, report, verify, wireshark
 from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
 
 
@@ -110,6 +110,16 @@ app.command(
     options_metavar="FILE... [OPTIONS]",
     short_help="What is in key files and logs; the same for Wireshark.",
 )(keys.keys)
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE --keys FILE... [OPTIONS]",
+    short_help="Whether a handshake follows from a daemon's log.",
+)(verify.verify)
+app.add_typer(
+    wireshark.app,
+    name="wireshark",
+    short_help="The Wireshark plugin: install it, take it away, see what works.",
+)
 app.command(
     cls=_Command,
     options_metavar="[OPTIONS]",

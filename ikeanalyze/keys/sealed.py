@@ -173,9 +173,11 @@ class Opener:
         self.verifies = self._algorithm.aead or mac is not None
         # some sources have the keys of one direction alone; NULL has no encryption keys at all
         sides = (keys.sk_ei, keys.sk_ai), (keys.sk_er, keys.sk_ar)
+        keyless = 0 in self._algorithm.key_sizes
         alone = any(any(side) for side in sides)
         self._initiator, self._responder = (
-            self._direction(*side, mac) if any(side) or not alone else None for side in sides
+            self._direction(*side, mac) if side[0] or (keyless and (any(side) or not alone)) else None
+            for side in sides
         )
 
     def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _Direction:

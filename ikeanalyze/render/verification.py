@@ -47,14 +47,18 @@ def write_terminal(verification: Verification, out: TextIO, view: View) -> None:
 
 def _sections(verification: Verification, *, every: bool) -> Iterator[Section]:
     checks = verification.checks
-    checked = [one for one in verification.handshakes if one.checks]
+    some = [one for one in verification.handshakes if one.checks]
+    # of what the key files have nothing for, there is nothing to show but that
+    checked = [one for one in some if _outcome(one.checks) != "not made"]
     paths = ", ".join(clean(summary.path) for summary in verification.captures)
-    facts = [("checks", summary(checks)), ("IKE SAs", f"{len(checked):,} with checks")]
+    facts = [("checks", summary(checks))]
+    if len(checked) != 1 or len(some) != 1:
+        facts.append(("IKE SAs", f"{len(checked):,} of {len(some):,} with keys"))
     if len(checked) == 1:
-        facts[1] = "handshake", str(checked[0].id)
+        facts.append(("handshake", str(checked[0].id)))
         facts.append(("SPIi, SPIr", f"{checked[0].spi_i}, {checked[0].spi_r}"))
-    if len(checked) == 1 and checked[0].replaces is not None:
-        facts.append(("replaces", f"handshake {checked[0].replaces}"))
+        if checked[0].replaces is not None:
+            facts.append(("replaces", f"handshake {checked[0].replaces}"))
     yield Facts(paths, facts, level=1)
     if len(checked) == 1:
         yield _one(checked[0])

@@ -63,6 +63,23 @@ def test_several():
     assert "2 handshakes from 1 on" in "\n".join(lines)
 
 
+def test_without_keys_there_is_nothing_to_list():
+    nothing = Check(0, "ICV", "not made", why="no key")
+    checked = Verified(3, "03" * 8, "04" * 8, 2, (PASSED,))
+    lines = text(Verification([*made(nothing, count=2).handshakes, checked], [])).splitlines()
+    assert lines[1:6] == [
+        "  checks      1 passed, 2 not made",
+        "  IKE SAs     1 of 3 with keys",
+        "  handshake   3",
+        "  SPIi, SPIr  0303030303030303, 0404040404040404",
+        "  replaces    handshake 2",
+    ]
+    assert lines[-1] == "  ICV  no key (2 handshakes from 1 on)"
+    lines = text(made(nothing)).splitlines()
+    assert "  IKE SAs  0 of 1 with keys" in lines
+    assert "Checks" not in lines
+
+
 def test_many():
     many = made(PASSED, count=40)
     assert "... and 10 more (--all shows them)" in text(many)

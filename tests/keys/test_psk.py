@@ -1,0 +1,77 @@
+import base64
+
+import pytest
+
+from ikeanalyze.keys.psk import PskError, pre_shared_keys, read_psk
+
+
+@pytest.mark.parametrize(
+    ("content", "secret"),
+    [
+        (b"swordfish", b"swordfish"),
+        (b"swordfish\n", b"swordfish"),
+        (b"swordfish\r\n", b"swordfish"),
+        (b" a b \n\n", b" a b \n"),  # one end of line is not the secret's, everything else is
+        (b"0x00fFa5\n", b"\x00\xff\xa5"),
+        (b"0s" + base64.b64encode(bytes(range(20))) + b"\n", bytes(range(20))),
+        (b"\x00\x01\xff", b"\x00\x01\xff"),
+        (b": PSK swordfish", b"swordfish"),
+    ],
+)
+def test_one_secret(content, secret):
+    assert pre_shared_keys(content) == (secret,)
+
+
+def test_lines_of_ipsec_secrets():
+    content = b"""# secrets of the gateway
+    # old : PSK "not this one"
+    10.0.0.1 gw.example : PSK "sword : PSK fish"
+    : psk 0x0102
+    "CN=gw, O=Lab" : PSK 'quoted'  # as it is
+    gw.example : RSA key.pem "passphrase"
+    fd00::1 : PSK 0sAQI=
+    """
+    assert pre_shared_keys(content) == (b"sword : PSK fish", b"\1\2", b"quoted")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b'x : PSK ""\n'])
+def test_nothing(content):
+    with pytest.raises(ValueError, match="empty"):
+        pre_shared_keys(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"), [(b"0xsecret", "no hex digits"), (b"0x123", "no hex"), (b"0sse!cret", "no base64")]
+)
+def test_what_is_wrong_is_said_without_the_secret(tmp_path, content, what):
+    path = tmp_path / "psk"
+    path.write_bytes(content)
+    with pytest.raises(PskError) as error:
+        read_psk(str(path))
+    assert what in str(error.value)
+    assert "cret" not in str(error.value)
+    assert error.value.__cause__ is None
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "psk"
+    path.write_text("swordfish\n")
+    found = read_psk(str(path))
+    assert (found.path, found.secrets) == (str(path), (b"swordfish",))
+    assert "swordfish" not in repr(found)
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(PskError, match="No such file"):
+        read_psk(str(tmp_path / "none"))
+    with pytest.raises(PskError, match="directory"):
+        read_psk(str(tmp_path))
+    large = tmp_path / "large"
+    large.write_bytes(bytes(1 << 21))
+    with pytest.raises(PskError, match="too large"):
+        read_psk(str(large))
+
+
+def test_a_long_line_takes_no_time():
+    content = b": " * 250_000 + b'"'
+    assert pre_shared_keys(content) == (content,)
