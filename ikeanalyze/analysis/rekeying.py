@@ -19,8 +19,8 @@ class Successor:
     spi_i: int  # of who asked for it, who is its initiator
     spi_r: int
     chosen: Proposal
-    offered: tuple[Proposal, ...]  # empty: the request could not be read
-    nonces: bytes | None  # Ni | Nr
+    offered: tuple[Proposal, ...]
+    nonces: bytes | None  # Ni | Nr; None: one of them is missing
     exchange: int  # row in the capture's exchanges
 
 
@@ -36,9 +36,9 @@ def successors(contents: Sequence[Content]) -> Iterator[Successor]:
         request = requests.get(content.exchange)
         chosen = _ike_proposals(content)
         offered = () if request is None else _ike_proposals(request)
-        if not chosen or not offered:
+        if request is None or not chosen or not offered:
             continue
-        nonces = [*request.bodies(PayloadType.NONCE), *content.bodies(PayloadType.NONCE)] if request else []
+        nonces = [*request.bodies(PayloadType.NONCE), *content.bodies(PayloadType.NONCE)]
         yield Successor(
             int.from_bytes(offered[0].spi, "big"),
             int.from_bytes(chosen[0].spi, "big"),

@@ -127,7 +127,9 @@ HANDSHAKES: Final[Schema] = {
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
     "outcome": OUTCOMES,
-    "reason": pl.String,  # error notify or "Access-Reject"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT
+    #: Error notify, "Access-Reject", "EAP failure" or "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had
+    #: no IKE_SA_INIT.
+    "reason": pl.String,
     "auth_initiator": pl.String,
     "auth_responder": pl.String,
     "auth_eap": pl.String,

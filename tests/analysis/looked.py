@@ -1,0 +1,141 @@
+"""Captures read with keys, held against the laws that hold with and without them."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from analysed import obey
+from craft import Trace, ike
+from polars.testing import assert_frame_equal
+from protected import Key, Sa
+
+import ikeanalyze
+from ikeanalyze import Analysis
+from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.read import read
+from ikeanalyze.keys.keyset import KeySet
+
+#: What keys fill in. All else is the same without them.
+FILLED = {
+    "frames": set(),
+    "messages": {"decrypted", "epoch", "verified", "payloads", "same_eap"},
+    "exchanges": {"epoch", "decrypted"},
+    "handshakes": {
+        "outcome", "reason", "auth_initiator", "auth_responder", "auth_eap", "auth_guessed", "replaces",
+        "child_error", "payload_bytes", "key_exchanges", "certificates",
+    },
+}  # fmt: skip
+#: What there is of a handshake that did not fail alone.
+TIMES = {
+    "end_ns", "setup_ns", "network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns",
+    "path_rtt_ns", "path_rtt_source",
+}  # fmt: skip
+#: What its predecessor's messages tell of an IKE SA that replaced another one.
+AGREED = {
+    "encryption", "prf", "integrity", "key_exchange", "additional_key_exchanges", "offered",
+    "initiator_supports", "responder_supports",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A capture read with keys."""
+
+    analysis: Analysis
+    conversation: Conversation
+    contents: Contents
+
+    @property
+    def findings(self) -> list[tuple[int | None, str]]:
+        return [(warning.frame, warning.what) for warning in self.analysis.warnings]
+
+    @property
+    def outcomes(self) -> list[tuple[str, str | None]]:
+        return self.analysis.handshakes.select("outcome", "reason").rows()
+
+    def opened(self) -> dict[tuple[str, Key], Content]:
+        """What was encrypted and is open, by the initiator's SPI and the message."""
+        spis = self.analysis.handshakes["spi_i"].to_list()
+        return {(spis[one.handshake], key_of(one)): one for one in self.contents.all if one.encrypted}
+
+
+def key_of(content: Content) -> Key:
+    return content.message_id, content.exchange_type, content.from_initiator, content.response
+
+
+def look(capture: Trace | bytes | Path, *keys: str, **options: Any) -> Look:
+    """Read a capture with the texts of key files; the laws hold."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = capture if isinstance(capture, Path) else Path(directory) / "capture"
+        if not isinstance(capture, Path):
+            path.write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
+        files = []
+        for number, text in enumerate(keys):
+            files.append(Path(directory) / f"keys{number}")
+            files[-1].write_text(text)
+        seen: list[tuple[Conversation, Contents]] = []
+        analysis = read(
+            path, keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options
+        )
+        without = ikeanalyze.read(path)
+    obey(analysis)
+    nothing_counted_otherwise(analysis, without)
+    payloads_add_up(analysis)
+    talk, contents = seen[0]
+    return Look(analysis, talk, contents)
+
+
+def nothing_counted_otherwise(analysis: Analysis, without: Analysis) -> None:
+    """Keys fill columns, and change none; but RADIUS, which was given away by time, may turn out to be another's."""
+    radius = bool(analysis.frames.filter(pl.col("protocol") == "RADIUS").height)
+    for name, filled in FILLED.items():
+        ours, theirs = getattr(analysis, name), getattr(without, name)
+        left_out = filled
+        if radius and "protocol" in ours.columns:
+            left_out = filled | {"matched_by"}
+            ike_alone = pl.col("protocol").cast(pl.String).str.starts_with("IKE")
+            ours, theirs = ours.filter(ike_alone), theirs.filter(ike_alone)
+        if name == "handshakes":
+            made = ours["replaces"].is_not_null()
+            assert_frame_equal(ours.filter(~made).select(AGREED), theirs.filter(~made).select(AGREED))
+            if not radius:
+                whole = ours["outcome"].cast(pl.String).is_in(["established", "completed"]) & ~made
+                assert_frame_equal(ours.filter(whole).select(TIMES), theirs.filter(whole).select(TIMES))
+            link = {one for one in ours.columns if one.startswith(("aaa_", "nas_"))} if radius else set()
+            left_out = filled | TIMES | AGREED | link
+        columns = [column for column in ours.columns if column not in left_out]
+        assert_frame_equal(ours.select(columns), theirs.select(columns))
+
+
+def payloads_add_up(analysis: Analysis) -> None:
+    """The parts are the bytes of the first link."""
+    for row in analysis.handshakes.iter_rows(named=True):
+        if row["payload_bytes"] is not None:
+            parts = sum(part["bytes"] for part in row["payload_bytes"])
+            assert parts == row["initiator_bytes"] + row["responder_bytes"]
+
+
+def is_what_was_sealed(found: Look, sas: Sequence[Sa], known: Sequence[KeySet] | None = None) -> None:
+    """Each message that is open has in it what its sender put in, and the epoch is its sender's.
+
+    `known`: the keys that there were, where it is not all. Without IKE_SA_INIT, what tells the epoch is their number.
+    """
+    by_spi = {sa.spi_i.hex(): sa for sa in sas}
+    answered = {
+        found.analysis.handshakes["spi_i"][one.handshake]
+        for one in found.contents.all
+        if one.exchange_type == ike.IKE_SA_INIT and one.response
+    }
+    for (spi, key), content in found.opened().items():
+        put = by_spi[spi].inside[key]
+        assert (content.first, content.plaintext) == (put.first, put.plaintext)
+        assert [payload.type for payload in content.payloads] == put.types
+        epoch = put.epoch
+        if known is not None and spi not in answered and content.exchange_type != ike.IKE_INTERMEDIATE:
+            keys = by_spi[spi].key_sets[epoch]
+            epoch = [one for one in known if one.spi_i == keys.spi_i].index(keys)
+        assert (content.epoch, content.verified) == (epoch, True)

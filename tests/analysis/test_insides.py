@@ -1,0 +1,107 @@
+"""What the contents of a capture's messages tell of its handshakes."""
+
+import tempfile
+
+import pytest
+from craft import Trace, ike
+from looked import look
+from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from recordings import CAPTURES, LOGGED, followup_keys, log_of
+
+from ikeanalyze.analysis.insides import look_inside
+from ikeanalyze.analysis.read import read
+from ikeanalyze.keys.sealed import seal
+from ikeanalyze.wire.header import Header
+
+
+def played(*messages):
+    trace = Trace()
+    trace.play(messages)
+    return trace
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_the_parts_add_up_to_the_bytes_of_the_link(name):
+    """`look` holds the law; no recorded peer sent anything that there is something to say about."""
+    (path,) = CAPTURES.glob(f"{name}.pcap*")
+    found = look(path, log_of(name))
+    assert not found.findings
+    assert found.analysis.handshakes["payload_bytes"].null_count() == 0
+
+
+def test_findings_have_the_frame_and_the_payload():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    short = ike.nonce(bytes(5))
+    unknown = 200, b"x"
+    messages = [
+        *sa.init(),
+        *sa.authenticated(
+            request=[IDENTITIES[True], PSK, *CHILD, short, unknown],
+            response=[IDENTITIES[False], PSK, PSK, *CHILD, (ike.NOTIFY, b"\0")],
+        ),
+    ]
+    found = look(played(*messages), table(*sa.key_sets))
+    assert found.outcomes == [("established", None)]
+    frames = {what.partition(":")[0]: frame for frame, what in found.findings}
+    assert frames == {"No": 3, "AUTH": 4, "N": 4}
+    assert (3, "No: a nonce of 5 bytes, it has to have 16 to 256") in found.findings
+
+
+def test_a_chain_that_breaks_off():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    messages = sa.init()
+    good = sa.authenticated()
+    sa.message_id[True] = 2
+    first, plaintext = ike.chain([(ike.VENDOR_ID, b"four"), (ike.VENDOR_ID, b"five")])
+    for cut in (len(plaintext) - 1, 9):
+        sa.inside.clear()
+        broken = _sealed(sa, first, plaintext[:cut])
+        found = look(played(*messages, *good, broken), table(*sa.key_sets))
+        ((frame, what),) = found.findings
+        assert frame == 5
+        assert what.startswith("payloads: ")
+        content = next(one for one in found.contents.all if one.frame == 5)
+        assert [payload.body for payload in content.payloads] == [b"four"]
+
+
+def _sealed(sa, first, plaintext):
+
+    header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
+    data = seal(sa.key_sets[0], header, first, plaintext, bytes(16))
+    return sa._message([data], ike.INFORMATIONAL, 2, True, False)
+
+
+def test_successors_by_their_spis():
+    seen = []
+    with_keys = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    handshakes = with_keys.analysis.handshakes
+
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(followup_keys())
+        file.flush()
+        read(
+            CAPTURES / "pq-followup-ke.pcap",
+            keys=file.name,
+            looked=lambda *all_: seen.append(look_inside(*all_)),
+        )
+    (insides,) = seen
+    found = {f"{a:016x}{b:016x}": before for (a, b), (before, _) in insides.successor_of().items()}
+    spis = [row["spi_i"] + row["spi_r"] for row in handshakes.iter_rows(named=True)]
+    assert found == {spis[1]: 0, spis[2]: 1}
+
+
+def test_without_anything_open_nothing_is_told():
+    sa, other = Sa(1), Sa(2)
+    found = look(played(*sa.whole()), nameless(*other.key_sets))
+    handshakes = found.analysis.handshakes
+    for column in ("payload_bytes", "key_exchanges", "certificates", "child_error"):
+        assert handshakes[column].to_list() == [None]
+
+
+def test_clear_messages_alone():
+    sa = Sa(1)
+    found = look(played(*sa.whole()), payloads=True)
+    parts = found.analysis.handshakes["payload_bytes"].to_list()[0]
+    assert parts[0]["payload"] == "not read"
+    assert found.outcomes == [("completed", None)]
+    assert found.analysis.messages["decrypted"].drop_nulls().to_list() == [False] * 4

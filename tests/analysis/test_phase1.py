@@ -1,0 +1,220 @@
+"""Encrypted messages of IKEv1, from whole captures."""
+
+from dataclasses import replace
+from random import Random
+
+import polars as pl
+import pytest
+from craft import MS, SECOND, Trace, ikev1, pcap
+from craft.ike import chain
+from daemon_log import differences, generated, looked_into
+from keys.test_phase1 import CIPHERS, Sender
+from looked import look
+from phases import NAME, Phase
+from recordings import CAPTURES, generated_of, xauth_keys
+
+import ikeanalyze
+
+LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
+
+
+def types(found):
+    """Of what was encrypted and is open, with its frame."""
+    return [
+        (one.frame, [payload.type for payload in one.payloads]) for one in found.contents.all if one.encrypted
+    ]
+
+
+IDENTITY = [ikev1.ID, ikev1.HASH]
+NOT_OPENED = "1 message is opened by no key, though others of the IKE SA are"
+
+
+def test_the_recorded_handshake():
+    """Message by message what the daemons' logs list: main mode, XAuth, quick mode, two deletes."""
+    found = look(CAPTURES / "ikev1-xauth.pcap", xauth_keys())
+    assert differences(looked_into(found.analysis.messages), generated(generated_of("ikev1-xauth"))) == (
+        [],
+        [],
+    )
+    assert found.outcomes == [("established", None)]
+    assert not found.findings
+    messages = found.analysis.messages
+    assert messages["decrypted"].to_list() == [None] * 4 + [True] * 11
+    assert not messages["verified"].drop_nulls().any()  # IKEv1 has no ICV
+    assert messages["epoch"].null_count() == len(messages)
+
+
+def test_main_mode():
+    phase = Phase()
+    found = look(phase.trace(), phase.table())
+    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
+    assert [one.plaintext for one in found.contents.all[:1]] == [
+        chain([NAME, phase.sender.hash_payload()])[1]
+    ]
+    for one in found.contents.all[:2]:
+        assert (one.epoch, one.verified, one.set_up, one.clear) == (None, False, True, 0)
+    # of IKEv1, the clear messages of phase 1 are looked into as well
+    assert found.analysis.messages["payloads"].null_count() == 0
+
+
+def test_aggressive_mode_and_what_follows():
+    phase = Phase()
+    mode = ikev1.AGGRESSIVE_MODE
+    proposal = ikev1.sa([(1, 7), (14, 256), (2, 2), (4, 14), (3, 1)])
+    public = [payload for message in phase.clear[2:] for payload in [(ikev1.KE, message[32 : 32 + 128])]]
+    cookie_i, cookie_r = phase.clear[1][:8], phase.clear[1][8:16]
+
+    sender = Sender()
+    messages = [
+        ikev1.message(cookie_i, bytes(8), mode, [proposal, public[0], (ikev1.NONCE, bytes(16)), NAME]),
+        ikev1.message(
+            cookie_i,
+            cookie_r,
+            mode,
+            [proposal, public[1], (ikev1.NONCE, bytes(16)), NAME, sender.hash_payload()],
+        ),
+        sender.send(mode, 0, [sender.hash_payload()]),
+        sender.send(ikev1.QUICK_MODE, 7, [sender.hash_payload(), (ikev1.SA, bytes(40))]),
+    ]
+    trace = Trace()
+    for number, message in enumerate(messages):
+        trace.send(number * 10 * MS, message, from_initiator=number != 1)
+    found = look(trace, phase.table())
+    assert types(found) == [(3, [ikev1.HASH]), (4, [ikev1.HASH, ikev1.SA])]
+
+
+def fragmented(seen, *, again=(), size=400):
+    """Main mode whose fifth message comes in fragments; `seen`: those that the capture has, `again` of a second transmission."""
+    phase = Phase()
+    trace = Trace()
+    for number, message in enumerate(phase.clear):
+        trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
+    phase.sender = Sender()  # which has encrypted nothing yet
+    whole = phase.sender.send(ikev1.MAIN_MODE, 0, [NAME, LONG, phase.sender.hash_payload()])
+    parts = ikev1.fragments(whole, size)
+    assert len(parts) == 5
+    for number in seen:
+        trace.send(SECOND + number * MS, parts[number - 1])
+    for number in again:
+        trace.send(3 * SECOND + number * MS, parts[number - 1])
+    answer = phase.sender.send(ikev1.MAIN_MODE, 0, [NAME, phase.sender.hash_payload()])
+    trace.send(4 * SECOND, answer, from_initiator=False)
+    return look(trace, phase.table(), cleartext=True), whole
+
+
+INSIDE = [ikev1.ID, ikev1.CERT, ikev1.HASH]
+
+
+@pytest.mark.parametrize("seen", [(1, 2, 3, 4, 5), (5, 3, 1, 4, 2)])
+def test_fragments(seen):
+    found, whole = fragmented(seen)
+    assert types(found) == [(9, INSIDE), (10, IDENTITY)]
+    content = found.contents.all[0]
+    assert len(content.units) == 5
+    assert content.header == whole[:28]
+    assert not found.findings
+
+
+def test_fragments_of_two_transmissions():
+    found, _ = fragmented((1, 2, 5), again=(2, 3, 4))
+    assert types(found) == [(10, INSIDE), (11, IDENTITY)]
+
+
+@pytest.mark.parametrize("seen", [(1, 2, 4, 5), (1, 2, 3, 4), (3,)])
+def test_fragments_that_are_missing(seen):
+    found, _ = fragmented(seen)
+    # the next message wants the last block of this one
+    assert types(found) == []
+    assert (None, "none of the keys fits any of its encrypted messages") in found.findings
+
+
+def test_fragments_that_are_missing_of_one_message():
+    phase = Phase()
+    trace = phase.trace()
+    whole = phase.sender.send(ikev1.QUICK_MODE, 7, [phase.sender.hash_payload(), LONG])
+    for part in ikev1.fragments(whole, 400)[1:]:
+        trace.send(SECOND, part)
+    found = look(trace, phase.table())
+    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
+    assert (7, "a message in fragments lacks some: it cannot be put together") in found.findings
+
+
+# ---- keys
+
+
+def test_a_wrong_key_beside_the_right_one():
+    phase = Phase()
+    wrong = Random(1).randbytes(32)
+    for text in (phase.table(wrong) + phase.table(), phase.table() + phase.table(wrong)):
+        found = look(phase.trace(), text)
+        assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
+        assert not found.findings
+
+
+def test_a_wrong_key():
+    phase = Phase()
+    found = look(phase.trace(), phase.table(Random(1).randbytes(32)))
+    assert types(found) == []
+    assert found.findings == [(None, "none of the keys fits any of its encrypted messages")]
+
+
+def test_a_key_of_another_length():
+    phase = Phase()
+    found = look(phase.trace(), phase.table(bytes(16)))
+    assert types(found) == []
+
+
+def test_peers_with_different_keys():
+    """With a wrong pre-shared key, each side has keys of its own: the initiator's messages have one, the answer the other."""
+
+    phase = Phase()
+    trace = Trace()
+    for number, message in enumerate([*phase.clear, phase.sealed[0]]):
+        trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
+
+    class Other(Sender):
+        @property
+        def key(self):
+            return Random(4711).randbytes(CIPHERS[self.encryption][0])
+
+    other = Other()
+    # its last block of phase 1 is what it has received
+    other.ivs[0] = phase.sealed[0][-16:]
+    notify = ikev1.NOTIFY, (1).to_bytes(4, "big") + bytes([1, 0, 0, 16])
+    answer = other.send(ikev1.INFORMATIONAL, 99, [other.hash_payload(), notify])
+    trace.send(SECOND, answer, from_initiator=False)
+    one = look(trace, phase.table())
+    assert types(one) == [(5, IDENTITY)]
+    assert (6, NOT_OPENED) in one.findings
+    both = look(trace, phase.table(), phase.table(other.key))
+    assert types(both) == [(5, IDENTITY), (6, [ikev1.HASH, ikev1.NOTIFY])]
+    assert both.outcomes == [("failed", "PAYLOAD-MALFORMED")]
+    assert not both.findings
+
+
+def test_without_phase_1_there_is_no_iv():
+    phase = Phase()
+    trace = Trace()
+    for number, message in enumerate(phase.sealed):
+        trace.send(number * 10 * MS, message, from_initiator=number % 2 == 0)
+    assert types(look(trace, phase.table())) == []
+
+
+def test_messages_that_the_capture_cut():
+    phase = Phase()
+    trace = phase.trace()
+    long = phase.sender.send(ikev1.QUICK_MODE, 7, [phase.sender.hash_payload(), (ikev1.SA, bytes(600))])
+    trace.send(SECOND, long)
+    packets = [replace(one, data=one.data[:300], length=len(one.data)) for one in trace.packets]
+    found = look(pcap(packets, snaplen=300), phase.table())
+    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
+    what = "1 encrypted message is not whole in the capture: what is cut cannot be decrypted"
+    assert found.findings == [(7, what)]
+
+
+def test_keys_of_another_ike_sa():
+    analysis = ikeanalyze.read(CAPTURES / "ikev1-xauth.pcap", payloads=True)
+    assert analysis.messages.filter(pl.col("decrypted").is_not_null()).is_empty() is False
+    found = look(CAPTURES / "ikev1-xauth.pcap", "00112233aabbccdd," + "00" * 16 + "\n")
+    assert types(found) == []
+    assert found.outcomes == [("completed", None)]
