@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get
 DEMO := captures/pq-mlkem768-psk.pcap
+# Debian releases whose newer tshark the tests ask as well, and where their trees are kept.
+SUITES := trixie forky
+TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
 
-.PHONY: demo test unit lint readme bench clean
+.PHONY: demo test unit lint readme bench trees clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
 
-test: $(VENV)/.test-installed $(VENV)/.system-installed lint
+test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
 	$(BIN)/python -m pytest
 
 unit: $(VENV)/.test-installed
@@ -46,6 +49,17 @@ $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.system-installed: | $(VENV)/bin/python
 	@command -v tshark >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark; }
 	@touch $@
+
+# Half a minute each, once: kept outside of the repository, and `make clean` leaves them.
+trees: $(VENV)/.system-installed
+	@if [ -n "$(SUDO)" ] && ! command -v sudo >/dev/null; then \
+	    echo "No root, no sudo: tests with newer tsharks are skipped"; \
+	else \
+	    [ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; } && \
+	    for suite in $(SUITES); do \
+	        $(SUDO) env IKEANALYZE_TREES="$(TREES)" tests/tools/debian_tree.sh $$suite tshark >/dev/null || exit 1; \
+	    done; \
+	fi
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -2,11 +2,36 @@
 
 import os
 import shutil
+from functools import cache
 
 import pytest
+from tsharks import NAMES, TREES, Tshark, find
 
 
 def pytest_configure() -> None:
     missing = [tool for tool in ("tshark", "editcap", "mergecap") if not shutil.which(tool)]
     if os.environ.get("CI") and missing:
         raise pytest.UsageError(f"{', '.join(missing)} missing: `make test` installs Debian's tshark")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "tshark" in item.fixturenames:
+            item.add_marker(pytest.mark.tshark)
+            if hasattr(item, "callspec") and item.callspec.params.get("tshark") in TREES:
+                item.add_marker(pytest.mark.tree)
+
+
+_found = cache(find)
+
+
+@pytest.fixture(params=NAMES)
+def tshark(request: pytest.FixtureRequest) -> Tshark:
+    """One tshark after another: see tests/tsharks.py."""
+    found = _found(request.param)
+    if isinstance(found, str):
+        if os.environ.get("CI"):
+            pytest.fail(found)
+        pytest.skip(found)
+    return found

@@ -15,7 +15,8 @@ ALLOWED = {
     "capture": set(),
     "analysis": {"wire", "keys", "capture"},
     "render": {"analysis", "wire", "keys"},
-    "cli": {"render", "analysis", "capture", "keys", "wire"},
+    "plugin": set(),
+    "cli": {"render", "analysis", "capture", "keys", "wire", "plugin"},
 }
 #: Libraries that one room alone may import.
 OWNED = {"dpkt": "capture", "scapy": "replay", "typer": "cli", "cryptography": "keys"}

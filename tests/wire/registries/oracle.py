@@ -1,15 +1,16 @@
 """The names that tshark knows."""
 
-import subprocess
 from functools import cache
+from pathlib import Path
+
+from tsharks import HOST, Tshark
 
 
 @cache
-def values() -> dict[str, dict[int, list[str]]]:
+def values(tshark: Tshark = Tshark(HOST, Path("/"))) -> dict[str, dict[int, list[str]]]:  # noqa: B008 - frozen
     """By field: names of single numbers; a field of both IKE versions has two for some."""
-    run = subprocess.run(["tshark", "-G", "values"], capture_output=True, text=True, check=True)
     found: dict[str, dict[int, list[str]]] = {}
-    for line in run.stdout.split("\n"):
+    for line in tshark.run("-G", "values").lines:
         if not line[2:].startswith(("isakmp.", "radius.code", "eap.")):
             continue
         kind, *rest = line.split("\t")

@@ -1,0 +1,65 @@
+"""The files of the plugin: Lua, and the profile "IKE"."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import ikeanalyze
+from ikeanalyze.plugin import PluginError
+
+#: Wireshark's name for the profile.
+PROFILE: Final = "IKE"
+
+
+class Place(StrEnum):
+    """Which of Wireshark's personal folders a file goes to."""
+
+    PLUGINS = "plugins"
+    PROFILES = "profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFile:
+    """One file that is installed."""
+
+    #: The folder that it goes to.
+    place: Place
+    #: Its path in that folder, with slashes: "ikex/names.lua", "IKE/preferences".
+    name: str
+    #: Its bytes.
+    content: bytes = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """What the manifest calls it: "plugins/ikex/names.lua"."""
+        return f"{self.place}/{self.name}"
+
+
+def folder() -> Path:
+    """Where the plugin's files come from: an installed package has them inside, a checkout beside it.
+
+    Raises PluginError where they are in neither.
+    """
+    package = Path(ikeanalyze.__file__).parent
+    for candidate in (package / "_dissectors", package.parent / "dissectors"):
+        if (candidate / "ikex.lua").is_file():
+            return candidate
+    raise PluginError(
+        "this installation of ikeanalyze has no dissectors: install it again (pip install --force-reinstall ikeanalyze)"
+    )
+
+
+def plugin_files(dissectors: Path) -> list[PluginFile]:
+    """Everything that is installed of the folder `dissectors`: all Lua, and the profiles, in order of their names."""
+    found = [
+        PluginFile(Place.PLUGINS, path.relative_to(dissectors).as_posix(), path.read_bytes())
+        for path in dissectors.rglob("*.lua")
+    ]
+    profiles = dissectors / "profiles"
+    found += [
+        PluginFile(Place.PROFILES, path.relative_to(profiles).as_posix(), path.read_bytes())
+        for path in profiles.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    return sorted(found, key=lambda file: file.key)

@@ -1,0 +1,157 @@
+"""`ikeanalyze wireshark` in an empty home, with every tshark."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze import __version__
+from ikeanalyze.plugin import probe
+from ikeanalyze.plugin.source import plugin_files
+
+ROOT = Path(__file__).parents[2]
+FILES = plugin_files(ROOT / "dissectors")
+CAPTURE = ROOT / "captures" / "pq-mlkem768-psk.pcap"
+
+
+@pytest.fixture
+def home(tshark, monkeypatch):
+    """A room whose home is the user's, and in which `ikeanalyze wireshark` asks this tshark."""
+    with tshark.room() as room:
+        monkeypatch.setenv("HOME", str(room.path / "home"))
+        monkeypatch.setenv("PATH", f"{room.program().parent}:{os.environ['PATH']}")
+        monkeypatch.setattr(tempfile, "tempdir", str(room.path / "tmp"))
+        monkeypatch.setattr(probe, "superuser", lambda: False)  # tshark runs as an ordinary user here
+        yield room
+
+
+def rows(text):
+    """The lines of `status` by their names."""
+    return {line.split("  ")[0].strip(): line.partition("  ")[2].strip() for line in text.splitlines()}
+
+
+def everything(home):
+    return {path for path in (home.path / "home").rglob("*") if path.is_file()}
+
+
+def test_installed_works_and_goes_without_a_trace(home, run):
+    before = rows(run("wireshark", "status").stdout)
+    version = home.tshark.version
+    assert before["tshark"] == ".".join(map(str, version))
+    assert before["Lua"] == ("5.2" if version < (4, 4) else "5.4")
+    assert before["ciphers"].partition(":")[0] == ("none" if version < (4, 6) else "yes")
+    assert before["plugins"] == "~/.local/lib/wireshark/plugins"
+    assert before["profiles"] == "~/.config/wireshark/profiles"
+    assert before["installed"] == "no: ikeanalyze wireshark install"
+    assert "loaded" not in before
+
+    done = run("wireshark", "install")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{len(FILES)} files added\n")
+    after = rows(run("wireshark", "status").stdout)
+    assert after["installed"] == f"version {__version__}, {len(FILES)} files, all up to date"
+    assert after["loaded"] == "ikex, iketcp"
+    assert "complaint" not in after
+
+    seen = home.run("-C", "IKE", "-Y", "ikex.handshake == 1", capture=CAPTURE, own_config=False)
+    assert (seen.status, seen.stderr, len(seen.lines)) == (0, "", 7)
+    assert "IKE_INTERMEDIATE request" in seen.lines[2]
+
+    done = run("wireshark", "uninstall")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, f"{len(FILES)} files removed\n", "")
+    assert list((home.path / "home").iterdir()) == []
+    assert home.run("-Y", "ikex", capture=CAPTURE, own_config=False).status != 0
+
+
+@pytest.mark.parametrize("tshark", ["forky"], indirect=True)
+def test_what_the_user_changed_stays(home, run):
+    run("wireshark", "install")
+    columns = home.path / "home/.config/wireshark/profiles/IKE/preferences"
+    columns.write_text('gui.column.format: \n\t"Mine", "%m"\n')
+    recent = columns.with_name("recent")
+    recent.write_text("# of Wireshark\n")
+    done = run("wireshark", "install")
+    assert done.exit_code == 0
+    assert f"{columns} is not as it was installed, so it stays as it is" in done.stderr
+    assert (
+        done.stdout.startswith(f"{len(FILES) - 1} files up to date\n1 file kept\n")
+        or "1 file kept" in done.stdout
+    )
+    shown = run("wireshark", "status").stdout
+    assert "changed by you: ~/.config/wireshark/profiles/IKE/preferences" in shown
+    assert "1 not up to date" in rows(shown)["installed"]
+    done = run("wireshark", "uninstall")
+    assert f"{columns} is not as it was installed, so it stays" in done.stderr
+    assert everything(home) == {columns, recent}
+
+
+@pytest.mark.parametrize("tshark", ["host"], indirect=True)
+def test_by_force(home, run):
+    mine = home.put("home/.local/lib/wireshark/plugins/ikex.lua", "-- mine")
+    assert "stays as it is" in run("wireshark", "install").stderr
+    assert mine.read_text() == "-- mine"
+    done = run("wireshark", "install", "--force", "--verbose")
+    assert done.exit_code == 0
+    assert f"{mine} was replaced" in done.stderr
+    assert "replaced    ~/.local/lib/wireshark/plugins/ikex.lua\n" in done.stdout
+    assert mine.with_name("ikex.lua.orig").read_text() == "-- mine"
+    assert rows(run("wireshark", "status").stdout)["loaded"] == "ikex, iketcp"
+
+
+def test_a_plugin_that_does_not_load_is_told(home, run):
+    home.put("home/.local/lib/wireshark/plugins/ikex.lua", "this is no Lua")
+    done = run("wireshark", "install")
+    assert done.exit_code == 1
+    assert "does not load the plugin" in done.stderr
+    assert "ikex.lua:1:" in done.stderr
+    assert "ikex.lua:1:" in rows(run("wireshark", "status").stdout)["complaint"]
+
+
+@pytest.mark.parametrize("tshark", ["host"], indirect=True)
+def test_root_is_warned(home, run, monkeypatch):
+    monkeypatch.setattr(probe, "superuser", lambda: True)
+    done = run("wireshark", "status")
+    assert done.exit_code == 0
+    assert "run no Lua for root" in done.stderr
+    assert "run no Lua for root" in run("wireshark", "install").stderr
+
+
+def test_without_tshark(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("WIRESHARK_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    done = run("wireshark", "install")
+    assert done.exit_code == 0
+    assert "usual folders, untried" in done.stderr
+    assert (tmp_path / ".local/lib/wireshark/plugins/ikex.lua").is_file()
+    assert (tmp_path / ".config/wireshark/profiles/IKE/preferences").is_file()
+    shown = rows(run("wireshark", "status").stdout)
+    assert shown["tshark"] == "tshark is not there, or is no tshark (Debian: apt install tshark)"
+    assert shown["plugins"] == "~/.local/lib/wireshark/plugins (the usual place)"
+    assert run("wireshark", "uninstall").exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+    assert run("wireshark", "uninstall").stdout.startswith("Nothing was installed in ~")
+
+
+def test_a_tshark_that_is_none(run):
+    done = run("wireshark", "install", "--tshark", "true")
+    assert (done.exit_code, done.stderr) == (1, "ikeanalyze: true is not there, or is no tshark\n")
+
+
+def test_folders_that_cannot_be_written(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / ".local").write_text("in the way")
+    done = run("wireshark", "install")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert ".local" in done.stderr
+
+
+def test_help(run):
+    assert run("wireshark").exit_code == 2
+    done = run("wireshark", "--help")
+    assert done.exit_code == 0
+    assert all(name in done.stdout for name in ("install", "uninstall", "status"))

@@ -1,0 +1,52 @@
+from ikeanalyze.plugin import probe
+from ikeanalyze.plugin.folders import usual
+
+#: What the releases' Lua is, and whether it has ciphers, as Wireshark's release notes have it.
+LUA = {(4, 0): ("Lua 5.2", False), (4, 4): ("Lua 5.4", False), (4, 6): ("Lua 5.4", True)}
+
+
+def asked(tshark, monkeypatch, *plugins):
+    with tshark.room() as room:
+        program = room.program()
+        for name, content in plugins:
+            room.put(f"home/.local/lib/wireshark/plugins/{name}", content)
+        monkeypatch.setattr(probe.tempfile, "tempdir", str(room.path / "tmp"))
+        found = probe.ask(str(program))
+        return found, usual({"HOME": str(room.path / "home")}, "linux")
+
+
+def test_what_a_tshark_says_of_itself(tshark, monkeypatch):
+    found, folders = asked(tshark, monkeypatch)
+    assert found.version == ".".join(map(str, tshark.version))
+    assert (found.folders.plugins, found.folders.profiles) == (folders.plugins, folders.profiles)
+    assert (found.lua, found.ciphers) == LUA[tshark.version[:2]]
+    assert (found.loaded, found.complaints) == ((), ())
+
+
+def test_a_plugin_that_is_loaded(tshark, monkeypatch):
+    one = 'local p = Proto("ikex", "x") p.fields = {ProtoField.uint8("ikex.x")}'
+    assert asked(tshark, monkeypatch, ("ikex.lua", one))[0].loaded == ("ikex",)
+    found, _ = asked(tshark, monkeypatch, ("iketcp.lua", one.replace("ikex", "iketcp")))
+    assert (found.loaded, found.complaints) == (("iketcp",), ())
+
+
+def test_a_plugin_that_is_broken(tshark, monkeypatch):
+    found, _ = asked(tshark, monkeypatch, ("ikex.lua", "no lua"))
+    assert found.loaded == ()
+    assert "ikex.lua:1" in found.complaints[0]
+
+
+def test_what_is_no_tshark(tmp_path):
+    assert probe.ask(str(tmp_path / "nowhere")) is None
+    assert probe.ask("true") is None
+    program = tmp_path / "tshark"
+    program.write_text("not a program")
+    program.chmod(0o755)
+    assert probe.ask(str(program)) is None
+
+
+def test_without_lua(tmp_path):
+    program = tmp_path / "tshark"
+    program.write_text('#!/bin/sh\n[ "$1" != --version ] || echo "TShark (Wireshark) 9.8.7 (Git v9.8.7)"\n')
+    program.chmod(0o755)
+    assert probe.ask(str(program)) == probe.Tshark(str(program), "9.8.7", None, None, None, None, ())

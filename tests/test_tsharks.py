@@ -1,0 +1,95 @@
+"""The tsharks of the tests are what they are said to be."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tsharks import TEMPORARY, TREES, find
+
+SCRIPT = Path(__file__).parent / "tools" / "debian_tree.sh"
+CAPTURE = Path(__file__).parent.parent / "captures" / "pq-mlkem768-psk.pcap"
+#: The oldest version of Wireshark in the release, from Debian's archive.
+LEAST = {"trixie": (4, 4), "forky": (4, 6)}
+
+
+def test_an_ordinary_user_runs_it_with_its_own_home(tshark):
+    script = 'print(io.popen("id -u"):read("*l"), os.getenv("HOME"), #Dir.personal_config_path())'
+    done = tshark.run(capture=CAPTURE, lua=[script])
+    user, home, _ = done.lines[0].split("\t")
+    assert int(user) == (os.geteuid() or 65534)
+    assert home.startswith("/tmp/ikeanalyze-")
+
+
+def test_its_version_is_its_releases(tshark):
+    assert tshark.version >= LEAST.get(tshark.name, (3, 0))
+
+
+def test_files_settings_and_plugins_reach_it(tshark, tmp_path):
+    (tmp_path / "greeting.lua").write_text('print("plugin here")')
+    done = tshark.run(
+        *("-Y", "ike_port.number", "-X", "lua_script:other.lua"),
+        capture=CAPTURE.read_bytes(),
+        plugins=tmp_path,
+        config={"preferences": "isakmp.no_such: 1\n"},
+        files={
+            "other.lua": 'local p = Proto("ike_port", "x") p.fields = {ProtoField.uint8("ike_port.number")}'
+        },
+    )
+    assert done.status == 0, done.stderr
+    assert done.lines == ["plugin here"]
+    assert "isakmp.no_such" in done.stderr
+    assert tshark.run("-Tfields", "-e", "no.such", capture=CAPTURE).status != 0
+
+
+def test_a_room_lasts_for_several_runs_and_then_goes(tshark):
+    with tshark.room() as room:
+        assert room.run("-a", "packets:2", "-w", "two.pcap", capture=CAPTURE).status == 0
+        assert len(room.run(capture=room.path / "two.pcap").lines) in (
+            2,
+            8,
+        )  # before 4.2, -a is for live captures
+        assert room.path.name in os.listdir(TEMPORARY)
+    assert room.path.name not in os.listdir(TEMPORARY)
+    assert not os.path.lexists(room.path)
+
+
+def test_fields_by_name(tshark):
+    assert tshark.has_field("isakmp.messageid")
+    assert not tshark.has_field("isakmp.no_such_field")
+
+
+def make(trees: Path, *arguments: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+    environment = {"IKEANALYZE_TREES": str(trees), "PATH": path, "HOME": str(trees)}
+    return subprocess.run(
+        [shutil.which("bash") or "bash", SCRIPT, *arguments], capture_output=True, text=True, env=environment
+    )
+
+
+def test_a_tree_that_is_there_is_left_alone(tmp_path):
+    (tmp_path / "forky").mkdir()
+    (tmp_path / "forky" / ".ikeanalyze-packages").write_text("strongswan-charon\ntshark\n")
+    done = make(tmp_path, "forky", "tshark")
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/forky\n")
+    assert os.listdir(tmp_path) == ["forky"]
+
+
+@pytest.mark.parametrize("packages", ["", "tshark-no\n", "wireshark\n"])
+def test_a_tree_without_the_package_is_not_taken_for_one_with_it(tmp_path, packages):
+    (tmp_path / "forky").mkdir()
+    (tmp_path / "forky" / ".ikeanalyze-packages").write_text(packages)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("grep", "id"):
+        (programs / name).symlink_to(shutil.which(name))
+    done = make(tmp_path, "forky", "tshark", path=str(programs))
+    assert done.returncode == 1
+    assert "debootstrap is missing" in done.stderr or "needs root" in done.stderr
+    assert (tmp_path / "forky" / ".ikeanalyze-packages").read_text() == packages
+
+
+def test_a_missing_tree_says_how_to_make_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("IKEANALYZE_TREES", str(tmp_path))
+    for name in TREES:
+        assert find(name).endswith(f"tests/tools/debian_tree.sh {name} tshark")

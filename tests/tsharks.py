@@ -1,0 +1,249 @@
+"""The tsharks that tests ask: this machine's own, and those of other Debian releases (`tools/debian_tree.sh`).
+
+A test takes the fixture `tshark` (tests/conftest.py) and runs once with each of them:
+
+    def test_inner_payloads_are_seen(tshark, tmp_path):
+        done = tshark.run("-n", "-Tfields", "-e", "isakmp.exchangetype", capture=tmp_path / "out.pcapng")
+        assert done.status == 0, done.stderr
+        assert done.lines == ["34", "34", "43"]
+
+    @pytest.mark.parametrize("tshark", ["forky"], indirect=True)     # or with some of them
+
+tshark runs as an ordinary user, since newer ones run no Lua for root, with an empty home and an empty configuration
+folder. So it sees none of the caller's files: captures, scripts and settings are handed over by name or content.
+Where several runs share a home (what a plugin leaves there, say), they share a `Room`:
+
+    with tshark.room() as room:
+        room.put("home/.config/wireshark/preferences", "gui.update.enabled: FALSE\\n")
+        room.run("-G", "folders", own_config=False)
+
+What differs between versions is asked of `tshark.version`, or better of tshark itself (`tshark.has_field("...")`).
+A tshark that is not there skips the test, and fails it where CI is set. Tests that take the fixture carry the marker
+`tshark`, those of a tree `tree` as well: nobody has to write them.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+#: This machine's own, and the releases of which `make test` makes trees.
+HOST = "host"
+TREES = ("trixie", "forky")
+NAMES = (HOST, *TREES)
+#: Who runs tshark when the tests run as root: nobody.
+ORDINARY = 65534
+#: Where rooms are: the same folder here and in a tree.
+TEMPORARY = Path("/tmp")
+
+Content = Path | bytes | str
+SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run of tshark left."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output, line by line, without empty lines at the end."""
+        return self.stdout.rstrip("\n").split("\n") if self.stdout.strip("\n") else []
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A folder that has the same name for the test and for tshark; tshark runs in it. Its `home` and `config` are empty at first."""
+
+    #: Whose folder it is.
+    tshark: "Tshark"
+    path: Path
+
+    def put(self, name: str, content: Content) -> Path:
+        """A file of the room, with the content of another file, or this one; an existing folder is copied whole."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path) and content.is_dir():
+            shutil.copytree(content, path, dirs_exist_ok=True)
+        elif isinstance(content, Path):
+            shutil.copyfile(content, path)
+        else:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        self.give_away()
+        return path
+
+    def give_away(self) -> None:
+        """Make everything in the room the ordinary user's."""
+        if os.geteuid() == 0:
+            # resolved: the kernel follows a link in /tmp for its owner alone, so the room's own link stays ours
+            for folder, _, names in os.walk(self.path.resolve()):
+                for path in (folder, *(os.path.join(folder, name) for name in names)):
+                    os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
+
+    def environment(self, *, own_config: bool = True) -> dict[str, str]:
+        """All that tshark gets to know of the caller's environment: nothing. `own_config`: its settings are in `config`."""
+        known = {
+            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+        }
+        known["HOME"] = str(self.path / "home")
+        if own_config:
+            known["WIRESHARK_CONFIG_DIR"] = str(self.path / "config")
+        return known
+
+    def command(self, *words: str, own_config: bool = True) -> list[str]:
+        """The command line that runs this one in the room, as an ordinary user, from wherever it is called."""
+        settings = [f"{name}={value}" for name, value in self.environment(own_config=own_config).items()]
+        inside = ["env", "-i", "-C", str(self.path), *settings, *words]
+        root, superuser = str(self.tshark.root), os.geteuid() == 0
+        if root == "/":
+            become = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
+            return [*become, *inside] if superuser else inside
+        if superuser:
+            return ["chroot", f"--userspec={ORDINARY}:{ORDINARY}", "--groups=", root, *inside]
+        return ["unshare", "--user", "--map-current-user", f"--root={root}", "--wd=/", *inside]
+
+    def program(self) -> Path:
+        """A program for whoever wants to start tshark by its name: in this room, with the settings in its home.
+
+        It lets the ordinary user read what is in the room's `tmp`, where temporary files for tshark may go.
+        """
+        path, temporary = self.path / "bin" / "tshark", self.path / "tmp"
+        temporary.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        command = shlex.join(self.command("tshark", own_config=False))
+        path.write_text(f'#!/bin/sh\nchmod -R a+rX {temporary}\nexec {command} "$@"\n')
+        path.chmod(0o755)
+        return path
+
+    def run(
+        self,
+        *arguments: str,
+        capture: Content | None = None,
+        lua: Iterable[Content] = (),
+        own_config: bool = True,
+        seconds: float = SECONDS,
+    ) -> Done:
+        """Run tshark: `capture` is what it reads (-r), `lua` scripts that it loads (-X), in this order, before `arguments`."""
+        words: list[str] = []
+        for number, script in enumerate(lua):
+            words += ["-X", f"lua_script:{self.put(f'script{number}.lua', script)}"]
+        if capture is not None:
+            words += ["-r", str(self.put("capture", capture))]
+        command = self.command("tshark", *words, *arguments, own_config=own_config)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+        )
+        return Done(
+            done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tshark:
+    """A tshark of this machine, or of a tree."""
+
+    #: One of NAMES.
+    name: str
+    #: Its file system.
+    root: Path
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """(4, 0, 17)."""
+        return _version(self)
+
+    def has_field(self, name: str) -> bool:
+        """Does this version know a field of this name?"""
+        return name in _fields(self)
+
+    @contextmanager
+    def room(self) -> Iterator[Room]:
+        """A new room, which goes with all that is in it."""
+        name = f"ikeanalyze-{uuid.uuid4().hex}"
+        here, there = TEMPORARY / name, self.root / TEMPORARY.relative_to("/") / name
+        there.mkdir(mode=0o755)
+        try:
+            if here != there:
+                here.symlink_to(there)
+            room = Room(self, here)
+            for folder in ("home", "config"):
+                (there / folder).mkdir(mode=0o755)
+            room.give_away()
+            yield room
+        finally:
+            if here != there:
+                here.unlink(missing_ok=True)
+            shutil.rmtree(there, ignore_errors=True)
+
+    def run(
+        self,
+        *arguments: str,
+        capture: Content | None = None,
+        lua: Iterable[Content] = (),
+        plugins: Path | None = None,
+        config: Mapping[str, Content] | None = None,
+        files: Mapping[str, Content] | None = None,
+        seconds: float = SECONDS,
+    ) -> Done:
+        """Run tshark once, in a room of its own.
+
+        `capture`: what it reads. `lua`: scripts that it loads. `plugins`: a folder that is its personal plugin folder.
+        `config`: files of its configuration folder, by name (preferences, ikev2_decryption_table, profiles/...). `files`: other
+        files, which `arguments` name as they are named here.
+        """
+        with self.room() as room:
+            if plugins is not None:
+                room.put("home/.local/lib/wireshark/plugins", plugins)
+            for name, content in (config or {}).items():
+                room.put(f"config/{name}", content)
+            for name, content in (files or {}).items():
+                room.put(name, content)
+            return room.run(*arguments, capture=capture, lua=lua, seconds=seconds)
+
+
+@cache
+def _version(tshark: Tshark) -> tuple[int, int, int]:
+    first = tshark.run("--version").lines[0]  # TShark (Wireshark) 4.6.9.
+    major, minor, patch = first.split()[2].rstrip(".").split(".")[:3]
+    return int(major), int(minor), int(patch)
+
+
+@cache
+def _fields(tshark: Tshark) -> frozenset[str]:
+    lines = (line.split("\t") for line in tshark.run("-G", "fields").lines)
+    return frozenset(line[2] for line in lines if line[0] in ("F", "P"))
+
+
+def trees() -> Path:
+    """Where `tools/debian_tree.sh` makes trees."""
+    cache_folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache_folder) / "ikeanalyze")
+
+
+def find(name: str) -> Tshark | str:
+    """The tshark of this name, or why there is none."""
+    if name == HOST:
+        return (
+            Tshark(HOST, Path("/"))
+            if shutil.which("tshark")
+            else "tshark is not installed (apt-get install tshark)"
+        )
+    tree = trees() / name
+    if not os.access(tree / "usr/bin/tshark", os.X_OK):
+        return f"no tree of Debian {name} with tshark in {tree.parent}: as root, tests/tools/debian_tree.sh {name} tshark"
+    if os.geteuid() != 0:
+        enter = ["unshare", "--user", "--map-current-user", f"--root={tree}", "--wd=/", "/bin/true"]
+        if subprocess.run(enter, capture_output=True, check=False).returncode:
+            return f"entering {tree} needs root, or user namespaces"
+    return Tshark(name, tree)
