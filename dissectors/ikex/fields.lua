@@ -1,0 +1,83 @@
+--[[ The plugin's fields and expert infos. README.md beside the plugin has the same list, for people. ]]
+local fields = {}
+
+local function framenum(abbreviation, name, kind, text)
+    -- the kinds decide which sign the packet list shows beside a frame
+    return ProtoField.framenum(abbreviation, name, base.NONE, kind or (frametype and frametype.NONE), text)
+end
+
+--- All fields, by the names that the other modules use. Call it once.
+function fields.make()
+    local kinds = frametype or {}
+    return {
+        handshake = ProtoField.uint32("ikex.handshake", "Handshake", base.DEC),
+        exchange = ProtoField.string("ikex.exchange", "Exchange"),
+        sender = ProtoField.string("ikex.sender", "Sender"),
+        kind = ProtoField.string("ikex.kind", "Kind"),
+        time = ProtoField.double("ikex.time", "Time since the handshake began (ms)"),
+        bytes_initiator = ProtoField.uint64("ikex.bytes.initiator", "Bytes so far, from the initiator", base.DEC),
+        bytes_responder = ProtoField.uint64("ikex.bytes.responder", "Bytes so far, from the responder", base.DEC),
+        outcome = ProtoField.string("ikex.outcome", "Outcome"),
+        reason = ProtoField.string("ikex.reason", "Reason"),
+        replaces = ProtoField.uint32("ikex.replaces", "Replaces the IKE SA of handshake", base.DEC),
+        request_in = framenum("ikex.request_in", "Request in", kinds.REQUEST),
+        response_in = framenum("ikex.response_in", "Response in", kinds.RESPONSE),
+        response_time = ProtoField.double("ikex.response_time", "Response time (ms)"),
+        attempt = ProtoField.uint32("ikex.attempt", "Attempt", base.DEC),
+        extra_round_trip = ProtoField.string("ikex.extra_round_trip", "Extra round trip because of"),
+        transmission = ProtoField.uint32("ikex.transmission", "Transmission", base.DEC),
+        retransmission = ProtoField.uint32("ikex.retransmission", "Retransmission", base.DEC),
+        retransmission_of = framenum("ikex.retransmission_of", "First transmission in", kinds.RETRANS_PREV),
+        duplicate_of = framenum("ikex.duplicate_of", "Captured twice, first in"),
+        part_of = framenum("ikex.part_of", "IP fragment of the message in"),
+        fragment = ProtoField.uint32("ikex.fragment", "Fragment", base.DEC),
+        fragments = ProtoField.uint32("ikex.fragments", "Fragments in total", base.DEC),
+        fragment_frame = framenum("ikex.fragment.frame", "Fragment in"),
+        fragment_missing = ProtoField.uint32("ikex.fragment.missing", "Missing fragment", base.DEC),
+        ip_fragments = ProtoField.uint32("ikex.ip_fragments", "IP fragments", base.DEC),
+        decryption = ProtoField.string("ikex.decryption", "Decryption"),
+        epoch = ProtoField.uint32("ikex.epoch", "Epoch of the keys", base.DEC),
+        verified = ProtoField.bool("ikex.verified", "Integrity checked"),
+        payload = ProtoField.string("ikex.payload", "Payload"),
+        transform = ProtoField.string("ikex.transform", "Transform"),
+        notify = ProtoField.string("ikex.notify", "Notify"),
+        method = ProtoField.uint32("ikex.ke.method", "Key exchange method", base.DEC),
+        method_name = ProtoField.string("ikex.ke.name", "Key exchange method name"),
+        role = ProtoField.string("ikex.ke.role", "Key exchange data are a"),
+        ke_length = ProtoField.uint32("ikex.ke.length", "Length of the data", base.DEC),
+        length_ok = ProtoField.bool("ikex.ke.length_ok", "Length is that of the method"),
+        modulus_ok = ProtoField.bool("ikex.ke.modulus_ok", "Modulus check (FIPS 203, 7.2) passed"),
+        slot = ProtoField.uint32("ikex.ke.slot", "Key exchange slot", base.DEC),
+        negotiated = ProtoField.bool("ikex.ke.negotiated", "Method is the one negotiated for the slot"),
+        link = ProtoField.bytes("ikex.additional.link", "Link to the next key exchange"),
+        linked_to = framenum("ikex.additional.linked_to", "Continues the key exchange of"),
+    }
+end
+
+--- All expert infos, by the names that `findings` uses. Call it once.
+function fields.experts()
+    local function expert(abbreviation, text, group, severity)
+        return ProtoExpert.new("ikex.expert." .. abbreviation, text, group, severity)
+    end
+    local group, severity = _G.expert.group, _G.expert.severity
+    return {
+        retransmission = expert("retransmission", "Retransmission", group.SEQUENCE, severity.NOTE),
+        missing_fragment = expert("missing_fragment", "Fragments are missing", group.REASSEMBLE, severity.WARN),
+        no_key = expert("no_key", "No key fits", group.DECRYPTION or group.UNDECODED, severity.WARN),
+        unverified = expert("unverified", "Integrity not checked", group.DECRYPTION or group.UNDECODED, severity.NOTE),
+        ke_length = expert("ke_length", "Wrong length of key exchange data", group.MALFORMED, severity.ERROR),
+        modulus = expert("modulus", "Modulus check failed", group.SECURITY, severity.ERROR),
+        method = expert("method", "Not the negotiated method", group.PROTOCOL, severity.WARN),
+        no_request = expert("no_request", "Response without request", group.SEQUENCE, severity.WARN),
+        no_response = expert("no_response", "Request without response", group.SEQUENCE, severity.NOTE),
+        intermediate = expert("intermediate", "IKE_INTERMEDIATE not agreed on", group.PROTOCOL, severity.WARN),
+        downgrade = expert("downgrade", "Additional key exchange not chosen", group.SECURITY, severity.WARN),
+        ip_fragments = expert("ip_fragments", "IKE_SA_INIT in IP fragments", group.PROTOCOL, severity.NOTE),
+        extra_round_trip = expert("extra_round_trip", "Extra round trip", group.SEQUENCE, severity.NOTE),
+        error_notify = expert("error_notify", "Error notify", group.RESPONSE_CODE, severity.WARN),
+        payloads = expert("payloads", "Wrong chain of payloads", group.MALFORMED, severity.ERROR),
+        internal = expert("internal", "ikex internal error", group.UNDECODED, severity.ERROR),
+    }
+end
+
+return fields

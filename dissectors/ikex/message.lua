@@ -1,0 +1,118 @@
+--[[ IKE messages: the header, the chain of payloads, and what is in those that the analysis looks into
+(RFC 7296, 3; RFC 7383, 2.5; RFC 2408, 3.1). ]]
+local Cursor = require("ikex.cursor")
+
+local message = {}
+
+local byte, sub = string.byte, string.sub
+
+message.HEADER = 28
+message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
+message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
+message.FIRST_STATUS = 16384 -- notifies below it are errors
+
+--- The header of a message; nil if there is none of version 1 or 2.
+-- `major` 1 or 2; `fragment` and `total`: of RFC 7383, or of a fragment of IKEv1 (whose total only the last one tells);
+-- fragment is 0 where the message is whole.
+function message.header(data)
+    if #data < message.HEADER then
+        return nil
+    end
+    local following, version, exchange, flags, i1, i2, i3, i4, l1, l2, l3, l4 = byte(data, 17, 28)
+    local major = (version - version % 16) / 16
+    if major ~= 1 and major ~= 2 then
+        return nil
+    end
+    local head = {
+        spi_i = sub(data, 1, 8),
+        spi_r = sub(data, 9, 16),
+        next = following,
+        major = major == 2 and 2 or 1,
+        exchange = exchange,
+        flags = flags,
+        from_initiator = flags % 16 >= 8,
+        response = flags % 64 >= 32,
+        message_id = ((i1 * 256 + i2) * 256 + i3) * 256 + i4,
+        length = ((l1 * 256 + l2) * 256 + l3) * 256 + l4,
+        fragment = 0,
+        total = 0,
+    }
+    if following == message.SKF and major == 2 and head.length >= 36 and #data >= 36 then
+        local n1, n2, t1, t2 = byte(data, 33, 36)
+        head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2
+        head.wrong = head.fragment == 0 or head.fragment > head.total
+    elseif following == message.FRAGMENT_V1 and major == 1 and head.length >= 36 and #data >= 36 then
+        local number, flag = byte(data, 35, 36)
+        head.fragment, head.total = number, flag % 2 == 1 and number or 0
+        head.wrong = number == 0
+    end
+    return head
+end
+
+--- Whether the payloads can be read without keys.
+function message.is_clear(head)
+    if head.major == 2 then
+        return head.next ~= message.SK and head.next ~= message.SKF
+    end
+    return head.flags % 2 == 0 and head.next ~= message.FRAGMENT_V1
+end
+
+--- The payloads from position `from` of `data` up to `to`: a list of {type, critical, first, last}, where first and last are
+-- the positions of the body; and what is wrong with the chain, nil if nothing is.
+-- An encrypted payload is the last one, and has `inner`, the type of the first payload in it.
+function message.payloads(data, first, from, to)
+    local cursor = Cursor.new(data, from, to)
+    local found = {}
+    local kind = first
+    local _, problem = Cursor.attempt(function()
+        while kind ~= 0 do
+            local following, flags, size = cursor:payload_header()
+            if size < 4 then
+                return
+            end
+            local begin = cursor.at
+            cursor:skip(size - 4)
+            local payload = { type = kind, critical = flags >= 128, first = begin, last = cursor.at - 1 }
+            found[#found + 1] = payload
+            if kind == message.SK or kind == message.SKF then
+                payload.inner = following
+                return
+            end
+            kind = following
+        end
+        kind = nil
+    end)
+    if kind and not (#found > 0 and found[#found].inner) then
+        problem = problem or "a payload is shorter than its own header"
+    end
+    if problem == nil and kind == nil and cursor:remaining() > 0 then
+        problem = "bytes behind the last payload"
+    end
+    return found, problem
+end
+
+--- A KE payload (RFC 7296, 3.4): {method, data}; nil if it is too short.
+function message.key_exchange(data, payload)
+    return Cursor.attempt(function()
+        local cursor = Cursor.new(data, payload.first, payload.last)
+        local method = cursor:u16()
+        cursor:skip(2)
+        return { method = method, data = cursor:rest() }
+    end)
+end
+
+--- A notify payload (RFC 7296, 3.10): {protocol, type, spi, data}; nil if it is too short.
+function message.notify(data, payload)
+    return Cursor.attempt(function()
+        local cursor = Cursor.new(data, payload.first, payload.last)
+        local protocol, size, kind = cursor:u8(), cursor:u8(), cursor:u16()
+        return { protocol = protocol, type = kind, spi = cursor:bytes(size), data = cursor:rest() }
+    end)
+end
+
+--- The bytes of a payload's body.
+function message.body(data, payload)
+    return sub(data, payload.first, payload.last)
+end
+
+return message

@@ -1,0 +1,98 @@
+"""What the plugin says in a tshark, with the plugin in its personal plugin folder."""
+
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "dissectors"
+CAPTURES = ROOT / "captures"
+RECORDED = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
+
+COLUMNS = (
+    "frame.number", "ikex.handshake", "ikex.exchange", "ikex.sender", "ikex.kind", "ikex.time", "ikex.request_in",
+    "ikex.response_in", "ikex.response_time", "ikex.attempt", "ikex.transmission", "ikex.retransmission_of",
+    "ikex.fragment", "ikex.fragments", "ikex.fragment.missing", "ikex.ip_fragments", "ikex.part_of", "ikex.duplicate_of",
+    "ikex.bytes.initiator", "ikex.bytes.responder", "ikex.extra_round_trip", "ikex.outcome", "_ws.expert.message",
+)  # fmt: skip
+
+BOOLEANS = {"ikex.verified", "ikex.ke.length_ok", "ikex.ke.modulus_ok", "ikex.ke.negotiated"}
+
+#: What must be in no output: errors of Lua, and of the plugin.
+TROUBLE = ("Lua Error", "_ws.lua", "internal error", "stack traceback", "Lua: ")
+
+
+def ask(tshark, capture, *arguments, keys=None, config=None, options=()):
+    """Output of tshark with the plugin; `keys`: content of a key file."""
+    words = ["-n", *(word for option in options for word in ("-o", option))]
+    if keys is not None:
+        words += ["-o", "ikex.keys:keys"]
+    files = {} if keys is None else {"keys": keys}
+    done = tshark.run(*words, *arguments, capture=capture, plugins=PLUGIN, files=files, config=config)
+    assert done.status == 0, done.stderr
+    trouble = [line for line in (done.stdout + done.stderr).splitlines() if any(w in line for w in TROUBLE)]
+    assert not trouble
+    return done
+
+
+def fields(tshark, capture, *names, only="ikex", apart=",", **how):
+    """Values of fields, a list for each frame that `only` lets through; several of one frame are joined by `apart`.
+
+    Packets are looked at twice, as in the window: what comes later is known.
+    """
+    words = [word for name in names for word in ("-e", name)]
+    done = ask(tshark, capture, "-2", "-Y", only, "-Tfields", "-E", f"aggregator={apart}", *words, **how)
+    rows = [line.split("\t") for line in done.lines]
+    yes_no = {"1": "True", "0": "False"}  # as newer versions have it
+    return [
+        [
+            yes_no.get(value, value) if name in BOOLEANS else value
+            for name, value in zip(names, row, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def tree(tshark, capture, **how):
+    """The plugin's part of the packet details, with a line that names the frame."""
+    kept, inside = [], False
+    for line in ask(tshark, capture, "-2", "-Y", "ikex", "-O", "ikex", **how).lines:
+        if line.startswith("Frame "):
+            kept.append(line.split(":")[0])
+        if not line.startswith(" "):
+            inside = line.startswith("[IKE analysis")
+        elif line.startswith("    Internet Security"):  # what was decrypted, by Wireshark's own dissector
+            inside = False
+        if inside and not line.strip().startswith(WITHOUT_KEYS):
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+#: What is said instead of decrypting, which depends on the version.
+WITHOUT_KEYS = ("[Decryption: not by this version", "[Decryption: no keys: the preference")
+
+
+def findings(tshark, capture, **how):
+    """Frame and text of each expert info of the plugin, in order."""
+    names = ("frame.number", "_ws.expert.message")
+    found = []
+    for frame, texts in fields(tshark, capture, *names, only="ikex && _ws.expert", apart="|", **how):
+        found.extend((int(frame), text) for text in texts.split("|"))
+    return found
+
+
+@cache
+def recorded_frames(tshark, name):
+    """COLUMNS of each frame of a recorded capture."""
+    return fields(tshark, CAPTURES / name, *COLUMNS)
+
+
+@cache
+def recorded_statistics(tshark, name):
+    """Lines of `-z ikex,handshakes` and of `-z ikex,exchanges` of a recorded capture."""
+    done = ask(tshark, CAPTURES / name, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges")
+    lines = [line.rstrip() for line in done.lines if line.strip()]
+    border = lines.index(
+        "IKE handshakes: what sets each IKE SA up, from the initiator and from the responder"
+    )
+    # tshark draws the last one first
+    return lines[border:], lines[:border]

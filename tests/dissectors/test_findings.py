@@ -1,0 +1,164 @@
+"""Expert infos: what an engineer looks for, each on a capture made to have it, in every tshark."""
+
+from random import Random
+
+from craft import MS, Handshake, Trace, ike, transport
+
+from tests.dissectors.asked import CAPTURES, fields, findings, recorded_frames
+
+PQ = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, ike.ML_KEM_768)])
+NONE = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, 0)])
+
+
+def play(messages, **how):
+    trace = Trace(**how)
+    trace.play(messages)
+    return trace
+
+
+def test_nothing_to_find(tshark):
+    assert findings(tshark, CAPTURES / "psk-classic.pcap") == []
+
+
+def test_retransmission(tshark):
+    trace = play(Handshake(Random(1)).setup())
+    trace.repeat(trace.packets[2:3], 500 * MS)
+    trace.repeat(trace.packets[2:3], 900 * MS)
+    names = ("frame.number", "ikex.transmission", "ikex.retransmission", "ikex.retransmission_of")
+    assert fields(tshark, trace.pcap(), *names, only="ikex.retransmission") == [
+        ["5", "2", "1", "3"],
+        ["6", "3", "2", "3"],
+    ]
+    assert findings(tshark, trace.pcap()) == [
+        (5, "Retransmission 1 of the message in frame 3"),
+        (6, "Retransmission 2 of the message in frame 3"),
+    ]
+
+
+def test_missing_fragment(tshark):
+    messages = Handshake(Random(2)).init()
+    auth = Handshake(Random(2))
+    auth.init()
+    parts = auth.exchange(ike.IKE_AUTH, (2500, 100), fragments=(4, 1))
+    trace = play([*messages, *parts])
+    whole = trace.packets
+    capture = trace.pcap()
+    trace.drop([whole[3], whole[5]])
+    names = (
+        "frame.number",
+        "ikex.fragment",
+        "ikex.fragments",
+        "ikex.fragment.frame",
+        "ikex.fragment.missing",
+    )
+    assert fields(tshark, trace.pcap(), *names, only="ikex.fragment") == [
+        ["3", "1", "4", "3,4", "2,4"],
+        ["4", "3", "4", "3,4", "2,4"],
+    ]
+    assert findings(tshark, trace.pcap()) == [(frame, "2 of 4 fragments are missing") for frame in (3, 4)]
+    assert fields(tshark, capture, "ikex.fragment.missing", only="ikex.fragment.missing") == []
+
+
+def test_response_without_request_and_the_other_way_round(tshark):
+    messages = Handshake(Random(3)).setup()
+    trace = play([messages[0], messages[1], messages[3]])
+    assert findings(tshark, trace.pcap()) == [(3, "The request to this response is not in the capture")]
+    trace = play(messages[:3])
+    assert findings(tshark, trace.pcap()) == [(3, "The capture has no response to this request")]
+
+
+def test_extra_round_trips(tshark):
+    trace = play(Handshake(Random(4)).init(before="both"))
+    reasons = fields(
+        tshark, trace.pcap(), "frame.number", "ikex.extra_round_trip", only="ikex.extra_round_trip"
+    )
+    assert reasons == [["2", "COOKIE"], ["4", "INVALID_KE_PAYLOAD"]]
+    attempts = fields(tshark, trace.pcap(), "ikex.attempt")
+    assert attempts == [["1"], ["1"], ["2"], ["2"], ["3"], ["3"]]
+    texts = [text for _, text in findings(tshark, trace.pcap())]
+    assert texts == ["Another request is wanted: COOKIE", "Another request is wanted: INVALID_KE_PAYLOAD"]
+
+
+def test_downgrade(tshark):
+    """ADDKE is offered, the responder takes a proposal without, or NONE."""
+    text = "Additional key exchanges were offered, and none was chosen"
+    for chosen in (ike.CLASSIC, NONE):
+        handshake = Handshake(Random(5), proposals=(PQ, chosen), switch=False)
+        request = handshake.init()[0]
+        answer = [ike.sa([chosen]), ike.ke(ike.ECP_256, bytes(range(64))), ike.nonce(bytes(32))]
+        response = handshake.clear(ike.IKE_SA_INIT, answer, from_initiator=False, response=True)
+        assert findings(tshark, play([request, response]).pcap()) == [(2, text)]
+    assert findings(tshark, play(Handshake(Random(5), proposals=(PQ,)).init()).pcap()) == []
+
+
+def test_intermediate_without_its_notify(tshark):
+    handshake = Handshake(Random(6), switch=False)  # offers no additional key exchange, and so has no notify
+    messages = [*handshake.init(), *handshake.exchange(ike.IKE_INTERMEDIATE, (300, 300))]
+    text = "IKE_INTERMEDIATE, but the IKE_SA_INIT {} lacks INTERMEDIATE_EXCHANGE_SUPPORTED"
+    want = [(frame, text.format(side)) for frame in (3, 4) for side in ("request", "response")]
+    assert findings(tshark, play(messages).pcap()) == want
+    handshake = Handshake(Random(6), switch=False, proposals=(PQ,))
+    messages = [*handshake.init(), *handshake.exchange(ike.IKE_INTERMEDIATE, (300, 300))]
+    assert findings(tshark, play(messages).pcap()) == []
+
+
+def test_ip_fragments_of_the_first_message(tshark):
+    big = [ike.notify(40000 + number, bytes(250)) for number in range(8)]
+    messages = Handshake(Random(7), notifies=big).init()
+    trace = play(messages, mtu=1000)
+    assert findings(tshark, trace.pcap()) == [(frame, "IKE_SA_INIT in 3 IP fragments") for frame in (3, 6)]
+    parts = fields(tshark, trace.pcap(), "frame.number", "ikex.part_of", "ikex.bytes.initiator")
+    assert [line[:2] for line in parts] == [
+        ["1", "3"],
+        ["2", "3"],
+        ["3", ""],
+        ["4", "6"],
+        ["5", "6"],
+        ["6", ""],
+    ]
+    assert parts[2][2] == str(sum(len(packet.data) for packet in trace.packets[:3]))
+
+
+def test_error_notify(tshark):
+    handshake = Handshake(Random(8), switch=False)
+    request = handshake.init()[0]
+    refusal = handshake.clear(
+        ike.IKE_SA_INIT,
+        [ike.notify(ike.NO_PROPOSAL_CHOSEN)],
+        from_initiator=False,
+        response=True,
+        spi_r=bytes(8),
+    )
+    capture = play([request, refusal]).pcap()
+    assert findings(tshark, capture) == [(2, "Error notify NO_PROPOSAL_CHOSEN (14)")]
+    lines = fields(tshark, capture, "ikex.outcome", "ikex.reason")
+    assert lines == [["failed", "NO_PROPOSAL_CHOSEN"]] * 2
+
+
+def test_names_that_versions_lack(tshark):
+    kinds = {
+        16438: "INTERMEDIATE_EXCHANGE_SUPPORTED",
+        16440: "IP6_ALLOWED",
+        16443: "SUPPORTED_AUTH_METHODS",
+        46: "AUTHORIZATION_FAILED",
+    }
+    handshake = Handshake(Random(9), proposals=(PQ,), notifies=[ike.notify(kind) for kind in kinds])
+    capture = play(handshake.init()[:1]).pcap()
+    [(transforms, notifies)] = fields(tshark, capture, "ikex.transform", "ikex.notify", apart="|")
+    assert "ADDKE1: ML-KEM-768 (36)" in transforms.split("|")
+    assert {f"{name} ({kind})" for kind, name in kinds.items()} <= set(notifies.split("|"))
+
+
+def test_captured_twice(tshark):
+    """On a router every frame is there before and behind it, with a lower TTL."""
+    rows = recorded_frames(tshark, "router-any-slow.pcap")
+    assert rows[0][17] == ""
+    assert rows[1][17] == "2"
+
+
+def test_message_that_an_icmp_error_quotes(tshark):
+    """It is no message of its own."""
+    trace = play(Handshake(Random(10)).init()[:1])
+    quoted = trace.packets[0].data[14:]
+    trace.ip(MS, transport.icmp_error(quoted, "192.0.2.2", "192.0.2.1"))
+    assert [line[0] for line in fields(tshark, trace.pcap(), "frame.number")] == ["1"]

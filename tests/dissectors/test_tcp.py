@@ -1,0 +1,239 @@
+"""IKE in TCP as the plugin's `ikex/tcp.lua` reads it, in every tshark."""
+
+import gzip
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+from craft import MS, Handshake, Trace, ike, transport
+
+import ikeanalyze
+
+ROOT = Path(__file__).parents[2]
+RECORDED = Path(__file__).parent / "recorded"
+#: The module alone, without the rest of the plugin.
+LOADER = 'package.path = "./?.lua;" .. package.path require("ikex.tcp").register()'
+PREFIX, framed, framed_esp = transport.TCP_PREFIX, transport.tcp_framed, transport.tcp_framed_esp
+
+HANDSHAKE = Handshake(Random(9329)).setup()
+REQUEST, RESPONSE = (message.ike[0] for message in HANDSHAKE[:2])
+ESP = transport.esp(0x8FEEEA65, 7, bytes(40))
+
+
+def read(tshark, capture, *names, only="iketcp", options=()):
+    """Values of the fields `names` in each frame that `only` lets through."""
+    words = ["-n", "-Y", only, "-Tfields", *(word for name in names for word in ("-e", name)), *options]
+    done = tshark.run(*words, capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
+    assert done.status == 0, done.stderr
+    assert "Lua" not in done.stderr
+    return [line.split("\t") for line in done.lines]
+
+
+def lua_errors(tshark, capture):
+    """What Lua could not do, frame by frame."""
+    done = tshark.run("-n", "-V", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
+    assert done.status == 0, done.stderr
+    return [line.strip() for line in done.lines if "Lua Error" in line]
+
+
+def sent(parts, *, port=40000, first=1, opened=True, backwards=False, trace=None):
+    """A capture in which one side sends `parts`, a segment each; `opened`: with the handshake of TCP."""
+    trace, seq = trace or Trace(), first
+    time = (port - 40000) * 1000 * MS
+    hosts = ("192.0.2.1", "192.0.2.2")
+    if opened:
+        trace.ip(time, transport.tcp_packet(b"", port, 4500, 0, flags=transport.SYN))
+        both = transport.SYN | transport.ACK
+        trace.ip(time + 1, transport.tcp_packet(b"", 4500, port, 0, 1, both, *hosts[::-1]))
+    ends, hosts = ((4500, port), hosts[::-1]) if backwards else ((port, 4500), hosts)
+    for number, part in enumerate(parts):
+        trace.ip(time + MS + number, transport.tcp_packet(part, *ends, seq, 1, transport.ACK, *hosts))
+        seq += len(part)
+    return trace
+
+
+def in_streams(streams, **how):
+    """A capture with several such streams, at ports 40000, 40001..."""
+    trace = Trace()
+    for number, parts in enumerate(streams):
+        sent(parts, port=40000 + number, trace=trace, **how)
+    return trace
+
+
+def test_lengths_are_those_of_the_daemons_log(tshark):
+    log = gzip.decompress((RECORDED / "tcp-psk.r.log.gz").read_bytes()).decode()
+    logged = re.findall(r"(?:sending|received) packet: .*\((\d+) bytes\)", log)
+    seen = read(tshark, RECORDED / "tcp-psk.pcap", "isakmp.length", only="isakmp")
+    assert [length for (length,) in seen] == logged
+
+
+def test_esp_and_ike_and_the_prefix_in_a_recorded_stream(tshark):
+    seen = read(
+        tshark, RECORDED / "tcp-psk.pcap", "frame.number", "iketcp.prefix", "esp.spi", "isakmp.exchangetype"
+    )
+    assert seen[:4] == [
+        ["9", "IKETCP", "", ""],
+        ["13", "", "", "34"],
+        ["15", "", "", "34"],
+        ["17", "", "", "35"],
+    ]
+    assert [kind for *_, kind in seen if kind][4:] == ["36", "36", "37", "37", "37", "37"]
+    # the lengths counted out in the segments' bytes, without the plugin; no segment was sent twice here
+    expected = []
+    for port in ("tcp.srcport == 4500", "tcp.dstport == 4500"):
+        words = ("-n", "-Y", f"tcp.len && {port}", "-Tfields", "-e", "tcp.payload")
+        stream = bytes.fromhex("".join(tshark.run(*words, capture=RECORDED / "tcp-psk.pcap").lines))
+        stream = stream.removeprefix(PREFIX)
+        while stream:
+            size = int.from_bytes(stream[:2])
+            expected.append("0x" + stream[2:6].hex())
+            stream = stream[size:]
+    spis = [spi for _, _, spis, _ in seen for spi in spis.split(",") if spi]
+    assert sorted(spis) == sorted(spi for spi in expected if spi != "0x00000000")
+    assert len(spis) == 21
+
+
+@pytest.mark.parametrize("name", ["tcp-psk", "tcp-rsa-loss20"])
+def test_messages_are_those_of_the_report(tshark, name):
+    capture = RECORDED / f"{name}.pcap"
+    messages = ikeanalyze.read([str(capture)]).messages
+    seen = read(tshark, capture, "isakmp.messageid", only="isakmp")
+    numbers = [int(number, 0) for (numbers,) in seen for number in numbers.split(",")]
+    assert numbers == messages["message_id"].to_list()
+    assert (
+        read(tshark, capture, "frame.number", only="iketcp.lost || iketcp.unknown || iketcp.incomplete") == []
+    )
+
+
+def test_however_the_stream_is_cut(tshark):
+    stream = PREFIX + framed(REQUEST) + framed_esp(ESP) + b"\0\x03\xff" + framed(REQUEST)
+    sizes = (1, 5, 7, 100, 10_000)
+    capture = in_streams(
+        [[stream[at : at + size] for at in range(0, len(stream), size)] for size in sizes]
+    ).pcap()
+    names = ("tcp.srcport", "iketcp.prefix", "isakmp.length", "esp.spi", "iketcp.keepalive")
+    seen = read(tshark, capture, *names, "iketcp.lost", "iketcp.incomplete", "iketcp.unknown", only="iketcp")
+    for number in range(len(sizes)):
+        frames = [values for port, *values in seen if port == str(40000 + number)]
+        found = [",".join(filter(None, column)) for column in zip(*frames, strict=True)]
+        assert found == ["IKETCP", f"{len(REQUEST)},{len(REQUEST)}", "0x8feeea65", "ff", "", "", ""]
+
+
+def test_several_messages_in_a_segment_share_the_info_column(tshark):
+    capture = sent([PREFIX + framed(REQUEST) + framed_esp(ESP)]).pcap()
+    done = tshark.run("-n", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
+    assert re.search(
+        r"Stream prefix, IKE_SA_INIT MID=00 Initiator Request.*, ESP \(SPI=0x8feeea65\)", done.lines[2]
+    )
+
+
+def test_the_other_direction_has_no_prefix(tshark):
+    capture = sent([framed(RESPONSE), framed_esp(ESP)], backwards=True).pcap()
+    assert read(tshark, capture, "isakmp.flag_r", "esp.spi", only="isakmp || esp") in (
+        [["1", ""], ["", "0x8feeea65"]],
+        [["True", ""], ["", "0x8feeea65"]],
+    )
+
+
+def test_a_capture_that_begins_in_the_middle_of_a_message(tshark):
+    stream = framed_esp(ESP * 9) + framed(REQUEST) + framed_esp(ESP)
+    capture = sent([stream[100:110], stream[110:]], first=77, opened=False).pcap()
+    seen = read(tshark, capture, "iketcp.unknown", "isakmp.messageid", "esp.spi")
+    # nothing is said of a middle without IKE; then the first whole IKE header tells where messages begin
+    assert [[bool(unknown), ids, spi] for unknown, ids, spi in seen] == [
+        [True, "", ""],
+        [True, "0x00000000", "0x8feeea65"],
+    ]
+
+
+NONSENSE = [
+    (b"\0\0", "lost"),
+    (b"\0\x01\x05", "lost"),
+    (b"\xff\xff" + framed(REQUEST)[2:], "lost"),
+    (b"\0\x04ab", "short"),
+    (b"\0\x06\0\0\0\0", "short"),
+    (framed_esp(b"\x01\x02\x03\x04\x05"), "short"),
+    (framed(REQUEST[:40]), "length.disagrees"),
+    (framed(REQUEST[:9]), "length.disagrees"),
+    (framed(REQUEST + b"more"), "length.disagrees"),
+    (framed(REQUEST), ""),
+]
+
+
+def test_what_makes_no_sense_is_a_finding(tshark):
+    capture = in_streams([[PREFIX + framed(REQUEST), data] for data, _ in NONSENSE]).pcap()
+    findings = ("lost", "short", "length.disagrees")
+    seen = read(tshark, capture, "tcp.srcport", "tcp.seq", *(f"iketcp.{name}" for name in findings))
+    found = {(port, seq != "1"): values for port, seq, *values in seen}
+    for number, (_, finding) in enumerate(NONSENSE):
+        port = str(40000 + number)
+        assert [
+            name for name, value in zip(findings, found[port, True], strict=True) if value
+        ] == finding.split()
+        assert found[port, False] == ["", "", ""]
+    assert lua_errors(tshark, capture) == []
+
+
+def test_going_on(tshark):
+    streams = [
+        # after lengths that make no sense the next IKE message is found
+        [PREFIX + framed(REQUEST), b"\0\x01 nonsense", framed(REQUEST)],
+        # an empty message is no error
+        [PREFIX + b"\0\x02" + framed(REQUEST)],
+    ]
+    again = in_streams(streams)
+    again.repeat(sent([PREFIX + framed(REQUEST)], port=40002, trace=again).packets[-1:], 300 * MS)
+    seen = read(tshark, again.pcap(), "tcp.srcport", "iketcp.length", only="isakmp")
+    size = str(len(REQUEST) + 6)
+    assert seen == [["40000", size], ["40000", size], ["40001", f"2,{size}"], ["40002", size]]
+
+
+def test_cut_off_by_the_snaplen(tshark):
+    capture = sent([PREFIX + framed(REQUEST)]).pcap(snaplen=200)
+    assert read(tshark, capture, "iketcp.prefix", "frame.number", only="iketcp.incomplete") == [
+        ["IKETCP", "3"]
+    ]
+
+
+@pytest.mark.parametrize(("ports", "frames"), [("443", "1"), ("443,4500-4501", "12"), ("", "")])
+def test_other_ports_are_a_preference(tshark, ports, frames):
+    trace = Trace()
+    trace.ip(0, transport.tcp_packet(PREFIX + framed(REQUEST), 40000, 443, 1))
+    trace.ip(1, transport.tcp_packet(PREFIX + framed(REQUEST), 40000, 4500, 1))
+    seen = read(tshark, trace.pcap(), "frame.number", only="isakmp", options=("-o", f"iketcp.ports:{ports}"))
+    assert [number for (number,) in seen] == list(frames)
+
+
+def test_streams_of_garbage(tshark):
+    rng = Random(1)
+    trace = Trace()
+    for stream in range(120):
+        seq = 1
+        pieces = [
+            PREFIX,
+            framed(REQUEST),
+            framed_esp(ESP),
+            framed(ike.message(bytes(8), bytes(8), 34, 8, 0, [])),
+        ]
+        for _ in range(rng.randrange(1, 5)):
+            data = bytearray(b"".join(rng.choices(pieces, k=3)))
+            for _ in range(rng.randrange(0, 6)):
+                data[rng.randrange(len(data))] = rng.choice((0, 0, 1, 2, 255, rng.randrange(256)))
+            data = data[: rng.randrange(1, len(data) + 1)]
+            packet = transport.tcp_packet(bytes(data), 20_000 + stream, 4500, seq)
+            trace.ip(stream * MS + seq, packet)
+            seq += len(data) + rng.choice((0, 0, 0, 3))
+    capture = trace.pcap()
+    assert lua_errors(tshark, capture) == []
+    assert len(read(tshark, capture, "frame.number", only="isakmp")) > 50
+
+
+def test_within_the_whole_plugin(tshark):
+    """The entry script registers it, and sees the handshakes in the streams."""
+    columns = [word for name in ("handshake", "exchange", "kind") for word in ("-e", f"ikex.{name}")]
+    words = ("-n", "-Y", "isakmp", "-Tfields", *columns)
+    done = tshark.run(*words, capture=RECORDED / "tcp-psk.pcap", plugins=ROOT / "dissectors")
+    assert (done.status, done.stderr) == (0, "")
+    exchanges = ["IKE_SA_INIT", "IKE_AUTH", "CREATE_CHILD_SA", "INFORMATIONAL", "INFORMATIONAL"]
+    assert done.lines == [f"1\t{name}\t{kind}" for name in exchanges for kind in ("request", "response")]
