@@ -18,7 +18,7 @@ test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
 	$(BIN)/python -m pytest
 
 unit: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -m "not tshark and not large"
+	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large"
 
 # What the README shows, printed anew.
 readme: $(VENV)/.test-installed
