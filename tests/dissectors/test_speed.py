@@ -4,8 +4,8 @@ import resource
 import subprocess
 
 import pytest
-from benchmarks.generate import generate
 
+from benchmarks.generate import generate
 from tests.dissectors.asked import PLUGIN
 
 #: Files of a little more than a hundred thousand packets.
