@@ -8,7 +8,6 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.content_columns import handshake_contents
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
 from ikeanalyze.analysis.messages import Messages
@@ -100,6 +99,8 @@ def make_handshakes_table(
     ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
     columns["capture_duplicates"] = _duplicates(frames, first_id, count)
     if handshakes.inside is not None:
+        from ikeanalyze.analysis.content_columns import handshake_contents
+
         columns.update(
             handshake_contents(count, handshakes.inside, handshakes.replaces, first_id, first_exchange)
         )

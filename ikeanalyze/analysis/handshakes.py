@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.inits import UnitInits
-from ikeanalyze.analysis.insides import Inside, Insides
 from ikeanalyze.analysis.methods import (
     AuthMethods,
     InitFacts,
@@ -25,11 +24,14 @@ from ikeanalyze.analysis.nat import describe
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
-from ikeanalyze.analysis.rekeying import Successor
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.insides import Inside, Insides
+    from ikeanalyze.analysis.rekeying import Successor
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -79,7 +81,7 @@ class Handshakes:
     extra_round_trip_of_exchange: dict[int, str]
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
     replaces: dict[int, int] = field(default_factory=dict)  # rows of the IKE SAs that some took over from
-    inside: Mapping[int, Inside] | None = (
+    inside: "Mapping[int, Inside] | None" = (
         None  # what decrypted messages tell, by row; None: no keys were given
     )
 
@@ -93,7 +95,7 @@ def make_handshakes(
     aaa_ns: Numbers,
     vantage: Vantage | None,
     rtt_ns: int | None,
-    insides: Insides | None = None,
+    insides: "Insides | None" = None,
 ) -> Handshakes:
     """The handshakes of a capture.
 
@@ -189,8 +191,8 @@ def make_handshakes(
 
 
 def _replaced(
-    insides: Insides | None, spi_i: npt.NDArray[np.uint64], spi_r: npt.NDArray[np.uint64]
-) -> dict[int, tuple[int, Successor]]:
+    insides: "Insides | None", spi_i: npt.NDArray[np.uint64], spi_r: npt.NDArray[np.uint64]
+) -> "dict[int, tuple[int, Successor]]":
     """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
     known = {} if insides is None else insides.successor_of()
     if not known:
@@ -326,7 +328,7 @@ def _evidence(
     head: Numbers,
     reason: dict[int, str],
     pairs: dict[int, list[RadiusPair]],
-    inside: Mapping[int, Inside],
+    inside: "Mapping[int, Inside]",
 ) -> Evidence:
     units, exchanges = conversation.units, conversation.exchanges
     count = len(head)
@@ -424,7 +426,7 @@ def _auth(
     count: int,
     pairs: dict[int, list[RadiusPair]],
     phase1: dict[int, Phase1Facts],
-    inside: Mapping[int, Inside],
+    inside: "Mapping[int, Inside]",
 ) -> tuple[list[AuthMethods], Numbers]:
     """How the peers authenticated: read from decrypted payloads, RADIUS and IKEv1's proposal, guessed from sizes and
     counts elsewhere.

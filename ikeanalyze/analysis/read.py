@@ -75,12 +75,11 @@ def read(
         except CaptureError as error:
             skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue
-        from ikeanalyze.analysis.opening import NO_KEYS
         from ikeanalyze.analysis.steps import analyse
 
         path_rtt_ns = None if rtt_ms is None else round(rtt_ms * 1e6)
         found, more = analyse(
-            path, capture, vantage, path_rtt_ns, tables, loaded or NO_KEYS, early,
+            path, capture, vantage, path_rtt_ns, tables, loaded, early,
             payloads=payloads, cleartexts=cleartexts if cleartext else None, looked=looked,
         )  # fmt: skip
         summaries.append(_summary(path, capture))

@@ -3,25 +3,20 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
-from ikeanalyze.analysis.cleartexts import Cleartext, write_clear
-from ikeanalyze.analysis.contents import Contents
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
-from ikeanalyze.analysis.eap import EapMessages
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
 from ikeanalyze.analysis.inits import read_unit_inits
-from ikeanalyze.analysis.insides import Insides, look_inside
 from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
-from ikeanalyze.analysis.opening import NO_KEYS, Keys, open_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
@@ -43,11 +38,17 @@ from ikeanalyze.capture.frames import CaptureFrames, address_text
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.memory import give_back_memory
 
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.cleartexts import Cleartext
+    from ikeanalyze.analysis.contents import Contents
+    from ikeanalyze.analysis.insides import Insides
+    from ikeanalyze.analysis.opening import Keys
+
 Vantage = Literal["initiator", "responder"]
 Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
 #: Called with a capture's traffic, the bytes of its encrypted messages and what is in them, while these are there.
-Looked = Callable[[Conversation, MessageBytes, Contents], object]
+Looked = Callable[[Conversation, MessageBytes, "Contents"], object]
 
 
 def join_tables(tables: list[Tables]) -> Tables:
@@ -70,7 +71,7 @@ class _Apart:
     exchange_of_message: Numbers
     radius: Radius
     handshakes: Handshakes
-    insides: Insides | None
+    insides: "Insides | None"
     warnings: list[tuple[int | None, str]]
 
 
@@ -80,11 +81,11 @@ def analyse(
     vantage: Vantage | None,
     rtt_ns: int | None,
     before: list[Tables],
-    keys: Keys = NO_KEYS,
+    keys: "Keys | None" = None,
     finished: Finished | None = None,
     *,
     payloads: bool = False,
-    cleartexts: dict[int, Cleartext] | None = None,
+    cleartexts: "dict[int, Cleartext] | None" = None,
     looked: Looked | None = None,
 ) -> tuple[Tables, list[tuple[int | None, str]]]:
     """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
@@ -117,6 +118,8 @@ def analyse(
         )
         tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
         if cleartexts is not None and apart.insides is not None:
+            from ikeanalyze.analysis.cleartexts import write_clear
+
             cleartexts.update(write_clear(apart.insides.contents, apart.ids.of_row(len(apart.messages))))
     return tables, apart.warnings
 
@@ -129,7 +132,7 @@ def _take_apart(
     first: FirstIds,
     pool: ThreadPoolExecutor,
     done: Callable[[str, pl.DataFrame], pl.DataFrame],
-    keys: Keys,
+    keys: "Keys | None",
     payloads: bool,
     looked: Looked | None,
 ) -> _Apart:
@@ -163,7 +166,12 @@ def _take_apart(
     warnings = _lacking(messages)
     insides = None
     if keys or payloads:
-        contents = open_messages(conversation, capture.sealed, keys, every=payloads)
+        # what most captures are read without: it takes a tenth of a second to load
+        from ikeanalyze.analysis.eap import EapMessages
+        from ikeanalyze.analysis.insides import look_inside
+        from ikeanalyze.analysis.opening import NO_KEYS, open_messages
+
+        contents = open_messages(conversation, capture.sealed, keys or NO_KEYS, every=payloads)
         insides = look_inside(conversation, capture.sealed, contents)
         if looked is not None:
             looked(conversation, capture.sealed, contents)

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.content_columns import exchange_contents, matched_by, message_contents
 from ikeanalyze.analysis.duplicates import follow_originals
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
-from ikeanalyze.analysis.insides import Insides
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
@@ -22,6 +20,9 @@ from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import CaptureFrames
 from ikeanalyze.capture.network import NO_IDENT
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.insides import Insides
 
 Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -106,7 +107,7 @@ def messages_table(
     radius: Radius,
     ids: MessageIds,
     first: FirstIds,
-    insides: Insides | None = None,
+    insides: "Insides | None" = None,
 ) -> pl.DataFrame:
     """Messages of IKE and RADIUS in order of time; `exchange` is that of each message of IKE."""
     count, extra = len(ike), len(radius.units)
@@ -160,8 +161,12 @@ def messages_table(
         "digest": both(ike.digest, units.digest),
     }
     if radius.pairs:
+        from ikeanalyze.analysis.content_columns import matched_by
+
         columns["matched_by"] = matched_by(count, extra, radius)
     if insides is not None:
+        from ikeanalyze.analysis.content_columns import message_contents
+
         columns.update(message_contents(ike, extra, ids.order, insides, first.message))
     ordered: dict[str, Any] = {"message": np.arange(first.message, first.message + count + extra)}
     for name, dtype in schema.MESSAGES.items():
@@ -271,7 +276,7 @@ def exchanges_table(
     exchange_of_message: Numbers,
     handshakes: Handshakes,
     first: FirstIds,
-    insides: Insides | None = None,
+    insides: "Insides | None" = None,
 ) -> pl.DataFrame:
     """Exchanges, the ones of a handshake together."""
     count = len(exchanges)
@@ -279,6 +284,11 @@ def exchanges_table(
     extra = np.full(count, None, object)
     for row, reason in handshakes.extra_round_trip_of_exchange.items():
         extra[row] = reason
+    contents: dict[str, Any] = {}
+    if insides is not None:
+        from ikeanalyze.analysis.content_columns import exchange_contents
+
+        contents = exchange_contents(count, exchange_of_message, insides.contents)
     return make_table(
         {
             "exchange": np.arange(count) + first.exchange,
@@ -300,7 +310,7 @@ def exchanges_table(
             "rtt_ns": known_where(exchanges.rtt_ns),
             "wait_ns": known_where(exchanges.wait_ns),
             "end_ns": known_where(exchanges.end_ns),
-            **({} if insides is None else exchange_contents(count, exchange_of_message, insides.contents)),
+            **contents,
         },
         schema.EXCHANGES,
         path,
