@@ -1,6 +1,6 @@
 --[[ ikex: what IKEv2 needs beyond Wireshark's own dissector, post-quantum above all.
 
-Purpose: a post-dissector over the built-in `isakmp`. It ties requests to responses, marks retransmissions, numbers handshakes, sees
+Purpose: a post-dissector beside the built-in `isakmp`. It ties requests to responses, marks retransmissions, numbers handshakes, sees
 fragmented messages as a whole, decrypts with the key set of each epoch of RFC 9370, and checks ML-KEM key exchange data.
 Its fields can be used as filters and columns; README.md lists them.
 
@@ -41,6 +41,10 @@ ikex.prefs.dissect = Pref.bool(
     "Dissect decrypted messages", true, "Hand decrypted messages to Wireshark's own dissector, so that its fields can be filtered by"
 )
 
+ikex.prefs.ports = Pref.range(
+    "UDP ports", "", "UDP ports that carry IKE besides 500 and 4500; `Decode As` makes Wireshark show it as such", 65535
+)
+
 local all_fields = fields.make()
 local experts = fields.experts()
 local listed = {}
@@ -53,12 +57,6 @@ for _, expert_info in pairs(experts) do
     listed[#listed + 1] = expert_info
 end
 ikex.experts = listed
-
-local isakmp = Field.new("isakmp")
-local ip = compat.field("ip")
-local ipv6 = compat.field("ipv6")
-local tcp_header = compat.field("tcp")
-local tcp_segment = compat.field("tcp.segment")
 
 local view = View.new(ikex, all_fields, experts)
 local capture = Capture.new(Keyring.new({}))
@@ -97,56 +95,22 @@ local function load_keys()
     return Keyring.new(sets)
 end
 
+-- Packets on these ports may be IKE; the preference names more.
+local ports = {}
+
+local function set_ports()
+    ports = { [500] = true, [4500] = true }
+    for first, last in tostring(ikex.prefs.ports):gmatch("(%d+)%s*%-?%s*(%d*)") do
+        for port = tonumber(first), tonumber(last) or tonumber(first) do
+            ports[port] = true
+        end
+    end
+end
+
 function ikex.init()
+    set_ports()
     capture = Capture.new(load_keys())
     itself = itself or Dissector.get("ikex")
-end
-
-local function microseconds(pinfo)
-    return Capture.microseconds(pinfo.abs_ts)
-end
-
-local IKE_IN_TCP = 4500 -- RFC 9329
-local SMALLEST_HEADERS = 28 -- IP and UDP: a message nearer to the beginning is in data that were put together
-
--- A frame that may be an IP fragment; whether it is one.
-local function collect_fragment(tvb, pinfo, number)
-    local headers = { ip() }
-    if #headers == 0 then
-        headers = { ipv6() }
-    end
-    local header = headers[#headers]
-    if not header or header.offset + 20 > tvb:len() then
-        return false
-    end
-    local group = capture.fragments:take(
-        number, microseconds(pinfo), pinfo.len, tvb:raw(), header.offset + 1, tostring(pinfo.net_src), tostring(pinfo.net_dst)
-    )
-    if group then
-        capture:collect_fragmented(number, group)
-    end
-    return capture.fragments.frames[number] ~= nil
-end
-
-local function collect(tvb, pinfo, number, time, found, another)
-    local offset = found.offset
-    if offset >= SMALLEST_HEADERS then
-        capture:collect(number, time, pinfo.len, tvb:raw(), offset + 1, pinfo)
-    elseif not collect_fragment(tvb, pinfo, number) then
-        local segments = {}
-        for index, segment in ipairs({ tcp_segment() }) do
-            segments[index] = segment.value
-        end
-        capture:collect(number, time, pinfo.len, found.range:raw(), 1, pinfo, segments)
-    end
-    -- a TCP segment may have several; elsewhere the second is what Wireshark put together from fragments
-    if another and tcp_header() then
-        for index, more in ipairs({ isakmp() }) do
-            if index > 1 then
-                capture:collect(number, time, pinfo.len, more.range:raw(), 1, pinfo)
-            end
-        end
-    end
 end
 
 local function show(pinfo, number, tree)
@@ -163,23 +127,19 @@ local function show(pinfo, number, tree)
 end
 
 local function dissect(tvb, pinfo, tree)
-    local found, another = isakmp()
     local number = pinfo.number
-    if number > capture.latest then -- for the first time
-        capture.latest = number
+    local intake = capture.intake
+    if number > intake.latest then -- for the first time
+        intake.latest = number
         local time = pinfo.abs_ts
-        if time > capture.last_time then
-            capture.last_time = time
+        if time > intake.last_time then
+            intake.last_time = time
         end
-        if found then
-            collect(tvb, pinfo, number, time, found, another)
-        else
-            local port = pinfo.src_port
-            if port == 0 then
-                collect_fragment(tvb, pinfo, number)
-            elseif (port == IKE_IN_TCP or pinfo.dst_port == IKE_IN_TCP) and tcp_header() then
-                capture:segment(number, microseconds(pinfo), pinfo.len)
-            end
+        local source_port, destination_port = pinfo.src_port, pinfo.dst_port
+        if ports[source_port] or ports[destination_port] then
+            intake:packet(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
+        elseif source_port == 0 then
+            intake:bare(number, time, pinfo.len, tvb:raw())
         end
     elseif pinfo.visited then
         capture:finish()
@@ -235,5 +195,12 @@ end
 -- IKE in TCP (RFC 9329)
 local has_tcp, tcp = pcall(require, "ikex.tcp")
 if has_tcp and type(tcp) == "table" and tcp.register then
-    tcp.register()
+    tcp.register(function(name, tvb, pinfo)
+        if pinfo.number > capture.intake.latest then
+            capture.intake:heard(
+                pinfo.number, pinfo.abs_ts, pinfo.len, name == "isakmp" and tvb:raw() or nil,
+                tostring(pinfo.src), tostring(pinfo.dst), pinfo.src_port, pinfo.dst_port
+            )
+        end
+    end)
 end

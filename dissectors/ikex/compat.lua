@@ -10,16 +10,6 @@ compat.unpack = table.unpack or unpack
 --- Whether ciphers can be used from Lua: without them nothing is decrypted here.
 compat.has_ciphers = type(GcryptCipher) == "table" or type(GcryptCipher) == "userdata"
 
---- A Field for `name`, or a function that finds nothing where this version does not have it.
--- Only while scripts are being loaded.
-function compat.field(name)
-    local ok, field = pcall(Field.new, name)
-    if ok then
-        return field
-    end
-    return function() end
-end
-
 --- The value of a preference of Wireshark's own; nil where it cannot be asked for.
 function compat.preference(name)
     local ok, value = pcall(get_preference, name)

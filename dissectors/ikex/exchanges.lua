@@ -17,22 +17,23 @@ local SET_UP = { [34] = true, [35] = true, [38] = true, [39] = true, [43] = true
 local SET_UP_V1 = { [1] = true, [2] = true, [3] = true, [4] = true, [6] = true }
 local QUICK_MODE = 32
 
---- Whether the exchanges of a pair set the IKE SA up.
-function exchanges.sets_up(pair)
-    local sa = pair.sa
-    if sa.version == 2 then
+--- Whether the exchanges of a pair set the IKE SA up. `quick`: the first quick mode of an IKE SA of IKEv1.
+function exchanges.sets_up(pair, quick)
+    if pair.sa.version == 2 then
         return pair.asked_by_initiator and SET_UP[pair.exchange] == true
     end
-    if pair.exchange == QUICK_MODE then -- the first one
-        local earliest
-        for _, one in ipairs(sa.list) do
-            if one.exchange == QUICK_MODE and (not earliest or exchanges.start(one) < exchanges.start(earliest)) then
-                earliest = one
-            end
+    return pair == quick or SET_UP_V1[pair.exchange] == true
+end
+
+--- The first quick mode of an IKE SA; nil if there is none.
+function exchanges.first_quick_mode(sa)
+    local earliest
+    for _, one in ipairs(sa.version == 1 and sa.list or {}) do
+        if one.exchange == QUICK_MODE and (not earliest or exchanges.start(one) < exchanges.start(earliest)) then
+            earliest = one
         end
-        return pair == earliest
     end
-    return SET_UP_V1[pair.exchange] == true
+    return earliest
 end
 
 --- When the first message of a pair was sent: its request, if there is one.

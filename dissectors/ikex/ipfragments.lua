@@ -37,7 +37,7 @@ local function ike_in(datagram)
     if not head then
         return nil
     end
-    return { data = data, source_port = source, destination_port = destination }
+    return { data = data, source_port = source, destination_port = destination } -- and its addresses
 end
 
 local function known_bytes(group)
@@ -63,6 +63,9 @@ local function close(self, group)
     group.parts = nil
     if group.has_first then
         group.ike = ike_in(datagram)
+        if group.ike then
+            group.ike.source, group.ike.destination = group.source, group.destination
+        end
     end
     group.complete = group.size ~= nil and reached >= group.size
 end
@@ -83,10 +86,15 @@ local function make_room(self)
     end
 end
 
---- Take a frame whose IP header is at position `at`, if that is a fragment of UDP. The group of fragments, with
--- `ike` if this one made an IKE message complete; nil for all other frames.
-function Fragments:take(number, time, size, frame, at, source, destination)
-    local fragment = packet.ip_fragment(frame, at)
+--- Take a frame, if it is an IP fragment of UDP; `at`: where its IP header begins, if that is known. The group of fragments,
+-- with its message as `ike`, if this one made an IKE message complete; nil for all other frames.
+function Fragments:take(number, time, size, frame, at)
+    local fragment
+    if at then
+        fragment = packet.ip_fragment_at(frame, at)
+    else
+        fragment = packet.ip_fragment(frame, size)
+    end
     if not fragment or fragment.proto ~= packet.UDP or self.frames[number] then
         return nil
     end
@@ -105,9 +113,10 @@ function Fragments:take(number, time, size, frame, at, source, destination)
     end
     if not group then
         group = {
-            time = time, last_time = time, ttl = fragment.ttl, id = fragment.id, source = source, destination = destination,
+            time = time, last_time = time, ttl = fragment.ttl, id = fragment.id,
             numbers = {}, parts = {}, offsets = {}, size_on_wire = 0, bytes = 0, have = 0,
         }
+        group.source, group.destination = packet.addresses(frame, fragment.at, fragment.version)
         self.pending[fragment.key] = group
         self.order[#self.order + 1] = group
         make_room(self)

@@ -19,8 +19,9 @@ local NOTIFY_V1 = 11
 --- All exchanges of an IKE SA, in order of time.
 function outcome.exchanges(sa)
     local all = {}
+    local quick = exchanges.first_quick_mode(sa)
     for _, pair in ipairs(sa.list) do
-        local sets_up = exchanges.sets_up(pair)
+        local sets_up = exchanges.sets_up(pair, quick)
         for _, exchange in ipairs(exchanges.of(pair)) do
             exchange.sets_up = sets_up
             all[#all + 1] = exchange

@@ -1,10 +1,14 @@
---[[ What is around an IKE message in its frame: the headers of IP and UDP, found backwards from where the message begins, so that
-neither the link type nor a field of Wireshark's has to be asked for (RFC 791, RFC 768, RFC 3948). ]]
+--[[ What a frame has around an IKE message: the headers of IP and of UDP or TCP, found by the ports and addresses that Wireshark
+says it has, so that it is all the same what link it was taken on (RFC 791, RFC 8200, RFC 768, RFC 3948).
+
+No field of Wireshark's is asked for: if a script asks for one, Wireshark builds the tree of each packet, of whatever protocol. ]]
 local packet = {}
 
-local byte = string.byte
+local byte, char, find, floor, sub = string.byte, string.char, string.find, math.floor, string.sub
 
-local UDP, ICMP, ICMPV6 = 17, 1, 58
+local ICMP, TCP, UDP, FRAGMENT, ICMPV6 = 1, 6, 17, 44, 58
+local FURTHEST = 64 -- position of an IP header: no link has more before it
+local NON_ESP_MARKER = "\0\0\0\0"
 
 local function u16(data, at)
     local high, low = byte(data, at, at + 1)
@@ -21,47 +25,141 @@ local function ip_before(frame, at, protocol)
         if byte(frame, begin) == 0x40 + size / 4 and byte(frame, begin + 9) == protocol then
             return begin, 4
         end
-        if size == 40 and byte(frame, begin) - byte(frame, begin) % 16 == 0x60 and byte(frame, begin + 6) == protocol then
+        if size == 40 and floor(byte(frame, begin) / 16) == 6 and byte(frame, begin + 6) == protocol then
             return begin, 6
         end
     end
     return nil
 end
 
-local function address(frame, at)
-    return string.format("%d.%d.%d.%d", byte(frame, at, at + 3))
-end
+-- Extension headers of IPv6 that may stand before UDP or TCP: hop by hop, routing, destination options (RFC 8200, 4).
+local EXTENSIONS = { [0] = true, [43] = true, [60] = true }
 
-local function udp_before(frame, at)
-    if at > 12 and u16(frame, at - 4) == 0 and u16(frame, at - 2) == 0 then
-        if u16(frame, at - 12) == 4500 or u16(frame, at - 10) == 4500 then
-            local ip, version = ip_before(frame, at - 12, UDP)
-            if ip then
-                return at - 12, ip, version
+-- Where the IPv6 header is whose extension headers end before position `at`; nil if there is none.
+local function ipv6_with_extensions(frame, at, protocol)
+    for ip = 1, math.min(at - 48, FURTHEST) do
+        local following = byte(frame, ip + 6)
+        if floor(byte(frame, ip) / 16) == 6 and EXTENSIONS[following] then
+            local behind = ip + 40
+            while EXTENSIONS[following] and behind < at do
+                following, behind = byte(frame, behind), behind + 8 + 8 * byte(frame, behind + 1)
+            end
+            if behind == at and following == protocol then
+                return ip
             end
         end
     end
-    local ip, version = ip_before(frame, at - 8, UDP)
-    return ip and at - 8, ip, version
+    return nil
 end
 
---- The headers before the message that begins at position `at` of the frame (1 is the frame's first byte):
--- {ttl, ip_id, size, quoted, source, destination, source_port, destination_port}. `ip_id` and the addresses are nil in
--- IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP header does not tell; `quoted`: an ICMP error has it.
--- Nil if there is no UDP directly before it.
-function packet.around(frame, at)
-    local udp, ip, version = udp_before(frame, at)
+-- Where the header of `protocol` with these ports is: its position, that of the IP header, and the version of that.
+local function transport(frame, source_port, destination_port, protocol)
+    local ports = char(
+        floor(source_port / 256), source_port % 256, floor(destination_port / 256), destination_port % 256
+    )
+    local from = 1
+    while true do
+        local at = find(frame, ports, from, true)
+        if not at then
+            return nil
+        end
+        local ip, version = ip_before(frame, at, protocol)
+        if ip then
+            return at, ip, version
+        end
+        ip = ipv6_with_extensions(frame, at, protocol)
+        if ip then
+            return at, ip, 6
+        end
+        from = at + 1
+    end
+end
+
+--- The UDP datagram of a frame: positions of its UDP and its IP header, IP version, and `fragmented`; nil if there is none with
+-- these ports. `fragmented`: the IP packet is a fragment.
+function packet.datagram(frame, source_port, destination_port)
+    local udp, ip, version = transport(frame, source_port, destination_port, UDP)
     if not udp then
         return nil
     end
-    local found = { source_port = u16(frame, udp), destination_port = u16(frame, udp + 2) }
+    return udp, ip, version, version == 4 and u16(frame, ip + 6) % 0x4000 ~= 0
+end
+
+--- Whether a frame is what most are, UDP in IPv4 in Ethernet, and has the non-ESP marker; false tells nothing.
+function packet.is_marked(frame, source_port, destination_port)
+    if byte(frame, 15) ~= 0x45 or byte(frame, 24) ~= UDP then
+        return false
+    end
+    local a, b, c, d, _, _, _, _, e, f, g, h = byte(frame, 35, 46)
+    return h == 0 and g == 0 and f == 0 and e == 0
+        and a * 256 + b == source_port and c * 256 + d == destination_port
+end
+
+--- Where the IKE message begins in the datagram whose UDP header is at `udp`; nil if there is none but ESP or a keepalive.
+function packet.message(frame, udp, source_port, destination_port)
+    local on_4500 = source_port == 4500 or destination_port == 4500
+    local on_500 = source_port == 500 or destination_port == 500
+    local marked = sub(frame, udp + 8, udp + 11) == NON_ESP_MARKER
+    if marked and (on_4500 or not on_500) then
+        return udp + 12
+    elseif on_4500 and not on_500 then
+        return nil
+    elseif on_500 and not on_4500 then
+        return udp + 8
+    end
+    -- a NAT has mixed up the ports, or they are ports of one's own: the length in the header has to tell
+    local at = udp + 8
+    local version = byte(frame, at + 17)
+    local length = u16(frame, at + 24) * 65536 + u16(frame, at + 26)
+    if version and (version == 0x20 or version == 0x10) and length == u16(frame, udp + 4) - 8 then
+        return at
+    end
+    return nil
+end
+
+-- An IPv6 address as text: RFC 5952, 4.
+local function ipv6_address(frame, at)
+    local groups, begin, longest = {}, nil, 1
+    local run = 0
+    for index = 1, 8 do
+        groups[index] = u16(frame, at + 2 * index - 2)
+        run = groups[index] == 0 and run + 1 or 0
+        if run > longest then
+            begin, longest = index - run + 1, run
+        end
+    end
+    local text = {}
+    for index, group in ipairs(groups) do
+        if begin and index == begin then
+            text[#text + 1] = index == 1 and "::" or ":"
+        elseif not begin or index < begin or index >= begin + longest then
+            text[#text + 1] = string.format("%x", group) .. (index < 8 and ":" or "")
+        end
+    end
+    return table.concat(text)
+end
+
+--- Source and destination address of an IP header at position `at`, as text.
+local function addresses(frame, at, version)
+    if version == 4 then
+        local a, b, c, d, e, f, g, h = byte(frame, at + 12, at + 19)
+        return string.format("%d.%d.%d.%d", a, b, c, d), string.format("%d.%d.%d.%d", e, f, g, h)
+    end
+    return ipv6_address(frame, at + 8), ipv6_address(frame, at + 24)
+end
+
+--- What the headers say: {ttl, ip_id, size, quoted, source, destination}. `at`: where the message begins. `ip_id` is nil in
+-- IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP header does not tell; `quoted`: an ICMP
+-- error has it.
+function packet.around(frame, at, udp, ip, version)
+    local found = {}
     local length = u16(frame, udp + 4)
     if length > 0 then
         found.size = length - (at - udp)
     end
+    found.source, found.destination = addresses(frame, ip, version)
     if version == 4 then
         found.ip_id, found.ttl = u16(frame, ip + 4), byte(frame, ip + 8)
-        found.source, found.destination = address(frame, ip + 12), address(frame, ip + 16)
         found.quoted = ip_before(frame, ip - 8, ICMP) ~= nil
     else
         found.ttl = byte(frame, ip + 7)
@@ -70,22 +168,68 @@ function packet.around(frame, at)
     return found
 end
 
---- Whether a frame has a plain IPv4 header and UDP before position `at`, in which case `around` tells all of the addresses.
-function packet.is_plain(frame, at)
-    if byte(frame, at - 28) == 0x45 and byte(frame, at - 19) == UDP then
-        return true
-    end
-    return byte(frame, at - 32) == 0x45 and byte(frame, at - 23) == UDP
-end
-
---- Whether an IPv4 or IPv6 header at position `at` is that of an IP fragment, and which: {key, id, ttl, offset, more, first, last,
--- proto}, `first` and `last` being the positions of its payload in the frame. Nil if it is none.
-function packet.ip_fragment(frame, at)
-    local head = byte(frame, at)
-    if not head then
+--- The payload of the TCP segment of a frame, the sequence number behind it, and its source and destination address; nil if it
+-- has no payload, or is no such segment.
+function packet.segment(frame, source_port, destination_port)
+    local tcp, ip, version = transport(frame, source_port, destination_port, TCP)
+    local offset = tcp and byte(frame, tcp + 12)
+    if not offset then
         return nil
     end
-    if head >= 0x40 and head < 0x50 and #frame >= at + 19 then
+    local last
+    if version == 4 then
+        last = ip + u16(frame, ip + 2) - 1
+    else
+        last = ip + 39 + u16(frame, ip + 4)
+    end
+    local payload = sub(frame, tcp + floor(offset / 16) * 4, last)
+    if payload == "" then
+        return nil
+    end
+    local sequence = u16(frame, tcp + 4) * 65536 + u16(frame, tcp + 6)
+    return payload, (sequence + #payload) % 4294967296, addresses(frame, ip, version)
+end
+
+-- Whether an IP header begins at position `at` of a frame with `size` bytes on the wire: nothing but padding is behind its packet.
+local function is_ip(frame, at, size)
+    local head = byte(frame, at)
+    if not head or at + 19 > #frame then
+        return false
+    end
+    local length
+    if head >= 0x45 and head <= 0x4F then
+        length = u16(frame, at + 2)
+    elseif head >= 0x60 and head <= 0x6F then
+        length = u16(frame, at + 4) + 40
+    else
+        return false
+    end
+    local left = size - at + 1
+    return length == left or (length < left and size <= 64)
+end
+
+local USUAL = { 15, 17, 1, 19, 21, 5 } -- Ethernet, Linux cooked, raw, VLAN, Linux cooked 2, loopback
+
+--- The IP fragment that a frame is: {key, id, ttl, offset, more, first, last, proto, at, version}, `first` and `last` being the
+-- positions of its payload in the frame and `at` that of its IP header; nil if it is none. `size`: bytes of the frame on the wire.
+function packet.ip_fragment(frame, size)
+    for _, at in ipairs(USUAL) do
+        if is_ip(frame, at, size) then
+            return packet.ip_fragment_at(frame, at)
+        end
+    end
+    for at = 1, FURTHEST do
+        if is_ip(frame, at, size) then
+            return packet.ip_fragment_at(frame, at)
+        end
+    end
+    return nil
+end
+
+--- The same, where the IP header's position is known.
+function packet.ip_fragment_at(frame, at)
+    local head = byte(frame, at)
+    if head < 0x50 then
         local word = u16(frame, at + 6)
         local offset, more = word % 0x2000 * 8, word % 0x4000 >= 0x2000
         if offset == 0 and not more then
@@ -93,21 +237,23 @@ function packet.ip_fragment(frame, at)
         end
         local ttl, proto = byte(frame, at + 8, at + 9)
         return {
-            key = frame:sub(at + 12, at + 19) .. frame:sub(at + 4, at + 5) .. frame:sub(at + 8, at + 9),
+            key = sub(frame, at + 12, at + 19) .. sub(frame, at + 4, at + 5) .. sub(frame, at + 8, at + 9),
             id = u16(frame, at + 4), ttl = ttl, proto = proto, offset = offset, more = more,
-            first = at + head % 16 * 4, last = at + u16(frame, at + 2) - 1,
+            first = at + head % 16 * 4, last = at + u16(frame, at + 2) - 1, at = at, version = 4,
         }
-    elseif head >= 0x60 and head < 0x70 and #frame >= at + 47 and byte(frame, at + 6) == 44 then
+    elseif byte(frame, at + 6) == FRAGMENT and #frame >= at + 47 then
         local word = u16(frame, at + 42)
         return {
-            key = frame:sub(at + 8, at + 39) .. frame:sub(at + 44, at + 47) .. frame:sub(at + 7, at + 7),
-            id = u16(frame, at + 46) + 65536 * u16(frame, at + 44), ttl = byte(frame, at + 7), proto = byte(frame, at + 40),
-            offset = word - word % 8, more = word % 2 == 1, first = at + 48, last = at + 39 + u16(frame, at + 4),
+            key = sub(frame, at + 8, at + 39) .. sub(frame, at + 44, at + 47) .. sub(frame, at + 7, at + 7),
+            id = u16(frame, at + 44) * 65536 + u16(frame, at + 46), ttl = byte(frame, at + 7),
+            proto = byte(frame, at + 40), offset = word - word % 8, more = word % 2 == 1,
+            first = at + 48, last = at + 39 + u16(frame, at + 4), at = at, version = 6,
         }
     end
     return nil
 end
 
 packet.UDP = UDP
+packet.addresses = addresses
 
 return packet

@@ -22,7 +22,8 @@ local ENOUGH = LENGTH + MARKER + 28
 local ESP_HEADER = 8
 
 local protocol, field, expert_info, subprotocols
-local stream_of
+-- See `register`.
+local listener
 
 -- Directions of streams in which it is known where messages begin: the number of the frame that told it.
 local in_step = {}
@@ -61,12 +62,15 @@ local function find_ike(tvb)
     end
 end
 
+-- By both ends, and not by tcp.stream: a field that Lua asks for makes Wireshark build a tree for each packet, of whatever protocol.
 local function direction(pinfo)
-    local stream = stream_of and stream_of()
-    return tostring(stream and stream.value or "") .. " " .. tostring(pinfo.src) .. " " .. pinfo.src_port
+    return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
 end
 
 local function give(name, tvb, pinfo, tree)
+    if listener then
+        listener(name, tvb, pinfo)
+    end
     -- A dissector that runs off its end has already said so in the tree; for Lua it is an error besides.
     pcall(subprotocols[name].call, subprotocols[name], tvb, pinfo, tree)
 end
@@ -198,8 +202,10 @@ local function dissect(tvb, pinfo, tree)
     return total
 end
 
--- Make the protocol "iketcp" and take the ports. To be called once, while Wireshark loads.
-function M.register()
+-- Make the protocol "iketcp" and take the ports. To be called once, while Wireshark loads. `heard`, if it is given, is called with
+-- "isakmp" or "esp", the message as a Tvb, and pinfo, before the native dissector is.
+function M.register(heard)
+    listener = heard
     protocol = Proto("iketcp", "IKE and ESP in TCP (RFC 9329)")
     field = {
         prefix = ProtoField.string("iketcp.prefix", "Stream prefix"),
@@ -227,8 +233,6 @@ function M.register()
     protocol.experts = {
         expert_info.short, expert_info.disagrees, expert_info.lost, expert_info.unknown, expert_info.incomplete,
     }
-    local found, getter = pcall(Field.new, "tcp.stream")
-    stream_of = found and getter or nil
     subprotocols = { isakmp = Dissector.get("isakmp"), esp = Dissector.get("esp") }
 
     local ports = DissectorTable.get("tcp.port")

@@ -1,8 +1,10 @@
 """The plugin's files: how they load, and what they have in common."""
 
 import re
+from random import Random
 
 import pytest
+from craft import MS, Handshake, Trace, ike, ip, link, udp
 
 from tests.dissectors.asked import CAPTURES, PLUGIN, ask, fields
 
@@ -33,6 +35,53 @@ def test_in_one_pass(tshark):
         "ikex.request_in",
     )
     assert done.lines == ["\t", "\t1", "\t", "\t3"]
+
+
+LINKS = {
+    "Ethernet": (link.ethernet, link.ETHERNET),
+    "VLAN": (lambda packet: link.ethernet(packet, vlans=[(0x8100, 5), (0x8100, 6)]), link.ETHERNET),
+    "Linux cooked": (link.sll, link.SLL),
+    "Linux cooked 2": (link.sll2, link.SLL2),
+    "raw": (link.raw, link.RAW),
+    "loopback": (link.null, link.NULL),
+    "PPP over Ethernet": (link.pppoe, link.ETHERNET),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("version", [4, 6])
+def test_every_link(tshark, name, version):
+    """IPv4 and IPv6, whole and in fragments: all messages with all of their bytes."""
+    frame, linktype = LINKS[name]
+    hosts = ("192.0.2.1", "192.0.2.2") if version == 4 else ("2001:db8::1", "2001:db8:0:1::2")
+    handshake = Handshake(Random(12), initiator=hosts[0], responder=hosts[1])
+    messages = [*handshake.init(), *handshake.exchange(ike.IKE_AUTH, (2000, 300))]
+    trace = Trace(frame=frame)
+    trace.play(messages)
+    capture = trace.pcap(linktype=linktype)
+    done = ask(tshark, capture, "-q", "-z", "ikex,handshakes")
+    line = done.lines[2].split()
+    assert line[3:5] == list(hosts)
+    assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"]
+    assert int(line[7]) + int(line[10]) == sum(len(packet.data) for packet in trace.packets)
+    assert line[13] == "completed"
+
+
+def test_extension_headers_and_other_ports(tshark):
+    """IPv6 with options before UDP; UDP ports that the preference names."""
+    [request, response, *_] = Handshake(Random(13)).setup()
+    trace = Trace()
+    options = ip.hop_by_hop()
+    hosts = ("2001:db8::1", "2001:db8::2")
+    trace.ip(0, ip.ipv6(udp(request.datagrams[0], 500, 500, *hosts), *hosts, extensions=[options]))
+    trace.ip(MS, ip.ipv6(udp(response.datagrams[0], 500, 500, *hosts[::-1]), *hosts[::-1]))
+    assert fields(tshark, trace.pcap(), "ikex.exchange") == [["IKE_SA_INIT"]] * 2
+    trace = Trace()
+    trace.send(0, request.datagrams[0], dport=5000, sport=6000)
+    assert fields(tshark, trace.pcap(), "ikex.exchange") == []
+    assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [
+        ["IKE_SA_INIT"]
+    ]
 
 
 def test_nothing_for_other_traffic(tshark):
@@ -99,5 +148,5 @@ def test_documented_fields_exist(tshark):
     known = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
     done = tshark.run("-G", "fields", plugins=PLUGIN)
     there = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
-    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect"}
+    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports"}
     assert known - preferences - {"ikex.lua"} <= there
