@@ -9,13 +9,13 @@ DEMO := captures/pq-mlkem768-psk.pcap
 SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
 
-.PHONY: demo test unit lint readme bench trees clean
+.PHONY: demo test unit lint readme bench trees lab clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not lab"
 
 unit: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large"
@@ -57,9 +57,16 @@ trees: $(VENV)/.system-installed
 	else \
 	    [ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; } && \
 	    for suite in $(SUITES); do \
-	        $(SUDO) env IKEANALYZE_TREES="$(TREES)" tests/tools/debian_tree.sh $$suite tshark >/dev/null || exit 1; \
+	        $(SUDO) env IKEANALYZE_TREES="$(TREES)" ikeanalyze/lab/debian_tree.sh $$suite tshark >/dev/null || exit 1; \
 	    done; \
 	fi
+
+# Real daemons, recorded; root, and once a Debian tree with them.
+lab: $(VENV)/.test-installed $(VENV)/.system-installed
+	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
+	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tsharks import TEMPORARY, TREES, find
 
-SCRIPT = Path(__file__).parent / "tools" / "debian_tree.sh"
+SCRIPT = Path(__file__).parent.parent / "ikeanalyze" / "lab" / "debian_tree.sh"
 CAPTURE = Path(__file__).parent.parent / "captures" / "pq-mlkem768-psk.pcap"
 #: The oldest version of Wireshark in the release, from Debian's archive.
 LEAST = {"trixie": (4, 4), "forky": (4, 6)}
@@ -92,4 +92,4 @@ def test_a_tree_without_the_package_is_not_taken_for_one_with_it(tmp_path, packa
 def test_a_missing_tree_says_how_to_make_it(tmp_path, monkeypatch):
     monkeypatch.setenv("IKEANALYZE_TREES", str(tmp_path))
     for name in TREES:
-        assert find(name).endswith(f"tests/tools/debian_tree.sh {name} tshark")
+        assert find(name).endswith(f"ikeanalyze/lab/debian_tree.sh {name} tshark")

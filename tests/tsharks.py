@@ -1,4 +1,4 @@
-"""The tsharks that tests ask: this machine's own, and those of other Debian releases (`tools/debian_tree.sh`).
+"""The tsharks that tests ask: this machine's own, and those of other Debian releases (`ikeanalyze/lab/debian_tree.sh`).
 
 A test takes the fixture `tshark` (tests/conftest.py) and runs once with each of them:
 
@@ -226,7 +226,7 @@ def _fields(tshark: Tshark) -> frozenset[str]:
 
 
 def trees() -> Path:
-    """Where `tools/debian_tree.sh` makes trees."""
+    """Where `ikeanalyze/lab/debian_tree.sh` makes trees."""
     cache_folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache_folder) / "ikeanalyze")
 
@@ -241,7 +241,7 @@ def find(name: str) -> Tshark | str:
         )
     tree = trees() / name
     if not os.access(tree / "usr/bin/tshark", os.X_OK):
-        return f"no tree of Debian {name} with tshark in {tree.parent}: as root, tests/tools/debian_tree.sh {name} tshark"
+        return f"no tree of Debian {name} with tshark in {tree.parent}: as root, ikeanalyze/lab/debian_tree.sh {name} tshark"
     if os.geteuid() != 0:
         enter = ["unshare", "--user", "--map-current-user", f"--root={tree}", "--wd=/", "/bin/true"]
         if subprocess.run(enter, capture_output=True, check=False).returncode:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli import decrypt, doctor, keys, ladder, report, verify, wireshark
+from ikeanalyze.cli import decrypt, doctor, keys, lab, ladder, report, verify, wireshark
 from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
 
 
@@ -120,6 +120,7 @@ app.add_typer(
     name="wireshark",
     short_help="The Wireshark plugin: install it, take it away, see what works.",
 )
+app.add_typer(lab.app, name="lab", short_help="Scenarios on live stacks of this machine, recorded.")
 app.command(
     cls=_Command,
     options_metavar="[OPTIONS]",

@@ -1,0 +1,123 @@
+"""`ikeanalyze lab`: scenarios on live stacks of this machine, recorded."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ikeanalyze.cli.outcome import FAILED, FailureError, job, say
+
+if TYPE_CHECKING:
+    from ikeanalyze.lab.manifest import Handshake
+
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tracebacks of internal errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.toml", hidden=True)],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Where the captures go.")],
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--iterations",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Handshakes of each case, in place of the scenario's.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a scenario between real daemons, and record it.
+
+    Needs root. For each case of the scenario DIR gets the capture (one interface per link, taken at the
+    responder), the daemons' logs, the keys, and a manifest with what each handshake cost and what the logs say
+    was sent. Everything is taken down again, also after Ctrl-C. The paths of the manifests go to standard output.
+
+    Exit status: 0 all cases were run (however their handshakes ended), 1 the lab lacks something or failed, 2
+    wrong usage.
+    """
+    with job(verbose=verbose):
+        from ikeanalyze.lab import LabError
+        from ikeanalyze.lab import scenario as scenarios
+
+        # whoever ends us politely gets the same tidying up as Ctrl-C
+        signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            cases = scenarios.load(Path(scenario))
+            _check_machine()
+            from ikeanalyze.lab.run import run as run_case
+
+            for case in cases:
+
+                def tell(number: int, count: int, handshake: "Handshake", name: str = case.name) -> None:
+                    how = f"{handshake.ms:.0f} ms" if handshake.established else f"failed: {handshake.why}"
+                    if not quiet:
+                        say(f"{name}: {number} of {count}: {how}")
+
+                path = run_case(case, Path(output), iterations=iterations, tell=tell)
+                sys.stdout.write(f"{path}\n")
+                sys.stdout.flush()
+        except LabError as error:
+            raise FailureError(str(error)) from None
+        except OSError as error:
+            raise FailureError(f"{error.filename or 'the lab'}: {error.strerror or error}") from None
+
+
+def doctor(verbose: Verbose = False) -> None:
+    """Say what the lab has and lacks on this machine, and how to get it.
+
+    Exit status: 0 if a scenario can be run, 1 if not.
+    """
+    with job(verbose=verbose):
+        from ikeanalyze.lab.machine import findings
+
+        rows = list(findings())
+        width = max(len(row.name) for row in rows)
+        for row in rows:
+            mark = "ok" if row.there else "MISSING" if row.needed else "lacks"
+            remedy = f" ({row.remedy})" if row.remedy else ""
+            sys.stdout.write(f"{mark:8}{row.name:{width}}  {row.found}{remedy}\n")
+        if any(row.needed and not row.there for row in rows):
+            raise typer.Exit(FAILED)
+
+
+def prepare(verbose: Verbose = False) -> None:
+    """Make a Debian tree with strongSwan 6 and FreeRADIUS, for machines whose own are too old or not there.
+
+    Needs root, debootstrap, and what apt has for a mirror; half a minute and 300 MB, under ~/.cache/ikeanalyze
+    or IKEANALYZE_TREES. If it is there, nothing is done.
+    """
+    with job(verbose=verbose):
+        from ikeanalyze.lab import LabError, tree
+
+        try:
+            sys.stdout.write(f"{tree.make()}\n")
+        except LabError as error:
+            raise FailureError(str(error)) from None
+
+
+def _check_machine() -> None:
+    from ikeanalyze.lab.machine import findings
+
+    for row in findings():
+        if row.needed and not row.there:
+            remedy = f": {row.remedy}" if row.remedy else ""
+            raise FailureError(f"the lab lacks {row.name} ({row.found}){remedy}")
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Scenarios on live stacks of this machine, recorded."
+)
+app.command(options_metavar="SCENARIO.toml -o DIR [OPTIONS]", short_help="Run a scenario and record it.")(run)
+app.command(options_metavar="[OPTIONS]", short_help="What the lab has and lacks on this machine.")(doctor)
+app.command(options_metavar="[OPTIONS]", short_help="Make a Debian tree with newer daemons.")(prepare)

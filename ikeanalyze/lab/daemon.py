@@ -1,0 +1,92 @@
+"""A daemon of a host: started in the host's network namespace and a mount namespace of its own, in its system (/ or a tree).
+
+It sees its folder as /run, so that its pid file, sockets and logs have fixed names there and go with the folder.
+"""
+
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ikeanalyze.lab.machine import Stack
+from ikeanalyze.lab.space import Host, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used so far."""
+
+    #: Seconds of processor time, in user and in kernel mode.
+    user_s: float
+    system_s: float
+    #: Nanoseconds that its threads have been on a processor; None: the kernel does not tell.
+    run_ns: int | None
+    #: Resident set.
+    rss_bytes: int
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A running daemon."""
+
+    space: Space
+    process: subprocess.Popen[bytes]
+    #: What it sees as /run.
+    folder: Path
+
+    def usage(self) -> Usage:
+        """What it has used until now."""
+        import psutil
+
+        process: Any = psutil.Process(self.process.pid)
+        times = process.cpu_times()
+        return Usage(times.user, times.system, _run_ns(self.process.pid), process.memory_info().rss)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """End it."""
+        self.space.stop(self.process)
+
+
+def _run_ns(process: int) -> int | None:
+    """Time on a processor: psutil has steps of 10 ms, more than a whole handshake takes; the scheduler has nanoseconds, per thread."""
+    total = 0
+    try:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            total += int((thread / "schedstat").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return total
+
+
+def start(
+    space: Space,
+    host: Host,
+    stack: Stack,
+    folder: Path,
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+) -> Daemon:
+    """Start a daemon; what it writes to its terminal goes to `out` in its folder."""
+    root = "" if stack.root == Path("/") else str(stack.root)
+    steps = ["set -e"]
+    if root:
+        steps.append(f"mount --bind /dev {shlex.quote(root)}/dev")
+        steps.append(f"mount -t proc proc {shlex.quote(root)}/proc")
+        steps.append(f"mount --bind /sys {shlex.quote(root)}/sys")
+    steps.append(f"mount --bind {shlex.quote(str(folder))} {shlex.quote(root)}/run")
+    variables = [f"{name}={value}" for name, value in (environment or {}).items()]
+    command = ["env", "LC_ALL=C", *variables, stack.program, *arguments]
+    if root:
+        command = ["chroot", root, *command]
+    steps.append(f"exec {shlex.join(command)}")
+    # each of these becomes the next without a fork: the process that we hold is the daemon
+    process = space.start(
+        host.inside("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out"
+    )
+    return Daemon(space, process, folder)

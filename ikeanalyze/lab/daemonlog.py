@@ -1,0 +1,97 @@
+"""What a charon log says that the daemon did on the wire: each datagram that it sent, and how its IKE SAs went.
+
+Independent of the capture, so that the two can be compared.
+"""
+
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+_GENERATED: Final = re.compile(r"generating ([A-Z_]+) (request|response) (\d+) \[ (?!EF\()")
+#: The number of the IKE SA that a line is about, behind the connection's name where that is known.
+_SA: Final = re.compile(r" <(?:[^|>]*\|)?(\d+)> ")
+_SENT: Final = re.compile(r"\[NET\].* sending packet: from (\S+)\[(\d+)\] to (\S+)\[(\d+)\] \((\d+) bytes\)")
+_REQUEST_AGAIN: Final = re.compile(r"retransmit \d+ of request with message ID (\d+)")
+_RESPONSE_AGAIN: Final = re.compile(r"received retransmit of request with ID (\d+), retransmitting response")
+_ESTABLISHED: Final = re.compile(r"IKE_SA \S+ established between")
+#: An error of RFC 7296, 3.10.1, as charon names it when it gets one.
+REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify)")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One datagram."""
+
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    #: Of the IKE message or fragment, without UDP header and non-ESP marker.
+    bytes: int
+
+
+@dataclass(slots=True)
+class Account:
+    """What one daemon says of itself."""
+
+    sent: list[Sent] = field(default_factory=list)
+    #: Each message each time that it was sent, in order: "IKE_AUTH request 1".
+    messages: list[str] = field(default_factory=list)
+    requests_again: int = 0
+    responses_again: int = 0
+    #: Times that an IKE SA was established, those made by rekeying and reauthentication included.
+    established: int = 0
+    #: Error notifies that it got.
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def document(self) -> dict[str, Any]:
+        """As the manifest has it."""
+        return {
+            "datagrams": len(self.sent),
+            "bytes": sum(one.bytes for one in self.sent),
+            "sizes": [one.bytes for one in self.sent],
+            "messages": self.messages,
+            "requests_retransmitted": self.requests_again,
+            "responses_retransmitted": self.responses_again,
+            "established": self.established,
+            "refused": dict(self.refused),
+        }
+
+
+def read(lines: Iterable[str]) -> Account:
+    """An account of the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
+    found = Account()
+    known: dict[
+        tuple[str, str, str], str
+    ] = {}  # which message an IKE SA's request or response of a message ID is
+    for line in lines:
+        sa = about[1] if (about := _SA.search(line)) else ""
+        if generated := _GENERATED.search(line):
+            exchange, kind, number = generated.groups()
+            known[sa, kind, number] = f"{exchange} {kind} {number}"
+            found.messages.append(known[sa, kind, number])
+        elif sent := _SENT.search(line):
+            source, port, destination, other, size = sent.groups()
+            found.sent.append(Sent(source, int(port), destination, int(other), int(size)))
+        elif again := _REQUEST_AGAIN.search(line):
+            found.requests_again += 1
+            found.messages.append(known.get((sa, "request", again[1]), f"? request {again[1]}"))
+        elif again := _RESPONSE_AGAIN.search(line):
+            found.responses_again += 1
+            found.messages.append(known.get((sa, "response", again[1]), f"? response {again[1]}"))
+        elif _ESTABLISHED.search(line):
+            found.established += 1
+        elif refused := REFUSED.search(line):
+            found.refused[refused[1]] += 1
+    return found
+
+
+def read_file(path: Path) -> Account:
+    """The same for a file, compressed with gzip or not."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as lines:
+        return read(lines)

@@ -1,0 +1,53 @@
+"""One ICMP echo, answered or not: `python -m ikeanalyze.lab.echo SOURCE DESTINATION`, in a host's namespace.
+
+What `ping` does, which not every machine has. The exit status is 0 if the answer came.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+from typing import Final
+
+_REQUEST: Final = 8
+_REPLY: Final = 0
+SECONDS: Final = 5.0
+
+
+def checksum(data: bytes) -> int:
+    """The Internet checksum (RFC 1071) of an even number of octets."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def request(identifier: int, number: int) -> bytes:
+    """An echo request (RFC 792)."""
+    rest = struct.pack("!HH", identifier, number) + b"ikeanalyze lab.."
+    empty = struct.pack("!BBH", _REQUEST, 0, 0)
+    return struct.pack("!BBH", _REQUEST, 0, checksum(empty + rest)) + rest
+
+
+def echo(source: str, destination: str) -> bool:
+    """Ask once; whether the answer came within `SECONDS`."""
+    identifier = os.getpid() & 0xFFFF
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
+        opened.bind((source, 0))
+        opened.sendto(request(identifier, 1), (destination, 0))
+        deadline = time.monotonic() + SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            opened.settimeout(left)
+            try:
+                packet, (address, _) = opened.recvfrom(2048)
+            except TimeoutError:
+                return False
+            body = packet[(packet[0] & 15) * 4 :]
+            if address == destination and body[0] == _REPLY and body[4:6] == struct.pack("!H", identifier):
+                return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(0 if echo(sys.argv[1], sys.argv[2]) else 1)

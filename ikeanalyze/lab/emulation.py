@@ -1,0 +1,164 @@
+"""How a path between two hosts behaves: delay, jitter, loss, rate, dropped IP fragments; by the kernel or by us.
+
+Loss and dropped fragments happen at the receiver behind the capture where nftables can do that, so that a capture on either
+host has every transmission of both; else in the path. Delay, jitter and rate are always the path's: netem's where the kernel has
+it, else those of our own relay (`relay`).
+"""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network import FAR, NEAR
+from ikeanalyze.lab.scenario import Case
+from ikeanalyze.lab.space import Host, Space, execute
+
+_START_SECONDS: Final = 10
+#: Chances are counted in this many parts.
+_PARTS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How bad a link is, the same in both directions."""
+
+    rtt_ms: float = 0
+    #: Uniformly around half the round-trip time, in each direction.
+    jitter_ms: float = 0
+    #: Of frames, in each direction.
+    loss_percent: float = 0
+    #: 0: no limit.
+    rate_kbps: float = 0
+    drop_ip_fragments: bool = False
+
+    @classmethod
+    def of(cls, case: Case, link: str) -> "Conditions":
+        """What a case asks for: `link` or `aaa_link`."""
+        return cls(
+            case.number(f"{link}.rtt_ms"),
+            case.number(f"{link}.jitter_ms"),
+            case.number(f"{link}.loss_percent"),
+            case.number(f"{link}.rate_kbps"),
+            case.flag(f"{link}.drop_ip_fragments"),
+        )
+
+
+class Emulator(Protocol):
+    """A path that carries frames."""
+
+    #: What does it: "netem", "relay" or "bridge".
+    kind: str
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """End it; what it counted per direction, where it counts."""
+        ...
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A bridge; with netem on both its ports where the link is not perfect."""
+
+    kind: str
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """The bridge goes with its namespace."""
+        return {}
+
+
+@dataclass(slots=True)
+class Relay:
+    """Our relay in user space."""
+
+    space: Space
+    process: subprocess.Popen[bytes]
+    output: Path
+    kind: str = "relay"
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """End the relay; its counts."""
+        self.space.stop(self.process)
+        lines = self.output.read_text().splitlines()
+        try:
+            counts: dict[str, dict[str, int]] = json.loads(lines[-1])
+        except (IndexError, ValueError):
+            return {}
+        return counts
+
+
+def start(
+    space: Space,
+    path: Host,
+    conditions: Conditions,
+    *,
+    netem: bool,
+    drops_elsewhere: bool,
+    seed: int | None = None,
+) -> Emulator:
+    """Let frames through between the two ends of a path."""
+    loss = 0.0 if drops_elsewhere else conditions.loss_percent
+    if conditions.drop_ip_fragments and not drops_elsewhere:
+        raise LabError("dropping IP fragments needs nftables with the hook ingress (ikeanalyze lab doctor)")
+    perfect = not (conditions.rtt_ms or conditions.jitter_ms or conditions.rate_kbps or loss)
+    if perfect or netem:
+        _bridge(path)
+        if not perfect:
+            for end in (NEAR, FAR):
+                execute(path.inside(*netem_command(end, conditions, loss)))
+        return Kernel("bridge" if perfect else "netem")
+    output = path.folder / "relay"
+    command = [sys.executable, "-m", "ikeanalyze.lab.relay", NEAR, FAR]
+    command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
+    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}"]
+    if seed is not None:
+        command.append(f"--seed={seed}")
+    process = space.start(path.inside(*command), output=output)
+    deadline = time.monotonic() + _START_SECONDS
+    while "ready" not in output.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise LabError("the link emulator did not start")
+        time.sleep(0.01)
+    return Relay(space, process, output)
+
+
+def netem_command(end: str, conditions: Conditions, loss: float) -> list[str]:
+    """What puts a link's conditions on one end of a path, for what leaves there."""
+    command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
+    if conditions.rtt_ms or conditions.jitter_ms:
+        command += ["delay", f"{conditions.rtt_ms / 2:g}ms"]
+        command += [f"{conditions.jitter_ms:g}ms"] if conditions.jitter_ms else []
+    if loss:
+        command += ["loss", f"{loss:g}%"]
+    if conditions.rate_kbps:
+        command += ["rate", f"{conditions.rate_kbps:g}kbit"]
+    return command
+
+
+def _bridge(path: Host) -> None:
+    execute(
+        path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
+    )
+    execute(path.inside("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
+    for end in (NEAR, FAR):
+        execute(path.inside("ip", "link", "set", end, "master", "bridge"))
+    execute(path.inside("ip", "link", "set", "bridge", "up"))
+
+
+def drop_at(host: Host, interface: str, conditions: Conditions) -> None:
+    """Lose frames that reach a host, behind a capture that is taken there."""
+    rules = []
+    if conditions.loss_percent:
+        chance = f"numgen random mod {_PARTS} < {round(conditions.loss_percent / 100 * _PARTS)} counter drop"
+        rules += [f"meta protocol ip {chance}", f"meta protocol ip6 meta l4proto udp {chance}"]
+    if conditions.drop_ip_fragments:
+        rules += ["ip frag-off & 0x3fff != 0 counter drop", "exthdr frag exists counter drop"]
+    if not rules:
+        return
+    text = "add table netdev link\n"
+    text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
+    text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
+    execute(host.inside("nft", "-f", "-"), given=text)

@@ -1,0 +1,125 @@
+"""The hosts of a case and their links.
+
+    initiator ── (NAT) ── path ── responder ── aaa path ── aaa
+
+On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
+named interface per link. A path is a namespace without addresses that carries frames (`emulation`).
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.lab.scenario import Case
+from ikeanalyze.lab.space import Host, Space, execute
+
+#: The responder's interfaces: the links' names.
+LINK: Final = "ini-res"
+AAA_LINK: Final = "res-aaa"
+#: The other side's interface, and those of a path.
+ETHERNET: Final = "eth0"
+NEAR: Final = "near"
+FAR: Final = "far"
+#: What ESP protects: an address on each side's loopback interface.
+INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
+
+#: Interfaces with less have no IPv6 at all (RFC 8200, 5).
+_IPV6_MTU: Final = 1280
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The hosts, connected."""
+
+    initiator: Host
+    responder: Host
+    #: Carries what initiator and responder say.
+    path: Host
+    #: The AAA server and the path to it, where the initiator uses EAP.
+    aaa: Host | None
+    aaa_path: Host | None
+    initiator_address: str
+    responder_address: str
+    aaa_address: str | None
+    #: The responder's address on the AAA link.
+    client_address: str | None
+
+
+def build(space: Space, case: Case) -> Network:
+    """Make the hosts that a case needs."""
+    six = case.integer("ip_version") == 6
+    initiator, responder, path = (space.host(name) for name in ("initiator", "responder", "path"))
+    mtu = case.integer("link.mtu")
+    ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
+    if case.flag("link.nat"):
+        nat = space.host("nat")
+        _plug(path, NEAR, nat, "outside", f"{ours}/24", mtu)
+        ours = "198.51.100.2"
+        _plug(nat, "inside", initiator, ETHERNET, f"{ours}/24", mtu)
+        _address(nat, "inside", "198.51.100.1/24")
+        execute(initiator.inside("ip", "route", "add", "default", "via", "198.51.100.1"))
+        execute(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+        rules = (
+            "add table ip nat\n"
+            "add chain ip nat out { type nat hook postrouting priority 100; }\n"
+            "add rule ip nat out oifname outside udp sport 1-65535 masquerade to :20000-60000 random\n"
+        )
+        execute(nat.inside("nft", "-f", "-"), given=rules)
+        _offload(nat, "inside", "outside")
+    else:
+        _plug(path, NEAR, initiator, ETHERNET, f"{ours}/{64 if six else 24}", mtu)
+    _plug(path, FAR, responder, LINK, f"{theirs}/{64 if six else 24}", mtu)
+    _offload(initiator, ETHERNET)
+    for host in (initiator, responder):
+        execute(host.inside("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
+    aaa = aaa_path = aaa_address = client = None
+    links = [LINK]
+    if case.eap:
+        aaa, aaa_path = space.host("aaa"), space.host("aaa-path")
+        aaa_address, client = "203.0.113.2", "203.0.113.1"
+        mtu = case.integer("aaa_link.mtu")
+        _plug(aaa_path, NEAR, responder, AAA_LINK, f"{client}/24", mtu)
+        _plug(aaa_path, FAR, aaa, ETHERNET, f"{aaa_address}/24", mtu)
+        _offload(aaa, ETHERNET)
+        links.append(AAA_LINK)
+    _offload(responder, *links)
+    return Network(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
+
+
+def _plug(path: Host, end: str, host: Host, interface: str, address: str, mtu: int) -> None:
+    """Connect a host to one end of a path."""
+    execute(
+        path.inside(
+            "ip",
+            "link",
+            "add",
+            end,
+            "mtu",
+            str(mtu),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            interface,
+            "mtu",
+            str(mtu),
+        )
+    )
+    execute(path.inside("ip", "link", "set", interface, "netns", str(host.keeper)))
+    if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
+        execute(path.inside("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"))
+    execute(path.inside("ip", "link", "set", end, "up"))
+    _address(host, interface, address)
+
+
+def _address(host: Host, interface: str, address: str) -> None:
+    execute(
+        host.inside(
+            "ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())
+        )
+    )
+    execute(host.inside("ip", "link", "set", interface, "up"))
+
+
+def _offload(host: Host, *interfaces: str) -> None:
+    execute(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", *interfaces))

@@ -1,0 +1,30 @@
+"""Checksum offload off: `python -m ikeanalyze.lab.offload INTERFACE...`, in the namespace that these are in.
+
+A veth interface leaves UDP checksums to a network card that there is not. A capture then has wrong ones, and who gets
+such a frame through a user-space relay drops it.
+"""
+
+import array
+import fcntl
+import socket
+import struct
+import sys
+from typing import Final
+
+_SIOCETHTOOL: Final = 0x8946
+_ETHTOOL_STXCSUM: Final = 0x17
+_ETHTOOL_SGSO: Final = 0x24
+
+
+def switch_off(interface: str) -> None:
+    """Let the kernel compute the checksums of what this interface sends, and cut it into frames."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+        for command in (_ETHTOOL_STXCSUM, _ETHTOOL_SGSO):
+            value = array.array("B", struct.pack("II", command, 0))
+            address, _ = value.buffer_info()
+            fcntl.ioctl(opened, _SIOCETHTOOL, struct.pack("16sP", interface.encode(), address))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        switch_off(name)

@@ -1,0 +1,121 @@
+"""Certificates for the lab: chains of a given length, with keys of a given kind. Made anew for each case, worth nothing."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
+Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+_CURVES: Final = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
+_HASHES: Final[dict[int, hashes.SHA256 | hashes.SHA384 | hashes.SHA512]] = {
+    256: hashes.SHA256(),
+    384: hashes.SHA384(),
+    521: hashes.SHA512(),
+}
+_DAYS: Final = 3650
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A certificate with those above it, all PEM."""
+
+    #: The end entity's private key, PKCS #8.
+    key: str = field(repr=False)
+    #: The end entity's first, the root's last.
+    certificates: tuple[str, ...]
+
+    @property
+    def end(self) -> str:
+        """The end entity's certificate."""
+        return self.certificates[0]
+
+    @property
+    def between(self) -> tuple[str, ...]:
+        """The authorities between end entity and root."""
+        return self.certificates[1:-1]
+
+    @property
+    def root(self) -> str:
+        """What the other side trusts."""
+        return self.certificates[-1]
+
+
+def make(kind: str, bits: int, length: int, name: str) -> Chain:
+    """A chain of `length` certificates (2: end entity and root), all with keys of one kind.
+
+    `kind` is "rsa" or "ecdsa", `name` the end entity's: common name and alternative name.
+    """
+    issuer: x509.Name | None = None
+    issuer_key: Private | None = None
+    certificates: list[str] = []
+    key: Private | None = None
+    for depth in range(length):
+        key = _key(kind, bits)
+        end = depth == length - 1
+        subject = _name(name if end else f"{name} authority {depth}")
+        made = _certificate(
+            subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None
+        )
+        certificates.insert(0, made.public_bytes(serialization.Encoding.PEM).decode())
+        issuer, issuer_key = subject, key
+    assert key is not None
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Chain(pem.decode(), tuple(certificates))
+
+
+def _key(kind: str, bits: int) -> Private:
+    if kind == "ecdsa":
+        return ec.generate_private_key(_CURVES[bits])
+    return rsa.generate_private_key(65537, bits)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "ikeanalyze lab"),
+            x509.NameAttribute(NameOID.COMMON_NAME, common),
+        ]
+    )
+
+
+def _certificate(
+    subject: x509.Name,
+    key: Private,
+    issuer: x509.Name,
+    issuer_key: Private,
+    bits: int,
+    kind: str,
+    *,
+    end: str | None,
+) -> x509.Certificate:
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=end is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+    )
+    if end is None:
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        builder = builder.add_extension(usage, critical=True)
+    else:
+        purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(end)]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    return builder.sign(issuer_key, _HASHES[bits] if kind == "ecdsa" else hashes.SHA256())

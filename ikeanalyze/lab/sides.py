@@ -1,0 +1,126 @@
+"""What the two sides of a case are told: connection, secrets, certificates."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ikeanalyze.lab import pki
+from ikeanalyze.lab.freeradius import PORT, Account
+from ikeanalyze.lab.network import INNER, Network
+from ikeanalyze.lab.scenario import CERTIFICATES, Case
+from ikeanalyze.lab.strongswan import NAME, Side, chain_loads
+
+#: Who they say that they are.
+IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
+_OTHER: Final = {"initiator": "responder", "responder": "initiator"}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the hosts of a case know of each other; made anew for each case."""
+
+    psk: str
+    #: Chains by host, where it has one.
+    chains: dict[str, pki.Chain]
+    #: With the AAA server, where there is one.
+    account: Account | None
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(self.chains)})"
+
+
+def credentials(case: Case) -> Credentials:
+    """Make what a case needs."""
+    chains = {}
+    for side in ("initiator", "responder"):
+        auth = case.text(f"{side}.auth")
+        if auth in CERTIFICATES or auth == "eap-tls":
+            kind = "ecdsa" if auth == "ecdsa" else "rsa"
+            chains[side] = pki.make(kind, case.key_bits(side), case.integer(f"{side}.chain"), IDENTITY[side])
+    account = None
+    if case.eap:
+        method = case.text("initiator.auth")
+        account = Account(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
+        if method == "eap-tls":
+            chains["aaa"] = pki.make(
+                "rsa", case.integer("aaa.key_bits"), case.integer("aaa.chain"), IDENTITY["aaa"]
+            )
+    return Credentials(secrets.token_hex(16), chains, account)
+
+
+def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
+    """What one side is told."""
+    initiator = role == "initiator"
+    auth, peer_auth = case.text(f"{role}.auth"), case.text(f"{_OTHER[role]}.auth")
+    loads: list[tuple[str, dict[str, Any]]] = []
+    local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
+    remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[_OTHER[role]]}
+    if role in known.chains:
+        local["certs"] = [known.chains[role].end]
+        loads += chain_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
+    wrong = initiator and case.flag("initiator.wrong_secret")
+    if "psk" in (auth, peer_auth):
+        secret = secrets.token_hex(16) if wrong and auth == "psk" else known.psk
+        loads.append(("load_shared", {"type": "IKE", "data": secret, "owners": list(IDENTITY.values())[:2]}))
+    if peer_auth in CERTIFICATES:
+        remote["cacerts"] = [known.chains[_OTHER[role]].root]
+    settings: dict[str, Any] = {
+        "fragment_size": str(case.integer("ike.fragment_size")),
+        "retransmit_timeout": f"{case.number('ike.retransmit_timeout_s'):g}",
+        "retransmit_base": f"{case.number('ike.retransmit_base'):g}",
+        "retransmit_tries": str(case.integer("ike.retransmit_tries")),
+    }
+    if case.integer("ike.cookie_threshold"):
+        settings["cookie_threshold"] = str(case.integer("ike.cookie_threshold"))
+    account = known.account
+    if account is not None and initiator:
+        local["eap_id"] = account.user
+        if account.method == "eap-tls":
+            local["aaa_id"] = IDENTITY["aaa"]
+            loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": known.chains["aaa"].root}))
+        else:
+            password = secrets.token_hex(8) if wrong else account.password
+            loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
+    if account is not None and not initiator:
+        remote |= {"auth": "eap-radius", "eap_id": "%any"}
+        server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
+        settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
+    loads.append(("load_conn", {NAME: _connection(role, case, network, local, remote)}))
+    return Side(role, settings, tuple(loads))
+
+
+def _method(auth: str) -> str:
+    return "pubkey" if auth in CERTIFICATES else auth
+
+
+def _connection(
+    role: str, case: Case, network: Network, local: dict[str, Any], remote: dict[str, Any]
+) -> dict[str, Any]:
+    proposals = case.text("ike.proposals")
+    if role == "responder" and case.text("ike.responder_proposals") != "same":
+        proposals = case.text("ike.responder_proposals")
+    child = {
+        "local_ts": [f"{INNER[role]}/32"],
+        "remote_ts": [f"{INNER[_OTHER[role]]}/32"],
+        "esp_proposals": case.text("ike.esp_proposals").split(","),
+        "rekey_time": "0",
+    }
+    connection: dict[str, Any] = {
+        "version": "2",
+        "proposals": proposals.split(","),
+        "fragmentation": "yes" if case.integer("ike.fragment_size") else "no",
+        "mobike": "no",
+        "unique": "never",
+        "rekey_time": "0",
+        "dpd_delay": "0",
+        "local": local,
+        "remote": remote,
+        "children": {NAME: child},
+    }
+    if role == "initiator":
+        connection["local_addrs"] = [network.initiator_address]
+        connection["remote_addrs"] = [network.responder_address]
+        connection["keyingtries"] = "1"
+    else:
+        connection["local_addrs"] = [network.responder_address]
+    return connection

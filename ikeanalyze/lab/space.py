@@ -1,0 +1,165 @@
+"""What a run leaves in the system while it lives, and how it goes away: a folder, processes, network namespaces.
+
+Nothing of ours has a name in the system but the folder. A network namespace lives as long as a process in it (a `cat`
+that reads from us); each process gets SIGKILL from the kernel when we end, however we end; mounts are made in mount
+namespaces of their own and go with their processes. So nothing but the folder can outlive a killed run, and the next run
+removes it: a folder whose lock nobody holds is dead.
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ikeanalyze.lab import LabError
+
+PREFIX: Final = "ikeanalyze-lab-"
+_LOCK: Final = "lock"
+_PR_SET_PDEATHSIG: Final = 1
+#: Seconds that a process has to end by itself.
+_PATIENCE: Final = 8.0
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A network namespace, with a folder for what runs in it."""
+
+    name: str
+    #: Process id of the one that keeps the namespace.
+    keeper: int
+    folder: Path
+
+    def inside(self, *command: str) -> list[str]:
+        """The command line that runs a command in this namespace. Its process keeps its id."""
+        return ["nsenter", f"--net=/proc/{self.keeper}/ns/net", "--", *command]
+
+
+@dataclass(slots=True)
+class Space:
+    """A run's folder, hosts and processes; to be used in a `with`, whose end ends them."""
+
+    folder: Path = field(init=False)
+    _lock: int = field(init=False, default=-1)
+    _processes: list[subprocess.Popen[bytes]] = field(init=False, default_factory=list)
+
+    def __enter__(self) -> Self:
+        sweep()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # a second Ctrl-C must not leave half of it
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for process in reversed(self._processes):
+                self.stop(process)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(self._lock)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def host(self, name: str) -> Host:
+        """A new network namespace with its loopback interface up."""
+        folder = self.folder / name
+        folder.mkdir()
+        keeper = self.start(["unshare", "--net", "--", "cat"], stdin=subprocess.PIPE)
+        ours = os.stat("/proc/self/ns/net").st_ino
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with suppress(OSError):
+                # `unshare` has become `cat` when it is in a namespace of its own
+                if os.stat(f"/proc/{keeper.pid}/ns/net").st_ino != ours:
+                    break
+            if keeper.poll() is not None or time.monotonic() > deadline:
+                raise LabError("no network namespace could be made; the lab needs root")
+            time.sleep(0.005)
+        host = Host(name, keeper.pid, folder)
+        execute(host.inside("ip", "link", "set", "lo", "up"))
+        return host
+
+    def start(
+        self, command: Sequence[str], *, output: Path | None = None, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        """Start a process that ends with us at the latest; `output` gets what it says."""
+        with open(output or os.devnull, "ab") as out:
+            process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_parent,
+                start_new_session=True,  # Ctrl-C is for us, who then end the rest in order
+            )
+        self._processes.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM) -> None:
+        """End a process that we started: asked first, then made."""
+        if process.stdin:
+            process.stdin.close()
+        if process.poll() is None:
+            process.send_signal(by)
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process in self._processes:
+            self._processes.remove(process)
+
+
+def execute(command: Sequence[str], *, given: str | None = None, seconds: float = 30) -> str:
+    """Run a command to its end; what it wrote. `given` is what it reads.
+
+    Errors:
+        LabError: it is not there, failed, or took too long.
+    """
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except FileNotFoundError:
+        raise LabError(f"{command[0]} is not on this machine (ikeanalyze lab doctor says more)") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{' '.join(command)}: no end after {seconds:g} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise LabError(f"{' '.join(command)}: {said[-1] if said else f'status {done.returncode}'}")
+    return done.stdout
+
+
+def sweep() -> list[Path]:
+    """Remove what dead runs left; which folders these were."""
+    gone = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        # someone else's folder, or a link to one, is not ours to remove
+        if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+            continue
+        with suppress(OSError):
+            lock = os.open(folder / _LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+                gone.append(folder)
+            finally:
+                os.close(lock)
+    return gone

@@ -1,0 +1,217 @@
+"""strongSwan on one side of a case: its settings, and what it is told through vici."""
+
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.daemon import Daemon, start
+from ikeanalyze.lab.daemonlog import REFUSED
+from ikeanalyze.lab.machine import Stack
+from ikeanalyze.lab.pki import Chain
+from ikeanalyze.lab.space import Host, Space
+
+#: Names of the connection and its CHILD_SA.
+NAME: Final = "lab"
+#: What it writes down: keys and all.
+LOG: Final = "charon.log"
+_SOCKET: Final = "vici"
+_START_SECONDS: Final = 20
+#: In this order; plugins that a version does not have are left out by charon itself.
+_PLUGINS: Final = (
+    "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl ml "
+    "x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
+    "eap-mschapv2 eap-tls eap-radius"
+)
+
+Settings = Mapping[str, "str | Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one side needs to know."""
+
+    #: "initiator" or "responder".
+    role: str
+    #: The sections of strongswan.conf under charon, beside those that every case has.
+    settings: Settings
+    #: Messages of vici, in this order: command and content. They have secrets.
+    loads: tuple[tuple[str, dict[str, Any]], ...]
+
+    def __repr__(self) -> str:
+        return f"Side({self.role!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How one command at a daemon ended."""
+
+    done: bool
+    #: Where it failed, the error that the peer sent, else charon's words.
+    why: str | None
+
+
+@dataclass(slots=True)
+class Charon:
+    """A running strongSwan."""
+
+    daemon: Daemon
+    _timeout: float
+
+    @property
+    def log(self) -> Path:
+        """Its log, with keys."""
+        return self.daemon.folder / LOG
+
+    def tell(self, command: str, content: dict[str, Any]) -> Attempt:
+        """One command of vici; a failure is an answer too."""
+        import vici
+
+        why: str | None = None
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.settimeout(self._timeout + 5)
+            try:
+                opened.connect(str(self.daemon.folder / _SOCKET))
+                session: Any = vici.Session(opened)
+                streamed = getattr(session, command)
+                answer = streamed(content)
+                if hasattr(answer, "__next__"):
+                    for event in answer:
+                        refused = REFUSED.search(event.get("msg", b"").decode(errors="replace"))
+                        why = refused[1] if refused else why
+            except (vici.exception.CommandException, vici.exception.SessionException) as error:
+                _raise_interrupt(error)
+                return Attempt(False, why or str(error).splitlines()[0])
+            except OSError as error:
+                _raise_interrupt(error)
+                return Attempt(False, f"no answer: {type(error).__name__}")
+        return Attempt(True, None)
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        with socket.socket(socket.AF_UNIX) as opened:
+            return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
+
+    def sas(self) -> list[dict[str, Any]]:
+        """Its IKE SAs, as vici has them."""
+        import vici
+
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.settimeout(self._timeout + 5)
+            opened.connect(str(self.daemon.folder / _SOCKET))
+            session: Any = vici.Session(opened)
+            return [dict(sa) for entry in session.list_sas() for sa in entry.values()]
+
+    def initiate(self) -> Attempt:
+        """Set an IKE SA and its CHILD_SA up."""
+        timeout = str(int(self._timeout * 1000))
+        return self.tell("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
+
+    def begin(self) -> Attempt:
+        """Begin to set an IKE SA up, waiting for nothing."""
+        return self.tell("initiate", {"child": NAME, "timeout": "-1"})
+
+    def rekey(self, what: str) -> Attempt:
+        """Rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
+        content = {"child": NAME} if what == "child" else {"ike": NAME}
+        return self.tell("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
+
+    def terminate(self) -> Attempt:
+        """End the IKE SA; at worst without a word to the peer."""
+        content = {"ike": NAME, "timeout": str(int(self._timeout * 1000)), "loglevel": "0"}
+        return self.tell("terminate", content)
+
+    def forget(self) -> None:
+        """End all IKE SAs at once, waiting for nobody."""
+        with suppress(LabError):
+            self.tell("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
+
+
+def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bool, timeout: float) -> Charon:
+    """Start charon and load what it needs.
+
+    Errors:
+        LabError: it does not come up, or refuses a setting; without secrets.
+    """
+    folder = host.folder / "run"
+    folder.mkdir()
+    kernel = "kernel-netlink" if kernel_esp else "kernel-libipsec kernel-netlink"
+    settings: dict[str, Any] = {
+        "load": _PLUGINS.format(kernel=kernel),
+        "install_virtual_ip": "no",
+        # each handshake is an IKE SA of its own
+        "reuse_ikesa": "no",
+        "plugins": {"vici": {"socket": f"unix:///run/{_SOCKET}"}},
+        "filelog": {
+            "lab": {
+                "path": f"/run/{LOG}",
+                "default": "1",
+                "ike": "4",
+                "chd": "4",
+                "flush_line": "yes",
+                "ike_name": "yes",
+                "time_format": "%s",
+                "time_add_ms": "yes",
+            }
+        },
+    }
+    (folder / "strongswan.conf").write_text(section({"charon": merged(settings, side.settings)}))
+    daemon = start(
+        space,
+        host,
+        stack,
+        folder,
+        environment={"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"},
+    )
+    charon = Charon(daemon, timeout)
+    deadline = time.monotonic() + _START_SECONDS
+    while not charon.answers():
+        if not daemon.alive or time.monotonic() > deadline:
+            raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
+        time.sleep(0.05)
+    for command, content in side.loads:
+        loaded = charon.tell(command, content)
+        if not loaded.done:
+            raise LabError(f"strongSwan {stack.version} on the {side.role} refuses {command}: {loaded.why}")
+    return charon
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Ctrl-C inside of a command: vici tidies its session up, fails at it, and hides the interrupt behind that failure."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, KeyboardInterrupt):
+            raise inner
+        inner = inner.__context__
+
+
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others laid over them."""
+    both = dict(base)
+    for name, value in more.items():
+        both[name] = merged(both.get(name, {}), value) if isinstance(value, Mapping) else value
+    return both
+
+
+def section(settings: Mapping[str, Any], indent: str = "") -> str:
+    """Settings in the form of strongswan.conf."""
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{indent}{name} {{\n{section(value, indent + '  ')}{indent}}}\n")
+        else:
+            lines.append(f"{indent}{name} = {value}\n")
+    return "".join(lines)
+
+
+def chain_loads(chain: Chain, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """What loads a side's own key, and the authorities that it sends along."""
+    loads: list[tuple[str, dict[str, Any]]] = [
+        ("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key})
+    ]
+    loads += [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.between]
+    return loads

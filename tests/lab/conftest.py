@@ -1,0 +1,26 @@
+"""What is needed to run daemons: skipped with a reason where it is missing, failed where LAB_REQUIRED is set (`.ci/run`)."""
+
+import os
+import tempfile
+
+import pytest
+
+from ikeanalyze.lab import machine
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """Daemons can be run, in a folder for temporary files that nobody else uses."""
+    missing = [row.name for row in machine.findings() if row.name != "nft" and row.needed and not row.there]
+    for name in ("ML-KEM", "FreeRADIUS", "nft"):
+        missing += [row.name for row in machine.findings() if row.name == name and not row.there]
+    if missing:
+        why = f"the lab lacks {', '.join(missing)} (ikeanalyze lab doctor)"
+        if os.environ.get("LAB_REQUIRED"):
+            pytest.fail(why)
+        pytest.skip(why)
+    # short, because of the sockets in it
+    with tempfile.TemporaryDirectory(prefix="lab") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield

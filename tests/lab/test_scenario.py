@@ -1,0 +1,50 @@
+import pytest
+
+from ikeanalyze.lab.scenario import ScenarioError, cases, load
+
+
+def test_the_product_of_all_lists_is_run():
+    found = cases(
+        {"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x"
+    )
+    points = [(case.number("link.rtt_ms"), case.number("link.loss_percent")) for case in found]
+    assert points == [(1, 0), (1, 5), (1, 20), (600, 0), (600, 5), (600, 20)]
+    assert len({case.name for case in found}) == 6
+    assert found[0].steps == ("ping", "delete")
+
+
+def test_proposals_that_begin_alike_have_names_of_their_own():
+    long = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768-ke2_mlkem1024-ke3_mlkem512"
+    found = cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
+    assert len({case.name for case in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"link": {"rtt": 5}}, ["x.toml", "link.rtt", "link.rtt_ms"]),
+        ({"link": {"loss_percent": 95}}, ["x.toml", "link.loss_percent = 95", "0 to 90"]),
+        ({"iterations": True}, ["iterations", "integer"]),
+        ({"iterations": []}, ["iterations", "empty"]),
+        ({"ip_version": [4, 4]}, ["ip_version", "twice"]),
+        ({"ip_version": 5}, ["ip_version", "4 or 6"]),
+        ({"initiator": {"auth": "magic"}}, ["initiator.auth", "eap-tls"]),
+        ({"initiator": {"auth": "ecdsa", "key_bits": 2048}}, ["initiator.key_bits", "256, 384, 521"]),
+        ({"ike": {"proposals": "aes256 }"}}, ["ike.proposals", "strongSwan"]),
+        ({"then": ["fly"]}, ["then", "rekey-ike"]),
+        ({"ip_version": 6, "link": {"nat": True}}, ["link.nat", "4"]),
+        ({"timeout_s": list(range(1, 600))}, ["599 cases", "500"]),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_key_and_what_is_allowed(data, said):
+    with pytest.raises(ScenarioError) as error:
+        cases(data, "x.toml", "x")
+    assert all(part in str(error.value) for part in said), error.value
+
+
+def test_a_file_that_is_none(tmp_path):
+    with pytest.raises(ScenarioError, match="No such file"):
+        load(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("[[[")
+    with pytest.raises(ScenarioError, match=r"bad\.toml: not TOML"):
+        load(tmp_path / "bad.toml")
