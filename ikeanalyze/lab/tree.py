@@ -15,6 +15,7 @@ from ikeanalyze.lab import LabError
 SUITE: Final = "forky"
 PACKAGES: Final = (
     "strongswan-charon",
+    "strongswan-swanctl",  # has charon's plugin vici
     "libstrongswan-standard-plugins",
     "libstrongswan-extra-plugins",
     "libcharon-extra-plugins",
