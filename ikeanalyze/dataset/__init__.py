@@ -1,0 +1,1 @@
+"""Many captures: labels, Parquet, executors, comparison."""

@@ -1,0 +1,1 @@
+"""What a capture lets one predict: other links, ESP overhead, ranking."""

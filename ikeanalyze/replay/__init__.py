@@ -1,0 +1,1 @@
+"""A recorded handshake taken to a live stack."""

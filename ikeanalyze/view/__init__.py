@@ -1,0 +1,1 @@
+"""The terminal browser of a capture."""
