@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,11 @@ class Reader:
         processes: list[subprocess.Popen[bytes]] = []
         with (
             tempfile.TemporaryFile() as errors,
-            capture.open("rb") as file,
+            capture.open("rb") if self.from_stdin else nullcontext(subprocess.DEVNULL) as file,
             open(os.devnull, "wb") as nowhere,
         ):
             begin = time.perf_counter()
-            source: Any = file if self.from_stdin else subprocess.DEVNULL
+            source: Any = file
             try:
                 for number, command in enumerate(self.commands):
                     last = number == len(self.commands) - 1

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.ordering import bring_together, run_starts
+from ikeanalyze.analysis.ordering import bring_together, run_starts, within_captures
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.ikev2 import InitView, read_init
@@ -41,7 +41,7 @@ Endpoint = int
 class Association:
     """For each unit: which handshake, and which side sent it."""
 
-    handshake: npt.NDArray[np.int64]  # from 0, in order of the handshakes' first units
+    handshake: npt.NDArray[np.int64]  # from 0, in order of the handshakes' first units, so by capture first
     from_initiator: npt.NDArray[np.bool_]
     count: int  # handshakes
 
@@ -49,16 +49,17 @@ class Association:
 def associate(
     units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
 ) -> Association:
-    """Tell the IKE SAs of a capture's IKE units apart.
+    """Tell the IKE SAs of IKE units apart, those of one capture from those of another too.
 
-    `units` are in order of time; `clear` has the bytes of those that can be read without keys, by `units.unit`;
+    `units` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by `units.unit`;
     `translated` the endpoints that a NAT changed within the capture, each with the one that stands for both.
     """
     total = len(units)
     if not total:
         return Association(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    order = bring_together(units.spi_i)
-    new = run_starts(units.spi_i[order])
+    spi_i = within_captures(units.spi_i, units.source)
+    order = bring_together(spi_i)
+    new = run_starts(spi_i[order])
     start = np.flatnonzero(new)
     size = np.diff(np.append(start, total))
     group = np.cumsum(new, dtype=np.int32) - np.int32(1)

@@ -31,10 +31,8 @@ def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
     return pl.Series(words, dtype=pl.String)
 
 
-def message_contents(
-    ike: Messages, extra: int, order: Numbers, insides: Insides, first_id: int
-) -> dict[str, Any]:
-    """Columns of the messages table, those of IKE before the `extra` RADIUS packets; `order` is theirs in time."""
+def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) -> dict[str, Any]:
+    """Columns of the messages table, those of IKE before the `extra` RADIUS packets; `ids` are theirs."""
     contents = insides.contents
     count = len(ike)
     nobody = np.zeros(extra, np.bool_)
@@ -43,11 +41,9 @@ def message_contents(
     epochs = np.array([*(-1 if one.epoch is None else one.epoch for one in contents.all), -1])[index]
     verified = np.array([*(bool(one.verified) for one in contents.all), False])[index]
     named = pl.Series([*map(payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
-    rank = np.empty(count + extra, np.int64)
-    rank[order] = np.arange(first_id, first_id + len(rank))
     same = np.full(count + extra, -1)
     for pair in insides.same_eap:
-        same[pair.message], same[count + pair.unit] = rank[count + pair.unit], rank[pair.message]
+        same[pair.message], same[count + pair.unit] = ids[count + pair.unit], ids[pair.message]
     return {
         "decrypted": (opened, np.concatenate([contents.sealed, nobody])),
         "epoch": (epochs, epochs >= 0),
@@ -72,10 +68,10 @@ def handshake_contents(
     count: int,
     inside: Mapping[int, Inside],
     replaces: Mapping[int, int],
-    first_handshake: int,
-    first_exchange: int,
+    handshake_ids: Numbers,
+    exchange_ids: Numbers,
 ) -> dict[str, Any]:
-    """Columns of the handshakes table."""
+    """Columns of the handshakes table; the ids are those of each row."""
     some = [inside.get(row) for row in range(count)]
     before = np.array([replaces.get(row, -1) for row in range(count)], np.int64)
 
@@ -83,7 +79,7 @@ def handshake_contents(
         return pl.Series(values, dtype=schema.HANDSHAKES[name])
 
     return {
-        "replaces": (before + first_handshake, before >= 0),
+        "replaces": (handshake_ids[before], before >= 0),
         "child_error": series("child_error", [one and one.proof.child_error for one in some]),
         "payload_bytes": series(
             "payload_bytes",
@@ -94,7 +90,7 @@ def handshake_contents(
         ),
         "key_exchanges": series(
             "key_exchanges",
-            [one and [_key_exchange(row, first_exchange) for row in one.key_exchanges] for one in some],
+            [one and [_key_exchange(row, exchange_ids) for row in one.key_exchanges] for one in some],
         ),
         "certificates": series(
             "certificates",
@@ -110,10 +106,10 @@ def payload_names(content: Content) -> list[str]:
     return describe_payloads(content.payloads)
 
 
-def _key_exchange(row: KeyExchangeRow, first_exchange: int) -> dict[str, Any]:
+def _key_exchange(row: KeyExchangeRow, exchange_ids: Numbers) -> dict[str, Any]:
     request, response = row.request, row.response
     return {
-        "exchange": row.exchange + first_exchange,
+        "exchange": int(exchange_ids[row.exchange]),
         "purpose": row.purpose,
         "slot": row.slot,
         "method": method_name(row.method),

@@ -51,9 +51,11 @@ class Contents:
 
     of_message: Numbers  # for each row of Messages: index into `all`, -1: not looked into
     all: list[Content]
-    sealed: npt.NDArray[np.bool_]  # for each row of Messages: it was sent encrypted
+    sealed: npt.NDArray[
+        np.bool_
+    ]  # for each row of Messages: it was sent encrypted, in a capture that is looked into
     opened: npt.NDArray[np.bool_]  # and could be decrypted
-    findings: list[tuple[int, str]]  # frame, what
+    findings: list[list[tuple[int, str]]]  # of each capture: frame, what
 
     def by_handshake(self) -> dict[int, list[Content]]:
         """The contents of each handshake, in order of their exchanges, requests first."""

@@ -1,4 +1,4 @@
-"""A capture's IKE traffic taken apart, for the steps that look at all of it."""
+"""IKE traffic taken apart, for the steps that look at all of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Conversation:
-    """A capture's IKE traffic, as far as it has been taken apart: what the handshakes are made of."""
+    """The IKE traffic of one capture or of several, as far as it has been taken apart: what the handshakes are made of."""
 
     units: Units
     association: Association
@@ -29,7 +29,8 @@ class Conversation:
     inits: UnitInits
     clear: MessageBytes
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    last_ns: int  # of the capture
+    capture: Numbers  # number of the capture that each handshake is in, rising
+    last_ns: Numbers  # of each capture: the time of its last packet
     translated: Mapping[
         int, int
     ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)

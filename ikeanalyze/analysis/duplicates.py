@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.ordering import bring_together
+from ikeanalyze.analysis.ordering import bring_together, within_captures
 from ikeanalyze.capture.network import NO_IDENT
 from ikeanalyze.capture.rows import Columns
 
@@ -52,7 +52,8 @@ def find_duplicates(columns: Columns) -> Duplicates:
     IP fragments of one datagram are judged as a whole, by their first frames.
     """
     known = columns["capture_duplicate"].astype(np.bool_)
-    digest, time, unit, ttl = columns["digest"], columns["time_ns"], columns["unit"], columns["ttl"]
+    time, unit, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
+    digest = within_captures(columns["digest"], columns["source"])
     order = bring_together(digest)
     content, when, hops = digest[order], time[order], ttl[order]
     apart = np.abs(when[1:] - when[:-1])
@@ -65,9 +66,9 @@ def find_duplicates(columns: Columns) -> Duplicates:
     judged: set[int] = set()
     seen: dict[tuple[int, int, int, int], list[_Seen]] = {}
     pairs: list[tuple[int, int]] = []
-    names = ("unit", "digest", "ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
-    looked_at = {name: columns[name][candidates].tolist() for name in names}
-    for row, one, *key, now, life, interface in zip(candidates.tolist(), *looked_at.values(), strict=True):
+    names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
+    looked_at = [column[candidates].tolist() for column in (unit, digest, *map(columns.__getitem__, names))]
+    for row, one, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
         if one in judged or known[row]:
             continue
         judged.add(one)
@@ -122,7 +123,7 @@ def follow_originals(
     handshake: npt.NDArray[np.int32],
 ) -> None:
     """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
-    time, digest = columns["time_ns"], columns["digest"]
+    time, digest = columns["time_ns"], within_captures(columns["digest"], columns["source"])
     originals: dict[int, list[tuple[int, int]]] = {}
     rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
     for row in rows[np.argsort(time[rows], kind="stable")].tolist():

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.radius import RadiusPair
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import read_eap
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+
+Numbers = npt.NDArray[np.int64]
 
 #: Bytes of an EAP packet with a challenge or what is made of one: header, type, 16 bytes (RFC 3748, section 5.4).
 _SHORTEST_CHALLENGE: Final = 5 + 16
@@ -31,16 +34,17 @@ class SameEap:
 
 
 class EapMessages:
-    """The EAP messages of decrypted IKE_AUTH exchanges."""
+    """The EAP messages of decrypted IKE_AUTH exchanges; `capture` is that of each handshake."""
 
-    def __init__(self, contents: Contents) -> None:
-        #: By response and bytes: content indices.
-        self._by_bytes: dict[tuple[bool, bytes], list[int]] = {}
+    def __init__(self, contents: Contents, capture: Numbers) -> None:
+        #: By capture, response and bytes: content indices.
+        self._by_bytes: dict[tuple[int, bool, bytes], list[int]] = {}
         self._contents = contents
         for index, content in enumerate(contents.all):
             if content.protocol == Protocol.IKEV2 and content.exchange_type == ExchangeType.IKE_AUTH:
                 for body in content.bodies(PayloadType.EAP):
-                    self._by_bytes.setdefault((content.response, body), []).append(index)
+                    key = int(capture[content.handshake]), content.response, body
+                    self._by_bytes.setdefault(key, []).append(index)
         known = np.flatnonzero(contents.of_message >= 0)
         self._row: dict[int, int] = {}
         for row, index in zip(known.tolist(), contents.of_message[known].tolist(), strict=True):
@@ -74,7 +78,7 @@ class EapMessages:
     def _tells(self, pair: RadiusPair) -> bool:
         """Whether an EAP message of it is found that no other handshake would have."""
         for response, (message, _) in zip((False, True), _said(pair), strict=True):
-            if message is None or (response, message) not in self._by_bytes:
+            if message is None or (pair.capture, response, message) not in self._by_bytes:
                 continue
             packet = read_eap(message)
             if packet and packet.method is not None and len(message) >= _SHORTEST_CHALLENGE:
@@ -86,7 +90,7 @@ class EapMessages:
         found = []
         for response, (message, _) in zip((False, True), _said(pair), strict=True):
             place: dict[int, list[tuple[Content, int]]] = {}
-            for index in self._by_bytes.get((response, message), ()) if message else ():
+            for index in self._by_bytes.get((pair.capture, response, message), ()) if message else ():
                 content = self._contents.all[index]
                 place.setdefault(content.handshake, []).append((content, index))
             found.append(place)

@@ -10,6 +10,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
+from ikeanalyze.analysis.ids import Ids
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name
 from ikeanalyze.analysis.nat import WORDS
@@ -22,20 +23,19 @@ Array = npt.NDArray[Any]
 
 
 def make_handshakes_table(
-    path: str,
+    ids: Ids,
     addresses: Sequence[bytes],
-    frames: pl.DataFrame,
+    capture_duplicates: Numbers,
     messages: Messages,
     exchanges: Exchanges,
     exchange_of_message: Numbers,
     radius: Radius,
     handshakes: Handshakes,
-    first_id: int,
-    first_exchange: int,
 ) -> pl.DataFrame:
-    """All rows; their ids begin with `first_id`, those of the exchanges with `first_exchange`.
+    """All rows.
 
-    `addresses` are the IPv6 addresses of the address codes.
+    `addresses` are the IPv6 addresses of the address codes; `capture_duplicates` counts each handshake's frames that the
+    capture has more than once.
     """
     count = len(handshakes)
     if not count:
@@ -50,7 +50,7 @@ def make_handshakes_table(
         return np.bincount(of[where], weights, minlength=count).astype(np.int64)
 
     columns: dict[str, Any] = {
-        "handshake": np.arange(count) + first_id,
+        "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         "spi_i": hex_texts(handshakes.spi_i),
         "spi_r": hex_texts(handshakes.spi_r),
@@ -97,15 +97,15 @@ def make_handshakes_table(
         if handshakes.extra_round_trips
         else [[]]
     ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
-    columns["capture_duplicates"] = _duplicates(frames, first_id, count)
+    columns["capture_duplicates"] = capture_duplicates
     if handshakes.inside is not None:
         from ikeanalyze.analysis.content_columns import handshake_contents
 
         columns.update(
-            handshake_contents(count, handshakes.inside, handshakes.replaces, first_id, first_exchange)
+            handshake_contents(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange)
         )
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
-    return make_table(columns, schema.HANDSHAKES, path)
+    return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
 
 
 def _methods(handshakes: Handshakes) -> dict[str, Any]:
@@ -237,9 +237,3 @@ def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, cou
         "aaa_address": sparse(aaa, count),
         **{name: (values, known) for name, values in sums.items()},
     }
-
-
-def _duplicates(frames: pl.DataFrame, first_id: int, count: int) -> Numbers:
-    """Frames of each handshake that the capture has more than once."""
-    again = frames.filter(pl.col("capture_duplicate"))["handshake"].drop_nulls().to_numpy()
-    return np.bincount(again.astype(np.int64) - first_id, minlength=count)

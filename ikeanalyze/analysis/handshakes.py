@@ -151,7 +151,7 @@ def make_handshakes(
     spi_i = units.spi_i[np.where(request >= 0, request, head)]
     spi_r = _responder_spis(units, association, count)
     replaces: dict[int, int] = {}
-    for row, (before, successor) in _replaced(insides, spi_i, spi_r).items():
+    for row, (before, successor) in _replaced(insides, conversation.capture, spi_i, spi_r).items():
         replaces[row] = before
         # made and proved by what its predecessor's messages say
         outcome[row] = Outcome.ESTABLISHED
@@ -191,15 +191,18 @@ def make_handshakes(
 
 
 def _replaced(
-    insides: "Insides | None", spi_i: npt.NDArray[np.uint64], spi_r: npt.NDArray[np.uint64]
+    insides: "Insides | None",
+    capture: Numbers,
+    spi_i: npt.NDArray[np.uint64],
+    spi_r: npt.NDArray[np.uint64],
 ) -> "dict[int, tuple[int, Successor]]":
     """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
-    known = {} if insides is None else insides.successor_of()
+    known = {} if insides is None else insides.successor_of(capture)
     if not known:
         return {}
-    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for one, _ in known), np.uint64, len(known))))
-    spis = zip(rows.tolist(), spi_i[rows].tolist(), spi_r[rows].tolist(), strict=True)
-    return {row: known[one, other] for row, one, other in spis if (one, other) in known}
+    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for _, one, _ in known), np.uint64, len(known))))
+    keys = zip(capture[rows].tolist(), spi_i[rows].tolist(), spi_r[rows].tolist(), strict=True)
+    return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
 
 
 def _last_inits(units: Units, association: Association, count: int) -> tuple[Numbers, Numbers]:
@@ -397,7 +400,7 @@ def _evidence(
         last_repeated=any_of(
             (open_last & (exchanges.request_messages > 1)) | (owing & (exchanges.response_messages > 1))
         ),
-        waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns - last_sent),
+        waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns[conversation.capture] - last_sent),
         finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
@@ -40,28 +41,37 @@ class Insides:
 
     contents: Contents
     of: Mapping[int, Inside]
-    findings: list[tuple[int, str]] = field(default_factory=list)  # frame, what
+    findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, what
     same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
 
-    def successor_of(self) -> dict[tuple[int, int], tuple[int, Successor]]:
-        """By both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on."""
+    def successor_of(
+        self, capture: npt.NDArray[np.int64]
+    ) -> dict[tuple[int, int, int], tuple[int, Successor]]:
+        """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on.
+
+        `capture` is that of each handshake.
+        """
         return {
-            (one.spi_i, one.spi_r): (handshake, one)
+            (int(capture[handshake]), one.spi_i, one.spi_r): (handshake, one)
             for handshake, inside in self.of.items()
             for one in inside.successors
         }
 
 
 def look_inside(conversation: Conversation, sealed: MessageBytes, contents: Contents) -> Insides:
-    """What is told by all contents."""
+    """What is told by all contents.
+
+    Findings are in order of their frames.
+    """
     sent = _Sent(conversation, sealed, contents)
     insides: dict[int, Inside] = {}
-    findings = list(contents.findings)
+    findings = [list(some) for some in contents.findings]
     for handshake, some in contents.by_handshake().items():
         exchanged, found = key_exchanges(some)
-        findings.extend(found)
+        told = findings[conversation.capture[handshake]]
+        told.extend(found)
         for content in some:
-            findings.extend((content.frame, what) for what in _findings(content))
+            told.extend((content.frame, what) for what in _findings(content))
         insides[handshake] = Inside(
             proof=prove(some),
             certificates=certificates(some),
@@ -69,7 +79,8 @@ def look_inside(conversation: Conversation, sealed: MessageBytes, contents: Cont
             payload_bytes=sent.parts(handshake),
             successors=list(successors(some)),
         )
-    findings.sort(key=lambda finding: finding[0])
+    for told in findings:
+        told.sort(key=lambda finding: finding[0])
     return Insides(contents, insides, findings)
 
 

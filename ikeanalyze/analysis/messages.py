@@ -179,11 +179,11 @@ def _slots(units: Units, association: Association, asked: Mask, response: Mask) 
     return slot << 1 | response
 
 
-def lacking_fragments(messages: Messages) -> tuple[int, int | None]:
-    """How many messages the capture lacks fragments (RFC 7383) of in all their transmissions, and the first one's frame."""
+def lacking_fragments(messages: Messages) -> Numbers:
+    """Rows of the messages, in their first transmissions, of which all transmissions together lack fragments (RFC 7383)."""
     if not len(messages) or not messages.fragments.any():
-        return 0, None
+        return np.zeros(0, np.int64)
     start = np.flatnonzero(run_starts(messages.slot, messages.body))
     seen = np.add.reduceat(messages.new_fragments, start)
-    lacking = start[seen < messages.fragments[start]]
-    return len(lacking), int(messages.first_frame[lacking].min()) if len(lacking) else None
+    lacking: Numbers = start[seen < messages.fragments[start]]
+    return lacking

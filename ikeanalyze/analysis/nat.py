@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.network import FIRST_IPV6
+from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 from ikeanalyze.wire.ikev2 import InitView
 
 #: The notifies with a hash of the sender's and of the receiver's address.
@@ -38,6 +38,7 @@ def endpoints(
 ) -> Endpoints:
     """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
     count = len(addresses)
+    addresses = addresses_of(addresses)
     data = np.zeros((count, _IPV6_END), np.uint8)
     size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
     port = ports.astype(">u2").view(np.uint8).reshape(count, 2)

@@ -81,36 +81,59 @@ class _Wanted:
 
 
 def open_messages(
-    conversation: Conversation, sealed: MessageBytes, keys: Keys, *, every: bool = False
+    conversation: Conversation, sealed: MessageBytes, keys: Sequence[Keys], *, every: bool = False
 ) -> Contents:
-    """Open what the keys fit; `sealed` has the bytes of the encrypted messages, by unit.
+    """Open what the keys fit; `sealed` has the bytes of the encrypted messages, by unit, `keys` are those of each capture.
 
     Clear messages of the handshakes of which something could be opened are looked into as well; `every`: those of all.
     """
     work = _Work(conversation, sealed)
-    ring = KeyRing(keys.sets)
-    _, size = sealed.places(conversation.units.unit)
-    rows = np.flatnonzero(((size > 0) | _behind_clear(conversation)) & ~conversation.units.is_ikev1)
-    rows = rows[stable_order(conversation.association.handshake[rows])] if keys.sets else rows[:0]
-    owner = conversation.association.handshake[rows]
-    suites = _Agreements(conversation)
+    units, handshake = conversation.units, conversation.association.handshake
+    rows = np.zeros(0, np.int64)
+    if any(one.sets for one in keys):
+        _, size = sealed.places(units.unit)
+        rows = np.flatnonzero(((size > 0) | _behind_clear(conversation)) & ~units.is_ikev1)
+        rows = rows[stable_order(handshake[rows])]
+    # handshakes of one capture stand together
+    ends = np.searchsorted(conversation.capture[handshake[rows]], np.arange(1, len(keys)))
+    agreements = _Agreements(conversation)
     looked = set(range(conversation.association.count)) if every else set()
-    for some in np.split(rows, np.flatnonzero(np.diff(owner)) + 1):
+    findings: list[list[tuple[int, str]]] = []
+    for capture, (own, some) in enumerate(zip(keys, np.split(rows, ends), strict=True)):
+        work.findings, work.cut = [], []
+        if own:
+            looked |= _open_capture(work, agreements, own, capture, some)
+        findings.append(work.findings)
+    work.look_into_clear(looked)
+    asked = np.array([every or bool(one) for one in keys])
+    return Contents(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
+
+
+def _open_capture(
+    work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Numbers
+) -> set[int]:
+    """Open what the keys of one capture fit; `rows` are its units that may be opened, handshake by handshake.
+
+    Returns the handshakes of which something was opened.
+    """
+    opened: set[int] = set()
+    ring = KeyRing(keys.sets)
+    owner = work.conversation.association.handshake[rows]
+    for some in np.split(rows, np.flatnonzero(np.diff(owner)) + 1) if keys.sets else ():
         if len(some):
-            handshake = int(conversation.association.handshake[some[0]])
+            handshake = int(work.conversation.association.handshake[some[0]])
             before = len(work.all)
-            if work.open(handshake, some.tolist(), ring, suites):
-                looked.add(handshake)
-                suites.learn(work.all[before:])
-    phase1 = open_phase1(conversation, sealed, keys.phase1, work.add)
-    looked |= phase1.handshakes
+            if work.open(handshake, some.tolist(), ring, agreements):
+                opened.add(handshake)
+                agreements.learn(capture, work.all[before:])
+    phase1 = open_phase1(work.conversation, work.sealed_bytes, capture, keys.phase1, work.add)
+    opened |= phase1.handshakes
     work.findings.extend(phase1.findings)
     work.cut.extend(phase1.cut)
-    work.look_into_clear(looked)
     work.tell_cut()
     said = {what for _, what in work.findings}
     work.findings.extend((0, what) for what in ring.unusable if what not in said)
-    return Contents(work.of_message(), work.all, work.sealed(), work.opened(), work.findings)
+    return opened
 
 
 def _behind_clear(conversation: Conversation) -> npt.NDArray[np.bool_]:
@@ -145,12 +168,12 @@ class _Agreements:
             inits.rows.tolist(), conversation.association.handshake[inits.rows].tolist(), strict=True
         ):
             self._rows.setdefault(handshake, []).append(row)
-        self._rekeyed: dict[tuple[int, int], _Agreement] = {}
+        self._rekeyed: dict[tuple[int, int, int], _Agreement] = {}  # by capture and SPIs
 
-    def learn(self, contents: Sequence[Content]) -> None:
+    def learn(self, capture: int, contents: Sequence[Content]) -> None:
         """Note what the contents of one handshake say of IKE SAs that replace its own."""
         for one in successors(sorted(contents, key=lambda content: (content.exchange, content.response))):
-            self._rekeyed[one.spi_i, one.spi_r] = _Agreement(suite_of(one.chosen), one.nonces, 0)
+            self._rekeyed[capture, one.spi_i, one.spi_r] = _Agreement(suite_of(one.chosen), one.nonces, 0)
 
     def of(self, handshake: int, row: int) -> _Agreement:
         """Of the last IKE_SA_INIT request and response that are there; `row`: of a unit with both SPIs."""
@@ -171,7 +194,8 @@ class _Agreements:
             nonces = request.nonce + response.nonce
         if response is None:
             units = self._conversation.units
-            found = self._rekeyed.get((int(units.spi_i[row]), int(units.spi_r[row])))
+            capture = int(self._conversation.capture[handshake])
+            found = self._rekeyed.get((capture, int(units.spi_i[row]), int(units.spi_r[row])))
             return found or _Agreement(None, None, None)
         return _Agreement(suite_of(response.chosen), nonces, _additional(response))
 
@@ -186,15 +210,15 @@ class _Work:
     """What has been opened so far."""
 
     def __init__(self, conversation: Conversation, sealed: MessageBytes) -> None:
+        self.conversation = conversation
+        self.sealed_bytes = sealed
         self.all: list[Content] = []
-        self.findings: list[tuple[int, str]] = []
-        self._conversation = conversation
-        self._sealed = sealed
+        self.findings: list[tuple[int, str]] = []  # of one capture
         messages = conversation.messages
         #: (slot, body) of each message: the same for all its transmissions
         self._identity = list(zip(messages.slot.tolist(), messages.body.tolist(), strict=True))
         self._content: dict[tuple[int, int], int] = {}
-        self.cut: list[int] = []  # frames of encrypted messages of which the capture has not all bytes
+        self.cut: list[int] = []  # frames of encrypted messages of which that capture has not all bytes
 
     def of_message(self) -> Numbers:
         """For each row of Messages: index into `all`, -1: none."""
@@ -206,21 +230,22 @@ class _Work:
         encrypted = np.array([*(one.encrypted for one in self.all), False], np.bool_)
         return encrypted[self.of_message()] if len(self._identity) else np.zeros(0, np.bool_)
 
-    def sealed(self) -> npt.NDArray[np.bool_]:
-        """For each row of Messages: whether it was sent encrypted."""
-        units = self._conversation.units
+    def sealed(self, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """For each row of Messages: whether it was sent encrypted, in one of the captures that are asked for."""
+        units = self.conversation.units
         encrypted = np.where(
             units.is_ikev1,
             units.flags & _ENCRYPTED_V1 != 0,
             np.isin(units.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
+        encrypted &= asked[self.conversation.capture[self.conversation.association.handshake]]
         result = self.opened()  # clear payloads may stand before SK
-        result[self._conversation.message_of_unit[encrypted]] = True
+        result[self.conversation.message_of_unit[encrypted]] = True
         return result
 
     def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _Agreements) -> bool:
         """Open the messages of one handshake, in order of time; whether any could be."""
-        conversation = self._conversation
+        conversation = self.conversation
         units, messages = conversation.units, conversation.messages
         agreement = agreements.of(handshake, rows[0])
         wanted: dict[tuple[int, int], _Wanted] = {}
@@ -294,9 +319,9 @@ class _Work:
 
     def _data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are kept among the clear ones."""
-        unit = int(self._conversation.units.unit[row])
-        data = self._sealed.get(unit)
-        return self._conversation.clear[unit] if data is None else data
+        unit = int(self.conversation.units.unit[row])
+        data = self.sealed_bytes.get(unit)
+        return self.conversation.clear[unit] if data is None else data
 
     def add(self, message: int, content: Content) -> None:
         """Enter the content of a row of Messages, and so of its other transmissions."""
@@ -305,7 +330,7 @@ class _Work:
 
     def look_into_clear(self, handshakes: set[int]) -> None:
         """Enter the clear messages of IKEv2 of these handshakes."""
-        conversation = self._conversation
+        conversation = self.conversation
         units, messages = conversation.units, conversation.messages
         _, size = conversation.clear.places(units.unit)
         wanted = np.isin(
@@ -352,12 +377,12 @@ class _Work:
             self.findings.append((min(self.cut), what))
 
     def _set_up(self, message: int) -> bool:
-        conversation = self._conversation
+        conversation = self.conversation
         return bool(conversation.exchanges.set_up[conversation.exchange_of_message[message]])
 
     def _tell_closed(self, wanted: dict[tuple[int, int], _Wanted]) -> None:
         """Findings about what could not be opened, though something of the IKE SA, or of its messages, could."""
-        numbers = self._conversation.units.number
+        numbers = self.conversation.units.number
         closed = [one for one in wanted.values() if not one.done]
         unfit = []
         for one in closed:

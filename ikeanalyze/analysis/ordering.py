@@ -11,6 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.network import captures_of
+
 Numbers = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
@@ -78,6 +80,16 @@ def distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], np
     place = np.empty(len(values), np.uint32)
     place[order] = np.cumsum(new, dtype=np.uint32) - np.uint32(1)
     return together[new], place
+
+
+def within_captures(values: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Numbers that are equal where the values are equal and of one capture.
+
+    `codes` are addresses of the rows, and say which capture each is of; captures rise. (n,) both
+    """
+    if not len(codes) or not captures_of(codes[-1:])[0]:
+        return values
+    return distinct(values)[1] | captures_of(codes).astype(np.uint64) << np.uint64(32)
 
 
 class Runs:

@@ -39,10 +39,14 @@ class Phase1Work:
 def open_phase1(
     conversation: Conversation,
     sealed: MessageBytes,
+    capture: int,
     keys: Sequence[Phase1Key],
     add: Callable[[int, Content], None],
 ) -> Phase1Work:
-    """Give the content of each message that a key fits to `add`, with its row of Messages."""
+    """Give the content of each message that a key fits to `add`, with its row of Messages.
+
+    `keys` are those of one capture, of this number.
+    """
     work = Phase1Work()
     if not keys:
         return work
@@ -52,6 +56,7 @@ def open_phase1(
     units, association = conversation.units, conversation.association
     _, size = sealed.places(units.unit)
     wanted = units.is_ikev1 & np.isin(units.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
+    wanted &= conversation.capture[association.handshake] == capture
     rows: dict[int, list[int]] = {}
     clear: dict[int, list[int]] = {}
     for row in np.flatnonzero(wanted).tolist():

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.network import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusView, read_radius
 
 #: Codes sent by the client: Access-Request, Accounting-Request, Status-Server.
@@ -46,10 +47,15 @@ class RadiusPair:
     exchange: int | None = None
     matched_by: str | None = None  # "EAP": its EAP message is in the IKE message, byte by byte; "time"
 
+    @property
+    def capture(self) -> int:
+        """The number of its capture."""
+        return self.client >> CAPTURE_BIT
+
 
 @dataclass(slots=True)
 class Radius:
-    """A capture's RADIUS units and what was made of them."""
+    """RADIUS units and what was made of them."""
 
     units: Units
     pairs: list[RadiusPair]
@@ -75,7 +81,7 @@ class Peers:
 
 
 def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
-    """Pairs of a capture's RADIUS units, which are in order of time."""
+    """Pairs of RADIUS units, which are in order of capture and time."""
     pairs: list[RadiusPair] = []
     waiting: dict[tuple[int, int, int, int, int], RadiusPair] = {}
     states: dict[tuple[int, bytes], int] = {}
@@ -123,12 +129,12 @@ def assign(
     units: Units,
     turns: Turns,
     peers: Mapping[int, Peers],
-    first_id: int = 1,
+    ids: npt.NDArray[np.int64],
 ) -> list[tuple[int, str]]:
-    """Give each conversation to the handshake that waited for it; returns the warnings (frame, what).
+    """Give each conversation of one capture to the handshake that waited for it; returns the warnings (frame, what).
 
     Where a pair has been given to a handshake by its EAP messages, the others of its conversation follow.
-    `peers` are those of each handshake; `first_id` is the report's id of the first of them.
+    `peers` are those of each handshake of the capture; `ids` the ids of all handshakes.
     """
     warnings: list[tuple[int, str]] = []
     conversations: dict[int, list[RadiusPair]] = {}
@@ -156,7 +162,7 @@ def assign(
                     pair.matched_by = "time"
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
-            which = ", ".join(str(one + first_id) for one in sorted(fitting)[:5])
+            which = ", ".join(str(ids[one]) for one in sorted(fitting)[:5])
             warnings.append(
                 (frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them")
             )

@@ -4,16 +4,20 @@ Only what reads files is loaded at once: the second half of a large capture is r
 loading the rest takes
 a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely be
 forked.
+
+A step of the analysis costs about the same for ten frames as for ten thousand. So small captures are analysed
+together, in groups that take little memory.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning  # noqa: A004 - the word of the report's schema
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.memory import give_back_memory
 from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.traffic import Group, Traffic, alone, kept_bytes
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
@@ -23,8 +27,16 @@ if TYPE_CHECKING:
     from ikeanalyze.keys.files import KeyFile
     from ikeanalyze.keys.keyset import KeySet, Phase1Key
 
+    KeyFiles = str | Path | Sequence[str | Path | KeyFile]
+
 Progress = Callable[[int, int | None], None]
 Vantage = Literal["initiator", "responder"]
+
+#: What is kept of a capture that is small, in bytes: more takes so long that it may as well be alone.
+_SMALL: Final = 1 << 20
+#: A group is full with so many bytes, or so many captures. More of either gains little.
+_FULL: Final = 16 << 20
+_MOST: Final = 256
 
 
 def read(
@@ -33,7 +45,9 @@ def read(
     ports: Sequence[int] = (),
     vantage: Vantage | None = None,
     rtt_ms: float | None = None,
-    keys: "str | Path | Sequence[str | Path | KeyFile]" = (),
+    keys: "KeyFiles" = (),
+    own_keys: "Mapping[str, KeyFiles] | None" = None,
+    own_ids: bool = False,
     payloads: bool = False,
     cleartext: bool = False,
     progress: Progress | None = None,
@@ -42,91 +56,176 @@ def read(
 ) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture of which nothing can be read does not raise: it is in `skipped`, with the reason.
+    A capture of which nothing can be read does not raise: it is in `skipped`, with the reason. In all tables the rows of one
+    capture stand behind those of another, in the order of `paths`, and say what they would if it were read alone.
 
     Args:
-        paths: one capture or several; ids in the tables count through all of them.
+        paths: one capture or several. Many small ones take a fraction of the time in one call.
         ports: UDP and TCP ports that carry IKE besides 500 and 4500.
         vantage: the side that the captures were taken on, where the TTLs do not tell.
         rtt_ms: round-trip time of the path, to be used in place of the shortest one seen.
         keys: files with keys, of any kind that `keys.files` reads, or what was read of them; what they fit is
             decrypted.
+        own_keys: by path, as it is in `paths`: more of the same, for that capture alone.
+        own_ids: ids in the tables begin anew in each capture; else they count through all of them.
         payloads: name the payloads of clear messages too, whether there are keys or not.
-        cleartext: keep what was decrypted: `Analysis.cleartexts` has it by the ids of its messages.
+        cleartext: keep what was decrypted: `Analysis.cleartexts` has it by the ids of its messages. Not with `own_ids`.
         progress: called with the bytes read of a file and its size (None: not known).
         finished: called with the name of a table and the table when it is complete, from any thread and before the
             rest is; with several captures, each has tables of its own, so it is not called.
         looked: called for each capture of which messages were looked into, with all that `steps` knows of them.
+
+    Raises:
+        ValueError: `cleartext` and `own_ids`: what was decrypted is told by ids that are of one message each.
     """
+    if cleartext and own_ids:
+        raise ValueError("cleartext needs ids that count through all captures, own_ids asks for others")
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    summaries: list[CaptureSummary] = []
-    tables: list[Tables] = []
-    warnings: list[Warning] = []
-    skipped: list[Skipped] = []
-    cleartexts: dict[int, Cleartext] = {}
-    if isinstance(keys, (str, Path)):
-        keys = [keys]
-    loaded, spis = _load_keys(keys, warnings, skipped)
-    early = finished if len(paths) == 1 else None
+    found = _Work(
+        vantage,
+        None if rtt_ms is None else round(rtt_ms * 1e6),
+        own_ids=own_ids,
+        payloads=payloads,
+        cleartext=cleartext,
+        finished=finished if len(paths) == 1 else None,
+        looked=looked,
+    )
+    common = found.read_keys(keys)
     for path in map(str, paths):
+        own = (own_keys or {}).get(path)
+        fitting = common if own is None else found.read_keys(own, common)
+        spis = fitting.spis() if fitting is not None else ()
         try:
             capture = read_frames(path, ports, progress, _load_steps, spis)
         except CaptureError as error:
-            skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
+            found.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
             continue
+        if found.add(path, capture, fitting):
+            del capture  # what the tables do not share of it is free now
+            give_back_memory()
+    return found.result()
+
+
+class _Work:
+    """What was found in the captures so far, and those that are still to be analysed."""
+
+    def __init__(
+        self,
+        vantage: Vantage | None,
+        rtt_ns: int | None,
+        *,
+        own_ids: bool,
+        payloads: bool,
+        cleartext: bool,
+        finished: "Finished | None",
+        looked: "Looked | None",
+    ) -> None:
+        self.skipped: list[Skipped] = []
+        self._summaries: list[CaptureSummary] = []
+        self._warnings: list[Warning] = []
+        self._tables: list[Tables] = []
+        self._cleartexts: dict[int, Cleartext] = {}
+        self._vantage, self._rtt_ns, self._own_ids = vantage, rtt_ns, own_ids
+        self._payloads, self._cleartext = payloads, cleartext
+        self._finished, self._looked = finished, looked
+        self._begin_group()
+
+    def _begin_group(self) -> None:
+        self._group = Group()
+        self._bytes = 0  # that are kept of its captures
+        self._paths: list[str] = []
+        self._keys: list[Keys | None] = []
+        self._told: list[list[tuple[int | None, str]]] = []
+
+    def read_keys(self, files: "KeyFiles", more: "Keys | None" = None) -> "Keys | None":
+        """What is in files with keys, and `more`. None: there are no files, and no more."""
+        if isinstance(files, (str, Path)):
+            files = [files]
+        if not files:
+            return more
+        from ikeanalyze.analysis.opening import Keys
+        from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
+
+        sets: list[KeySet] = list(more.sets) if more else []
+        phase1: list[Phase1Key] = list(more.phase1) if more else []
+        for file in files:
+            path = file.path if isinstance(file, KeyFile) else str(file)
+            try:
+                found = file if isinstance(file, KeyFile) else read_keys(path)
+            except KeyFileError as error:
+                self.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
+                continue
+            sets.extend(found.key_sets)
+            phase1.extend(found.phase1)
+            for one in found.warnings:
+                where = "" if one.line is None else f"line {one.line}: "
+                self._warnings.append(Warning(path, None, f"{where}{one.what}"))
+        return Keys(sets, phase1)
+
+    def add(self, path: str, capture: CaptureFrames, keys: "Keys | None") -> bool:
+        """Take a capture; whether it has been analysed, and not put aside for a group."""
+        self._summaries.append(_summary(path, capture))
+        size = kept_bytes(capture)
+        small = size <= _SMALL and self._looked is None
+        if not small:
+            self._analyse_group()
+        self._paths.append(path)
+        self._keys.append(keys)
+        self._told.append(capture.warnings)
+        if not small:
+            self._analyse(alone(capture))
+        else:
+            self._group.add(capture)
+            self._bytes += size
+            if len(self._group) == _MOST or self._bytes >= _FULL:
+                self._analyse_group()
+        return not small
+
+    def result(self) -> Analysis:
+        """All of it."""
+        self._analyse_group()
+        from ikeanalyze.analysis.steps import join_tables
+
+        tables = self._tables
+        whole = tables[0] if len(tables) == 1 else join_tables(tables)
+        return Analysis(
+            self._summaries,
+            whole.frames,
+            whole.messages,
+            whole.exchanges,
+            whole.handshakes,
+            self._warnings,
+            self.skipped,
+            self._cleartexts,
+        )
+
+    def _analyse_group(self) -> None:
+        if self._paths:
+            self._analyse(self._group.traffic())
+            give_back_memory()
+
+    def _analyse(self, traffic: Traffic) -> None:
+        from ikeanalyze.analysis.ids import FROM_THE_START, Numbering
         from ikeanalyze.analysis.steps import analyse
+        from ikeanalyze.analysis.tables import ids_after
 
-        path_rtt_ns = None if rtt_ms is None else round(rtt_ms * 1e6)
-        found, more = analyse(
-            path, capture, vantage, path_rtt_ns, tables, loaded, early,
-            payloads=payloads, cleartexts=cleartexts if cleartext else None, looked=looked,
-        )  # fmt: skip
-        summaries.append(_summary(path, capture))
-        warnings.extend(Warning(path, frame, what) for frame, what in capture.warnings + more)
-        tables.append(found)
-        del capture  # what the tables do not share of it is free now
-        give_back_memory()
-    from ikeanalyze.analysis.steps import join_tables
-
-    whole = tables[0] if len(tables) == 1 else join_tables(tables)
-    return Analysis(
-        summaries,
-        whole.frames,
-        whole.messages,
-        whole.exchanges,
-        whole.handshakes,
-        warnings,
-        skipped,
-        cleartexts,
-    )
-
-
-def _load_keys(
-    files: "Sequence[str | Path | KeyFile]", warnings: list[Warning], skipped: list[Skipped]
-) -> "tuple[Keys | None, Collection[int] | None]":
-    """What is in key files, and the SPIs of the IKE SAs whose encrypted messages are wanted (None: of all)."""
-    if not files:
-        return None, ()
-    from ikeanalyze.analysis.opening import Keys
-    from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
-
-    sets: list[KeySet] = []
-    phase1: list[Phase1Key] = []
-    for file in files:
-        path = file.path if isinstance(file, KeyFile) else str(file)
-        try:
-            found = file if isinstance(file, KeyFile) else read_keys(path)
-        except KeyFileError as error:
-            skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
-            continue
-        sets.extend(found.key_sets)
-        phase1.extend(found.phase1)
-        for one in found.warnings:
-            where = "" if one.line is None else f"line {one.line}: "
-            warnings.append(Warning(path, None, f"{where}{one.what}"))
-    loaded = Keys(sets, phase1)
-    return loaded, loaded.spis()
+        first = FROM_THE_START if self._own_ids else ids_after(self._tables)
+        tables, warnings = analyse(
+            Numbering(self._paths, first, self._own_ids),
+            traffic,
+            self._vantage,
+            self._rtt_ns,
+            self._keys,
+            self._finished,
+            payloads=self._payloads,
+            cleartexts=self._cleartexts if self._cleartext else None,
+            looked=self._looked,
+        )
+        self._tables.append(tables)
+        for path, before, more in zip(self._paths, self._told, warnings, strict=True):
+            self._warnings.extend(Warning(path, frame, what) for frame, what in before + more)
+        self._begin_group()
 
 
 def _load_steps() -> None:

@@ -11,13 +11,15 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.capture.frames import address_text
-from ikeanalyze.capture.network import FIRST_IPV6
+from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 
 Array = npt.NDArray[Any]
 
 
-def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> pl.DataFrame:
-    """A frame in the layout's order and types.
+def make_table(
+    columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr
+) -> pl.DataFrame:
+    """A frame in the layout's order and types, `capture` in front.
 
     A pair (values, known) becomes a column with nulls, a column that is not given one of nothing else.
     """
@@ -37,10 +39,11 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> 
             # physical values become names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
     table = pl.DataFrame({**plain, **masks})
-    expressions = []
+    present = table.schema  # asked for once: polars makes it anew each time
+    expressions: list[pl.Series | pl.Expr] = []
     for name, dtype in layout.items():
         if name == "capture":
-            expressions.append(pl.lit(path, dtype=pl.String).cast(pl.Categorical).alias(name))
+            expressions.append(capture.alias(name))
             continue
         if name not in plain:
             expressions.append(pl.lit(None, dtype=dtype).alias(name))
@@ -48,7 +51,7 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, path: str) -> 
         column = pl.col(name)
         if f"known {name}" in masks:
             column = pl.when(pl.col(f"known {name}")).then(column)
-        if table.schema[name] != dtype:
+        if present[name] != dtype:
             column = column.cast(dtype)
         expressions.append(column.alias(name))
     if not height:
@@ -89,6 +92,7 @@ def address_texts(
 ) -> pl.Series:
     """Addresses as text, each distinct one written once."""
     different, place = distinct(codes)
+    different = addresses_of(different)
     old = different < np.uint64(FIRST_IPV6)
     # each of the four numbers of an IPv4 address is picked from 256 texts
     numbers = different[old].astype(">u4").view(np.uint8).reshape(-1, 4)

@@ -1,8 +1,9 @@
-"""One capture's way from frames to the four tables, step by step."""
+"""The way from frames to the four tables, step by step: of one capture, or of small ones together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,28 +16,28 @@ from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
+from ikeanalyze.analysis.ids import Ids, Numbering, number_messages
 from ikeanalyze.analysis.inits import read_unit_inits
 from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
 from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
     EMPTY,
-    FirstIds,
-    MessageIds,
     Tables,
+    UnitLabels,
     exchanges_table,
     frames_table,
-    ids_after,
     label_units,
     messages_table,
-    number_messages,
 )
 from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.frames import CaptureFrames, address_text
+from ikeanalyze.capture.frames import address_text
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.memory import give_back_memory
+from ikeanalyze.capture.network import captures_of
+from ikeanalyze.capture.traffic import Traffic
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 Vantage = Literal["initiator", "responder"]
 Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
+#: A warning: number of the frame, None for the capture as a whole; what.
+Told = tuple[int | None, str]
 #: Called with a capture's traffic, the bytes of its encrypted messages and what is in them, while these are there.
 Looked = Callable[[Conversation, MessageBytes, "Contents"], object]
 
@@ -62,39 +65,39 @@ def join_tables(tables: list[Tables]) -> Tables:
 
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """A capture's traffic taken apart: all that the tables are made of, beside the frames."""
+    """Traffic taken apart: all that the tables are made of, beside the frames."""
 
     frames: "Future[pl.DataFrame]"
-    ids: MessageIds
+    ids: Ids
     messages: Messages
     exchanges: Exchanges
     exchange_of_message: Numbers
     radius: Radius
     handshakes: Handshakes
+    capture_duplicates: Numbers  # frames of each handshake that the capture has more than once
     insides: "Insides | None"
-    warnings: list[tuple[int | None, str]]
+    warnings: list[list[Told]]
 
 
 def analyse(
-    path: str,
-    capture: CaptureFrames,
+    numbering: Numbering,
+    traffic: Traffic,
     vantage: Vantage | None,
     rtt_ns: int | None,
-    before: list[Tables],
-    keys: "Keys | None" = None,
+    keys: "Sequence[Keys | None]",
     finished: Finished | None = None,
     *,
     payloads: bool = False,
     cleartexts: "dict[int, Cleartext] | None" = None,
     looked: Looked | None = None,
-) -> tuple[Tables, list[tuple[int | None, str]]]:
-    """The tables of one capture, and warnings (frame, what); `before` are those of the captures before it.
+) -> tuple[Tables, list[list[Told]]]:
+    """The tables of captures, whose paths `numbering` has, and the warnings of each.
 
     What was decrypted is put into `cleartexts`, if there is one, by the ids of its messages.
-    `keys` open what they fit; `payloads`: what is clear is named too, whether there are keys or not. `finished` is
-    called with each table as soon as it is complete, from any thread; `looked` once, if messages were looked into.
+    `keys`, those of each capture or None, open what they fit; `payloads`: what is clear is named too, whether there are keys or not.
+    `finished` is called with each table as soon as it is complete, from any thread; `looked` once, if messages were looked
+    into.
     """
-    first = ids_after(before)
 
     def done(name: str, table: pl.DataFrame) -> pl.DataFrame:
         if finished is not None:
@@ -103,109 +106,131 @@ def analyse(
 
     # numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        apart = _take_apart(path, capture, vantage, rtt_ns, first, pool, done, keys, payloads, looked)
+        apart = _take_apart(numbering, traffic, vantage, rtt_ns, pool, done, keys, payloads, looked)
         give_back_memory()  # the tables take the most of it, and need nothing of what they were made of
-        rest = apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius
-        messages = pool.submit(
-            lambda: done("messages", messages_table(path, *rest, apart.ids, first, apart.insides))
-        )
-        exchanges = done(
-            "exchanges", exchanges_table(path, *rest[1:3], apart.handshakes, first, apart.insides)
-        )
+        ids, rest = apart.ids, (apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius)
+        messages = pool.submit(lambda: done("messages", messages_table(ids, *rest, apart.insides)))
+        exchanges = done("exchanges", exchanges_table(ids, *rest[1:3], apart.handshakes, apart.insides))
         frames = apart.frames.result()
         handshakes = make_handshakes_table(
-            path, capture.addresses, frames, *rest, apart.handshakes, first.handshake, first.exchange
+            ids, traffic.addresses, apart.capture_duplicates, *rest, apart.handshakes
         )
         tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
         if cleartexts is not None and apart.insides is not None:
             from ikeanalyze.analysis.cleartexts import write_clear
 
-            cleartexts.update(write_clear(apart.insides.contents, apart.ids.of_row(len(apart.messages))))
+            cleartexts.update(write_clear(apart.insides.contents, ids.message.of_row))
     return tables, apart.warnings
 
 
 def _take_apart(
-    path: str,
-    capture: CaptureFrames,
+    numbering: Numbering,
+    traffic: Traffic,
     vantage: Vantage | None,
     rtt_ns: int | None,
-    first: FirstIds,
     pool: ThreadPoolExecutor,
     done: Callable[[str, pl.DataFrame], pl.DataFrame],
-    keys: "Keys | None",
+    keys: "Sequence[Keys | None]",
     payloads: bool,
     looked: Looked | None,
 ) -> _Apart:
-    duplicates = find_duplicates(capture.columns)
-    translated = translated_endpoints(capture.columns, duplicates)
-    units = make_units(capture.columns, duplicates.mask)
+    columns, clear = traffic.columns, traffic.clear
+    duplicates = find_duplicates(columns)
+    translated = translated_endpoints(columns, duplicates)
+    units = make_units(columns, duplicates.mask)
     others = bool((units.protocol > Protocol.IKEV1).any())
     ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if others else units
     asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
-    radius = Radius(asking, pair_up(asking, capture.clear))
-    capture.clear.entries()  # so that both threads find them in order
+    radius = Radius(asking, pair_up(asking, clear))
+    clear.entries()  # so that both threads find them in order
     # the one step that needs no other
-    reading = pool.submit(read_unit_inits, ike, capture.clear, capture.addresses)
-    association = follow_redirects(ike, associate(ike, capture.clear, translated), capture.clear)
+    reading = pool.submit(read_unit_inits, ike, clear, traffic.addresses)
+    association = follow_redirects(ike, associate(ike, clear, translated), clear)
+    capture = np.zeros(association.count, np.int64)
+    if len(numbering.paths) > 1:
+        capture[association.handshake] = captures_of(ike.source)
+    handshake_ids = numbering.ids(capture, numbering.first.handshake)
     messages, message_of_unit = make_messages(ike, association)
-    ids = number_messages(messages, message_of_unit, asking, first)
+    message_ids = number_messages(numbering, capture, messages, asking)
 
-    def begin_frames() -> "Future[pl.DataFrame]":
-        labels = label_units(capture, duplicates.mask, ike, association.handshake, radius, ids)
-        return pool.submit(
-            lambda: done("frames", frames_table(path, capture, duplicates.mask, labels, first))
+    def label() -> UnitLabels:
+        return label_units(
+            columns, duplicates.mask, ike, association.handshake, message_of_unit, radius, message_ids
         )
 
+    def begin_frames(labels: UnitLabels) -> "Future[pl.DataFrame]":
+        parts = numbering, columns, traffic.addresses, duplicates.mask, labels, handshake_ids
+        return pool.submit(lambda: done("frames", frames_table(*parts)))
+
     # where no RADIUS has to be assigned first, the frames know all now, and can be written while the rest goes on
-    frames = None if len(asking) else begin_frames()
+    labels, frames = None, None
+    if not len(asking):
+        labels = label()
+        frames = begin_frames(labels)
     exchanges, exchange_of_message = make_exchanges(messages)
+    exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
     conversation = Conversation(
         ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
-        capture.clear, capture.addresses, capture.last_ns or 0, translated,
+        clear, traffic.addresses, capture, traffic.last_ns, translated,
     )  # fmt: skip
-    warnings = _lacking(messages)
+    warnings = _lacking(conversation)
     insides = None
-    if keys or payloads:
+    if payloads or any(keys):
         # what most captures are read without: it takes a tenth of a second to load
         from ikeanalyze.analysis.eap import EapMessages
         from ikeanalyze.analysis.insides import look_inside
         from ikeanalyze.analysis.opening import NO_KEYS, open_messages
 
-        contents = open_messages(conversation, capture.sealed, keys or NO_KEYS, every=payloads)
-        insides = look_inside(conversation, capture.sealed, contents)
+        given = [one or NO_KEYS for one in keys]
+        contents = open_messages(conversation, traffic.sealed, given, every=payloads)
+        insides = look_inside(conversation, traffic.sealed, contents)
         if looked is not None:
-            looked(conversation, capture.sealed, contents)
-        warnings.extend((frame or None, what) for frame, what in insides.findings)
-        if keys and not contents.opened.any() and contents.sealed.any():
-            warnings.append((None, "none of the keys fits any of its encrypted messages"))
-        capture.sealed.forget()
+            looked(conversation, traffic.sealed, contents)
+        of_message = capture[messages.handshake]
+        for number, (own, told) in enumerate(zip(given, warnings, strict=True)):
+            told.extend((frame or None, what) for frame, what in insides.findings[number])
+            its = of_message == number
+            if own and not contents.opened[its].any() and contents.sealed[its].any():
+                told.append((None, "none of the keys fits any of its encrypted messages"))
+        traffic.sealed.forget()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
-    capture.clear.keep(units.unit[units.protocol != Protocol.IKEV2])
+    clear.keep(units.unit[units.protocol != Protocol.IKEV2])
     aaa_ns = np.zeros(len(exchanges), np.int64)
     if radius.pairs:
         if insides is not None:
-            insides.same_eap.extend(EapMessages(insides.contents).assign(radius.pairs))
-        warnings.extend(_assign_radius(conversation, radius, capture, first.handshake))
+            insides.same_eap.extend(EapMessages(insides.contents, capture).assign(radius.pairs))
+        for number, one in _assign_radius(conversation, radius, handshake_ids):
+            warnings[number].append(one)
         for pair in radius.pairs:
             if pair.exchange is not None and pair.requests and pair.responses:
                 aaa_ns[pair.exchange] += _waited(pair, asking)
-    frames = frames or begin_frames()
+    labels = labels or label()
+    frames = frames or begin_frames(labels)
+    repeated = labels.count(columns["unit"][duplicates.mask], association.count)
     handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns, insides)
-    if rtt_ns is not None and (handshakes.vantage == UNKNOWN_VANTAGE).any():
+    if rtt_ns is not None:
         unknown = "where the side of the capture is unknown: give that too"
-        warnings.append((None, f"the round-trip time given is not used {unknown}"))
-    capture.clear.forget()
+        for number in np.unique(capture[handshakes.vantage == UNKNOWN_VANTAGE]).tolist():
+            warnings[number].append((None, f"the round-trip time given is not used {unknown}"))
+    clear.forget()
+    ids = Ids(numbering, capture, handshake_ids, exchange_ids, message_ids)
     return _Apart(
-        frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, insides, warnings
+        frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, repeated, insides, warnings
     )
 
 
-def _lacking(messages: Messages) -> list[tuple[int | None, str]]:
-    lacking, frame = lacking_fragments(messages)
-    if not lacking:
-        return []
-    some = f"{lacking} messages lack" if lacking > 1 else "a message lacks"
-    return [(frame, f"{some} fragments that are not in the capture: counted with those that are")]
+def _lacking(conversation: Conversation) -> list[list[Told]]:
+    """The warnings of each capture about messages that lack fragments."""
+    messages = conversation.messages
+    warnings: list[list[Told]] = [[] for _ in conversation.last_ns]
+    lacking = lacking_fragments(messages)
+    captures = conversation.capture[messages.handshake[lacking]]
+    for number in np.unique(captures).tolist():
+        frames = messages.first_frame[lacking[captures == number]]
+        some = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
+        what = f"{some} fragments that are not in the capture: counted with those that are"
+        warnings[number].append((int(frames.min()), what))
+    return warnings
 
 
 def _waited(pair: RadiusPair, units: Units) -> int:
@@ -213,24 +238,39 @@ def _waited(pair: RadiusPair, units: Units) -> int:
     return max(int(units.last_ns[pair.responses[0]] - units.first_ns[pair.requests[0]]), 0)
 
 
-def _assign_radius(
-    conversation: Conversation, radius: Radius, capture: CaptureFrames, first_id: int
-) -> list[tuple[int | None, str]]:
+def _assign_radius(conversation: Conversation, radius: Radius, ids: Numbers) -> list[tuple[int, Told]]:
+    """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
+
+    `ids` are those of the handshakes.
+    """
     exchanges, units, association = conversation.exchanges, conversation.units, conversation.association
-    rows = np.flatnonzero(exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0))
-    rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
-    end = np.where(exchanges.end_ns[rows] == UNKNOWN, conversation.last_ns, exchanges.end_ns[rows])
-    turns = Turns(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
-    ports: dict[int, set[int]] = {}
+    asked = np.flatnonzero(exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0))
     own_port = np.where(association.from_initiator, units.source_port, units.destination_port)
-    for handshake, port in set(zip(association.handshake.tolist(), own_port.tolist(), strict=True)):
-        ports.setdefault(handshake, set()).add(port)
-    peers: dict[int, Peers] = {}
-    _, heads = np.unique(association.handshake, return_index=True)
-    for handshake, head in enumerate(heads.tolist()):
-        ends = [
-            address_text(int(column[head]), capture.addresses) for column in (units.source, units.destination)
-        ]
-        initiator, responder = ends if association.from_initiator[head] else ends[::-1]
-        peers[handshake] = Peers(initiator, responder, frozenset(ports[handshake]))
-    return list(assign(radius.pairs, radius.units, turns, peers, first_id))
+    capture = conversation.capture[association.handshake]
+    warnings: list[tuple[int, Told]] = []
+    for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
+        rows = asked[conversation.capture[exchanges.handshake[asked]] == number]
+        rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
+        end = np.where(
+            exchanges.end_ns[rows] == UNKNOWN, conversation.last_ns[number], exchanges.end_ns[rows]
+        )
+        turns = Turns(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
+        its = np.flatnonzero(capture == number)
+        ports: dict[int, set[int]] = {}
+        for handshake, port in set(
+            zip(association.handshake[its].tolist(), own_port[its].tolist(), strict=True)
+        ):
+            ports.setdefault(handshake, set()).add(port)
+        peers: dict[int, Peers] = {}
+        _, heads = np.unique(association.handshake[its], return_index=True)
+        for head in its[heads].tolist():
+            ends = [
+                address_text(int(column[head]), conversation.addresses)
+                for column in (units.source, units.destination)
+            ]
+            initiator, responder = ends if association.from_initiator[head] else ends[::-1]
+            handshake = int(association.handshake[head])
+            peers[handshake] = Peers(initiator, responder, frozenset(ports[handshake]))
+        told = assign(list(pairs), radius.units, turns, peers, ids)
+        warnings.extend((number, one) for one in told)
+    return warnings

@@ -12,14 +12,15 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.duplicates import follow_originals
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
+from ikeanalyze.analysis.ids import FirstIds, Ids, MessageIds, Numbering
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import exchange_name, radius_code_name
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.frames import CaptureFrames
-from ikeanalyze.capture.network import NO_IDENT
+from ikeanalyze.capture.network import NO_IDENT, captures_of
+from ikeanalyze.capture.rows import Columns
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Insides
@@ -32,17 +33,8 @@ _ENDS: Final = ("source", "destination")
 
 
 @dataclass(frozen=True, slots=True)
-class FirstIds:
-    """What the ids of this capture's rows begin with, so that they are unique in a report of several."""
-
-    handshake: int = 1
-    message: int = 0
-    exchange: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Tables:
-    """One capture's four tables."""
+    """The four tables of one capture or of several."""
 
     frames: pl.DataFrame
     messages: pl.DataFrame
@@ -60,33 +52,6 @@ def ids_after(tables: Sequence[Tables]) -> FirstIds:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageIds:
-    """The ids that the messages of IKE and of RADIUS have together."""
-
-    order: Numbers  # row (those of RADIUS behind those of IKE) of each message in order of time
-    of_unit: Numbers  # id of the message that each IKE unit is part of
-    of_radius: Numbers  # id of each unit of RADIUS, which is a message
-    first: int  # the smallest
-
-    def of_row(self, count: int) -> Numbers:
-        """Ids of the `count` messages of IKE."""
-        rank = np.empty(len(self.order), np.int64)
-        rank[self.order] = np.arange(self.first, self.first + len(self.order))
-        return rank[:count]
-
-
-def number_messages(
-    messages: Messages, message_of_unit: Numbers, radius: Units, first: FirstIds
-) -> MessageIds:
-    """Number the messages in order of time."""
-    first_ns = np.concatenate([messages.first_ns, radius.first_ns]) if len(radius) else messages.first_ns
-    order = np.argsort(first_ns, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(first.message, first.message + len(order))
-    return MessageIds(order, rank[message_of_unit], rank[len(messages) :], first.message)
-
-
 class _Names:
     """Names of exchange types, per protocol, as one categorical column to pick from."""
 
@@ -100,13 +65,11 @@ class _Names:
 
 
 def messages_table(
-    path: str,
+    ids: Ids,
     ike: Messages,
     exchanges: Exchanges,
     exchange: Numbers,
     radius: Radius,
-    ids: MessageIds,
-    first: FirstIds,
     insides: "Insides | None" = None,
 ) -> pl.DataFrame:
     """Messages of IKE and RADIUS in order of time; `exchange` is that of each message of IKE."""
@@ -130,9 +93,9 @@ def messages_table(
         return np.concatenate([of_ike, of_radius]) if extra else of_ike
 
     first_ns = both(ike.first_ns, units.first_ns)
-    order = ids.order
+    order = ids.message.order
     handshakes = both(ike.handshake, handshake)
-    exchange_ids = both(exchange, radius_exchange)
+    exchanges_of = both(exchange, radius_exchange)
     fragments = both(ike.fragments, unassigned)
     seen = both(ike.fragments_seen, unassigned)
     sender = both(
@@ -140,8 +103,8 @@ def messages_table(
     )
     protocol = both(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
-        "handshake": (handshakes + first.handshake, handshakes >= 0),
-        "exchange": (exchange_ids + first.exchange, exchange_ids >= 0),
+        "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
+        "exchange": (_ids_of(ids.exchange, exchanges_of), exchanges_of >= 0),
         "protocol": protocol,
         "type": _Names().pick(protocol, both(ike.exchange_type, units.exchange_type)),
         "message_id": both(ike.message_id, units.message_id),
@@ -167,8 +130,8 @@ def messages_table(
     if insides is not None:
         from ikeanalyze.analysis.content_columns import message_contents
 
-        columns.update(message_contents(ike, extra, ids.order, insides, first.message))
-    ordered: dict[str, Any] = {"message": np.arange(first.message, first.message + count + extra)}
+        columns.update(message_contents(ike, extra, ids.message.of_row, insides))
+    ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
     for name, dtype in schema.MESSAGES.items():
         value = columns.pop(name, None)
         if isinstance(value, tuple):
@@ -177,7 +140,12 @@ def messages_table(
             ordered[name] = value.gather(order)
         elif value is not None:
             ordered[name] = narrowed(value, dtype)[order]
-    return make_table(ordered, schema.MESSAGES, path)
+    return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
+
+
+def _ids_of(ids: Array, rows: Array) -> Array:
+    """The ids of rows; anything for a row of -1."""
+    return ids[rows] if len(ids) else rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,48 +153,61 @@ class UnitLabels:
     """What each unit, IKE or RADIUS, is a part of; -1: nothing."""
 
     message: npt.NDArray[np.int32]  # id
-    handshake: npt.NDArray[np.int32]  # row in the capture's handshakes
+    handshake: npt.NDArray[np.int32]  # row of Handshakes
+
+    def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Numbers:
+        """How many of these frames, by their units, each handshake has. (handshakes,)"""
+        handshake = self.handshake[unit]
+        return np.bincount(handshake[handshake >= 0], minlength=handshakes)
 
 
 def label_units(
-    capture: CaptureFrames,
+    columns: Columns,
     duplicate: npt.NDArray[np.bool_],
     ike: Units,
     handshake_of_unit: Numbers,
+    message_of_unit: Numbers,
     radius: Radius,
     ids: MessageIds,
 ) -> UnitLabels:
-    """Label the units of a capture by their numbers; RADIUS must have been assigned."""
-    unit = capture.columns["unit"]
+    """Label the units by their numbers; RADIUS must have been assigned.
+
+    `handshake_of_unit` and `message_of_unit` are rows, of the units of IKE.
+    """
+    unit = columns["unit"]
     units = int(unit.max()) + 1 if len(unit) else 0
     message = np.full(units, -1, np.int32)
     handshake = np.full(units, -1, np.int32)
-    message[ike.unit], message[radius.units.unit] = ids.of_unit, ids.of_radius
+    message[ike.unit] = ids.of_row[message_of_unit]
+    message[radius.units.unit] = ids.of_row[len(ids.of_row) - len(radius.units) :]
     handshake[ike.unit] = handshake_of_unit
     for pair in radius.pairs:
         if pair.handshake is not None:
             handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
     if duplicate.any():
-        follow_originals(capture.columns, duplicate, message, handshake)
+        follow_originals(columns, duplicate, message, handshake)
     return UnitLabels(message, handshake)
 
 
 def frames_table(
-    path: str,
-    capture: CaptureFrames,
+    numbering: Numbering,
+    columns: Columns,
+    addresses: Sequence[bytes],
     duplicate: npt.NDArray[np.bool_],
     labels: UnitLabels,
-    first: FirstIds,
+    handshake_ids: Numbers,
 ) -> pl.DataFrame:
-    """Frames in the order of the capture."""
-    columns = capture.columns
+    """Frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
     unit = columns["unit"]
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
-    handshake += np.int32(first.handshake)
+    handshake = _ids_of(handshake_ids.astype(np.uint32), handshake)
     is_ike = columns["protocol"] <= Protocol.IKEV1
     fragmented = columns["fragment"] > 0
-    source, destination = _addresses(capture)
+    # each distinct address is written once
+    source, destination = (address_texts(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    several = len(numbering.paths) > 1
+    captures = captures_of(columns["source"]) if several else np.zeros(0, np.int64)
     return make_table(
         {
             "number": columns["number"],
@@ -258,24 +239,15 @@ def frames_table(
             "handshake": (handshake, known_handshake),
         },
         schema.FRAMES,
-        path,
+        numbering.capture_column(captures),
     )
-
-
-def _addresses(capture: CaptureFrames) -> tuple[pl.Series, pl.Series]:
-    """Source and destination of the frames as text, each distinct address written once."""
-    source, destination = (
-        address_texts(capture.columns[name], capture.addresses, pl.Categorical) for name in _ENDS
-    )
-    return source, destination
 
 
 def exchanges_table(
-    path: str,
+    ids: Ids,
     exchanges: Exchanges,
     exchange_of_message: Numbers,
     handshakes: Handshakes,
-    first: FirstIds,
     insides: "Insides | None" = None,
 ) -> pl.DataFrame:
     """Exchanges, the ones of a handshake together."""
@@ -291,8 +263,8 @@ def exchanges_table(
         contents = exchange_contents(count, exchange_of_message, insides.contents)
     return make_table(
         {
-            "exchange": np.arange(count) + first.exchange,
-            "handshake": exchanges.handshake + first.handshake,
+            "exchange": ids.exchange,
+            "handshake": ids.handshake[exchanges.handshake],
             "type": _Names().pick(exchanges.protocol, exchanges.exchange_type),
             "message_id": exchanges.message_id,
             "attempt": exchanges.attempt + 1,
@@ -313,7 +285,7 @@ def exchanges_table(
             **contents,
         },
         schema.EXCHANGES,
-        path,
+        ids.numbering.capture_column(ids.capture[exchanges.handshake]),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
+from ikeanalyze.capture.network import captures_of
 from ikeanalyze.capture.rows import Columns
 
 Numbers = npt.NDArray[np.int64]
@@ -21,7 +22,7 @@ _FROM_INITIATOR: Final = 0x08
 
 @dataclass(slots=True)
 class Units:
-    """Columns of one length, in order of time."""
+    """Columns of one length, in order of capture and time."""
 
     unit: npt.NDArray[np.uint32]  # as in the frames
     first_ns: Numbers  # of its first frame
@@ -73,7 +74,7 @@ _UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
 
 
 def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
-    """Units of a capture's frames, the capture's duplicates left out.
+    """Units of captures' frames, the capture's duplicates left out.
 
     Frames of one unit become one row: its time is that of its first frame, its bytes are those of all of them.
     """
@@ -105,6 +106,9 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
         ip_fragments=fragments,
         **{name: columns[name] for name in _UNIT_COLUMNS if name in columns and name != "bytes"},
     )
-    if (units.first_ns[1:] < units.first_ns[:-1]).any():
-        units = units.take(np.argsort(units.first_ns, kind="stable"))
+    late = units.first_ns[1:] < units.first_ns[:-1]
+    if late.any():
+        capture = captures_of(units.source)
+        if (late & (capture[1:] == capture[:-1])).any():
+            units = units.take(np.lexsort((units.first_ns, capture)))
     return units

@@ -10,7 +10,7 @@ from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.halves import read_second_half
 from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.memory import keep_freed_memory
-from ikeanalyze.capture.network import FIRST_IPV6
+from ikeanalyze.capture.network import ADDRESS_BITS, FIRST_IPV6
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import Interface
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
@@ -52,7 +52,8 @@ class CaptureFrames:
 
 
 def address_text(code: int, ipv6: Sequence[bytes]) -> str:
-    """Text of an AddressBook code."""
+    """Text of an AddressBook code, of whatever capture."""
+    code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
         return str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"

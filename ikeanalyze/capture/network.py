@@ -43,6 +43,12 @@ _SKIPPED_HEADERS: Final = np.array([0, 43, 60, 135, 140], np.uint8)  # options, 
 NO_IDENT: Final = 0xFFFFFFFF
 #: Addresses above this are indexes into AddressBook.ipv6.
 FIRST_IPV6: Final = 1 << 32
+#: Where the tables of several captures are one, the capture's number stands above this bit of its addresses: a host of one
+#: capture is no host of another, whatever its address.
+CAPTURE_BIT: Final = 33
+ADDRESS_BITS: Final = (1 << CAPTURE_BIT) - 1
+#: So many captures leave room for a port beside an address in 64 bits.
+MOST_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
 
 
 @dataclass(slots=True)
@@ -77,6 +83,16 @@ class AddressBook:
             return np.where(new, entered[np.where(new, codes - first, 0)], codes)
 
         return translate
+
+
+def captures_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The numbers of the captures that addresses are of, from 0."""
+    return (codes >> np.uint64(CAPTURE_BIT)).astype(np.int64)
+
+
+def addresses_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Addresses without the captures that they are of."""
+    return codes & np.uint64(ADDRESS_BITS)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import tempfile
 
+import numpy as np
 import pytest
 from craft import Trace, ike
 from looked import look
@@ -85,7 +86,9 @@ def test_successors_by_their_spis():
             looked=lambda *all_: seen.append(look_inside(*all_)),
         )
     (insides,) = seen
-    found = {f"{a:016x}{b:016x}": before for (a, b), (before, _) in insides.successor_of().items()}
+    told = insides.successor_of(np.zeros(len(handshakes), np.int64))
+    assert {capture for capture, _, _ in told} == {0}
+    found = {f"{a:016x}{b:016x}": before for (_, a, b), (before, _) in told.items()}
     spis = [row["spi_i"] + row["spi_r"] for row in handshakes.iter_rows(named=True)]
     assert found == {spis[1]: 0, spis[2]: 1}
 

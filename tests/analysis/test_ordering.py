@@ -4,7 +4,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.analysis.ordering import Runs, bring_together, distinct, run_starts, stable_order
+from ikeanalyze.analysis.ordering import (
+    Runs,
+    bring_together,
+    distinct,
+    run_starts,
+    stable_order,
+    within_captures,
+)
+from ikeanalyze.capture.network import CAPTURE_BIT
 
 small = st.lists(st.integers(0, 5), max_size=40)
 large = st.lists(st.sampled_from((0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)), max_size=40)
@@ -70,3 +78,16 @@ def test_runs(rows, rising):
 def test_totals_beyond_the_range_of_the_type():
     values = np.array([2**64 - 1, 5, 2**64 - 1], np.uint64)
     assert Runs(np.array([True, False, True])).total(values).tolist() == [4, 2**64 - 1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30)
+)
+def test_within_captures(rows):
+    rows.sort(key=lambda row: row[0])
+    values = np.array([value for _, value, _ in rows], np.uint64)
+    codes = np.array([capture << CAPTURE_BIT | address for capture, _, address in rows], np.uint64)
+    found = within_captures(values, codes).tolist()
+    of = [(capture, value) for capture, value, _ in rows]
+    for place, one in enumerate(found):
+        assert [one == other for other in found] == [of[place] == other for other in of]

@@ -1,0 +1,145 @@
+"""Time ikeanalyze against tshark on many small captures: python -m benchmarks.many
+
+The captures (see benchmarks.small) are generated into benchmarks/data/ where they are missing, and are in the page cache.
+'ikeanalyze batch' makes a dataset of them with as many workers as xargs runs tsharks side by side, each of which prints the
+fields of one capture to /dev/null. The two take turns; medians are shown. Peak memory is that of the largest process.
+"""
+
+import argparse
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from benchmarks.compare import DATA, FIELDS, Reader, Row, our_command, processor, row, say, show, version
+from benchmarks.small import PACKETS, generate
+
+#: At least so many times as fast as a tshark for each capture.
+LEAST_RATIO = 40
+#: Of pcap, before the packets and before each of them.
+FILE_HEADER, RECORD_HEADER = 24, 16
+MESSAGES = 6  # three exchanges
+
+
+def captures(count: int) -> Path:
+    """The directory of the captures, generated if it is not there."""
+    path = DATA / f"small-{count}"
+    if not path.exists():
+        say(f"generating {count} captures")
+        partial = DATA / f"small-{count}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        generate(count, partial)
+        partial.rename(path)
+    for one in path.iterdir():
+        one.read_bytes()
+    return path
+
+
+def tshark_reader(tshark: list[str], number: str, directory: Path, workers: int) -> Reader:
+    """One tshark for each capture, some at a time."""
+    fields = [part for name in FIELDS for part in ("-e", name)]
+    recipe = [*tshark, "-n", "-Y", "isakmp", "-T", "fields", *fields, "-r"]
+    commands = [["find", str(directory), "-name", "*.pcap", "-print0"]]
+    commands.append(["xargs", "-0", f"-P{workers}", "-n1", *recipe])
+    return Reader(f"xargs -P{workers} tshark {number} -T fields", commands, from_stdin=False)
+
+
+def check(dataset: Path, directory: Path) -> dict[str, Any]:
+    """By what was counted, the number that is right and the one that is in the dataset; empty: all are right."""
+    files = [path.stat().st_size for path in directory.iterdir()]
+    count = len(files)
+
+    def table(name: str) -> pl.LazyFrame:
+        return pl.scan_parquet(dataset / name / "*.parquet")
+
+    handshakes = table("handshakes").select(
+        pl.len(), (pl.col("outcome").cast(pl.String) == "completed").sum()
+    )
+    messages = table("messages").select(pl.len(), pl.col("frames").sum(), pl.col("bytes").sum())
+    names = ("captures", "handshakes", "handshakes completed", "messages", "frames", "bytes")
+    right = (
+        *(count, count, count, count * MESSAGES, count * PACKETS),
+        sum(files) - count * (FILE_HEADER + PACKETS * RECORD_HEADER),
+    )
+    found = (table("captures").select(pl.len()).collect().item(), *handshakes.collect().row(0))
+    found += messages.collect().row(0)
+    return {
+        name: {"right": one, "found": other}
+        for name, one, other in zip(names, right, found, strict=True)
+        if one != other
+    }
+
+
+def compare(
+    directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int
+) -> tuple[list[Row], Any]:
+    """Rows of all readers, and what is wrong in our dataset."""
+    with tempfile.TemporaryDirectory(dir=DATA) as temporary:
+        dataset = Path(temporary) / "dataset"
+        command = [*ours, "batch", str(directory), "-o", str(dataset), "--workers", str(workers), "--quiet"]
+        us = Reader("ikeanalyze batch", [command], from_stdin=False)
+        for turn in range(runs):
+            for reader in (us, *others):
+                if reader.error is None:
+                    say(f"{directory.name}: {reader.name}, run {turn + 1} of {runs}")
+                    if reader is us:
+                        shutil.rmtree(dataset, ignore_errors=True)
+                    reader.run(directory)
+        wrong = {"batch": us.error} if us.error else check(dataset, directory)
+    return [row(directory, reader, us) for reader in (us, *others)], wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.many",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", type=int, default=2000, help="captures, 2000 by default")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--tshark", default="tshark", metavar="COMMAND")
+    parser.add_argument("--alone", action="store_true", help="ikeanalyze only")
+    parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=our_command())
+    parser.add_argument("--json", action="store_true", help="JSON in place of a table")
+    options = parser.parse_args()
+
+    DATA.mkdir(exist_ok=True)
+    directory = captures(options.count)
+    others = []
+    if not options.alone:
+        tshark = shlex.split(options.tshark)
+        number = version(tshark)
+        if number is None:
+            parser.error(f"{options.tshark} does not run")
+        others.append(tshark_reader(tshark, number, directory, options.workers))
+    rows, wrong = compare(directory, options.ours, others, options.workers, options.runs)
+    slowest = min((one.ratio for one in rows[1:] if one.ratio is not None), default=None)
+    fast = options.alone or (slowest is not None and slowest >= LEAST_RATIO)
+    if options.json:
+        result = {"machine": processor(), "runs": options.runs, "rows": [asdict(one) for one in rows]}
+        print(json.dumps({**result, "limit": LEAST_RATIO, "differences": wrong}, indent=2))
+    else:
+        out = Console(highlight=False, soft_wrap=True, markup=False, width=max(Console().width, 100))
+        out.print(f"{processor()}; medians of {options.runs}; {options.count} captures in the page cache")
+        for reader in others:
+            out.print(" | ".join(map(shlex.join, reader.commands)))
+        out.print(show(rows), soft_wrap=False)
+        if not options.alone:
+            out.print(f"at least {LEAST_RATIO} times as fast: {'yes' if fast else 'NO'}")
+        out.print(f"counts are WRONG: {wrong}" if wrong else "counts are right")
+        for one in rows:
+            if one.error:
+                out.print(f"{one.reader}: {one.error}")
+    sys.exit(0 if fast and not wrong else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The ids of handshakes, messages and exchanges, through all captures of an analysis or within each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.network import captures_of
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstIds:
+    """What ids begin with."""
+
+    handshake: int = 1
+    message: int = 0
+    exchange: int = 0
+
+
+FROM_THE_START: Final = FirstIds()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """How the rows of the captures that are analysed together are numbered."""
+
+    paths: Sequence[str]  # of the captures
+    first: FirstIds = FROM_THE_START
+    own: bool = False  # ids begin anew in each capture
+
+    def ids(self, captures: Numbers, first: int) -> Numbers:
+        """The ids of rows of these captures, which must rise; `first` is that of the first row. (n,)"""
+        ids = np.arange(first, first + len(captures))
+        if self.own and len(self.paths) > 1:
+            ids -= np.searchsorted(captures, captures)
+        return ids
+
+    def capture_column(self, captures: Numbers) -> pl.Series | pl.Expr:
+        """The paths of these captures, as the tables have them. (n,)"""
+        if len(self.paths) == 1:
+            return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
+        return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageIds:
+    """The ids that the messages of IKE and of RADIUS have together."""
+
+    order: Numbers  # row (those of RADIUS behind those of IKE) of each message, by capture and time
+    of_row: Numbers  # id of each row
+    capture: Numbers  # of each message in `order`
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids of all rows."""
+
+    numbering: Numbering
+    capture: Numbers  # of each row of Handshakes
+    handshake: Numbers
+    exchange: Numbers
+    message: MessageIds
+
+
+def number_messages(numbering: Numbering, capture: Numbers, messages: Messages, radius: Units) -> MessageIds:
+    """Number the messages; `capture` is that of each handshake, `radius` are the units of RADIUS."""
+    first_ns, captures = messages.first_ns, capture[messages.handshake]
+    if len(radius):
+        first_ns = np.concatenate([first_ns, radius.first_ns])
+        captures = np.concatenate([captures, captures_of(radius.source)])
+    if len(numbering.paths) == 1:
+        order = np.argsort(first_ns, kind="stable")
+    else:
+        order = np.lexsort((first_ns, captures))
+    captures = captures[order]
+    of_row = np.empty(len(order), np.int64)
+    of_row[order] = numbering.ids(captures, numbering.first.message)
+    return MessageIds(order, of_row, captures)
