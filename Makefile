@@ -18,7 +18,7 @@ test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
 	$(BIN)/python -m pytest -m "not lab"
 
 unit: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large"
+	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab"
 
 # What the README shows, printed anew.
 readme: $(VENV)/.test-installed
@@ -31,6 +31,7 @@ lint: $(VENV)/.test-installed
 
 bench: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.many
 
 # Debian splits venv and ensurepip off into a package of their own.
 $(VENV)/bin/python:
@@ -45,9 +46,11 @@ $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-# tshark is the tests' independent oracle. A capture is read from a file, so nothing needs the right to record one.
+# tshark is the tests' independent oracle, Chromium shows the pages. A capture is read from a file, so nothing needs the
+# right to record one.
 $(VENV)/.system-installed: | $(VENV)/bin/python
-	@command -v tshark >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark; }
+	@command -v tshark >/dev/null && command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver; }
 	@touch $@
 
 # Half a minute each, once: kept outside of the repository, and `make clean` leaves them.
@@ -66,7 +69,7 @@ lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab tests/replay
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

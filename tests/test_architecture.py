@@ -32,6 +32,7 @@ OWNED = {
     "scapy": "replay",
     "typer": "cli",
     "cryptography": "keys",
+    "Crypto": "keys",
     "textual": "view",
     "distributed": "dataset",
     "altair": "render",

@@ -1,6 +1,6 @@
 """Markdown as GitHub shows it: for a README, an issue or a lab notebook."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO, assert_never
 
 from ikeanalyze.analysis.result import Analysis
@@ -14,10 +14,7 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*[]<>|"})
 
 def write(analysis: Analysis, out: TextIO, view: View) -> None:
     """Write the report."""
-    for i, section in enumerate(sections(analysis, every=view.every)):
-        if i:
-            out.write("\n")
-        out.writelines(line + "\n" for line in _lines(section))
+    write_sections(sections(analysis, every=view.every), out)
     if analysis.warnings:
         out.write("\n## Warnings\n\n")
         for warning in analysis.warnings:
@@ -26,6 +23,14 @@ def write(analysis: Analysis, out: TextIO, view: View) -> None:
     if analysis.skipped:
         out.write("\n## Skipped\n\n")
         out.writelines(f"- {_escape(one.path)}: {_escape(one.reason)}\n" for one in analysis.skipped)
+
+
+def write_sections(parts: Iterable[Section], out: TextIO) -> None:
+    """Write sections one below the other."""
+    for i, section in enumerate(parts):
+        if i:
+            out.write("\n")
+        out.writelines(line + "\n" for line in _lines(section))
 
 
 def _lines(section: Section) -> Iterator[str]:

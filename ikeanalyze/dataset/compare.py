@@ -1,0 +1,209 @@
+"""Groups of handshakes beside one another: what a metric is like in each, and whether it differs from the baseline's.
+
+    handshakes of a dataset ──by labels──▶ groups ──of each metric──▶ samples ──statistics──▶ Comparison
+
+A metric's sample has the handshakes that succeeded (or those with the outcomes that were asked for); how many
+of the others there are stands beside it, for a mean over what got through a bad link is the better the more
+did not get through.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from ikeanalyze.analysis.handshakes import REKEYED
+from ikeanalyze.analysis.schema import OUTCOMES
+from ikeanalyze.dataset import statistics
+from ikeanalyze.dataset.compare_columns import (
+    Condition,
+    Value,
+    column,
+    in_order,
+    is_meant,
+    listed,
+    meets,
+)
+from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.compare_source import UNREADABLE, Tables, unreadable
+from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Group, Measured, Values
+from ikeanalyze.dataset.metrics import Metric, chosen_metrics, per_handshake
+
+#: Metrics that are compared if none is named.
+USUAL: Final = ("setup_ms", "bytes", "retransmissions")
+#: Outcomes of the handshakes that a metric counts, unless others are named.
+SUCCESS: Final = ("established", "completed")
+#: Why a metric leaves out a handshake whose outcome it counts.
+NOT_KNOWN: Final = "not known"
+
+_MOST_GROUPS: Final = 1_000
+
+
+def compare(
+    tables: Tables,
+    by: Sequence[str],
+    *,
+    metrics: Sequence[str] = USUAL,
+    baseline: str | None = None,
+    where: Sequence[Condition] = (),
+    outcomes: Sequence[str] = SUCCESS,
+    confidence: float = 0.95,
+    resamples: int = statistics.RESAMPLES,
+) -> Comparison:
+    """Compare groups of handshakes.
+
+    Args:
+        tables: of a dataset, see `compare_source.tables`.
+        by: columns whose values make a group: labels, or others of the handshakes table.
+        metrics: their names.
+        baseline: value of the first column of `by`; a group is compared with the one that has it and agrees in
+            all other columns. None: the first one in order.
+        where: conditions that handshakes must meet, any of those on the same column.
+        outcomes: of the handshakes that a metric counts.
+        confidence: of the intervals, 0 to 1; 1 - confidence is the level of the test.
+        resamples: of a bootstrap.
+
+    Raises:
+        CompareError: there is no such column, metric, outcome or baseline, or nothing to compare.
+    """
+    for outcome in outcomes:
+        if outcome not in OUTCOMES.categories:
+            raise CompareError(
+                f"there is no outcome {outcome!r}; there are {listed(OUTCOMES.categories)}", "outcome"
+            )
+    names = list(dict.fromkeys(by))
+    try:
+        chosen = chosen_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
+        table = _table(tables, names, chosen, where)
+    except UNREADABLE as error:
+        raise unreadable(tables.path, error) from None
+    set_up = table.filter(~pl.col("rekeyed"))
+    if set_up.is_empty():
+        why = " that meets the conditions" if where else ""
+        raise CompareError(f"{tables.path}: there is no handshake in it{why}", "where" if where else None)
+    parts = _parts(set_up, names)
+    first = _baseline(baseline, names[0], [values[0] for values in parts])
+    places = {values: i for i, values in enumerate(parts)}
+    groups = []
+    for values, part in parts.items():
+        other = None if values[0] == first else places.get((first, *values[1:]))
+        groups.append(_group(values, other, part))
+    asked = Comparison(
+        source=tables.path,
+        by=tuple(names),
+        baseline=first,
+        where=tuple(where),
+        outcomes=tuple(outcomes),
+        confidence=confidence,
+        resamples=resamples,
+        groups=tuple(groups),
+        metrics=(),
+        unread=tables.unread,
+        complete=tables.complete,
+        rekeyed=table.height - set_up.height,
+    )
+    return replace(asked, metrics=tuple(_compared(metric, list(parts.values()), asked) for metric in chosen))
+
+
+def _table(
+    tables: Tables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[Condition]
+) -> pl.DataFrame:
+    """A row per handshake: its capture and outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
+    columns = tables.handshakes.collect_schema()
+    groups = {f"group {i}": column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
+    rows = tables.handshakes.filter(meets(where, columns, tables.labels))
+    if any(metric.from_exchanges for metric in metrics):
+        rows = rows.join(per_handshake(tables.exchanges), on=["capture", "handshake"], how="left")
+    return rows.select(
+        pl.col("capture"),
+        pl.col("outcome").cast(pl.String),
+        (pl.col("reason") == REKEYED).fill_null(False).alias("rekeyed"),
+        **groups,
+        **{f"metric {one.name}": pl.when(one.value.is_finite()).then(one.value) for one in metrics},
+    ).collect()
+
+
+def _parts(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl.DataFrame]:
+    """The rows of each group, by its values."""
+    parts = table.partition_by([f"group {i}" for i in range(len(by))], as_dict=True)
+    if len(parts) > _MOST_GROUPS:
+        raise CompareError(
+            f"{listed(by)} would make {len(parts):,} groups, more than {_MOST_GROUPS:,}. "
+            "Name a column whose values handshakes share",
+            "by",
+        )
+    return in_order(parts)
+
+
+def _baseline(given: str | None, name: str, values: Sequence[Value]) -> Value:
+    """The value that makes a group a baseline: that of the first group unless one was given."""
+    if given is None:
+        return values[0]
+    for value in values:
+        if is_meant(value, given):
+            return value
+    raise CompareError(f"{name} is never {given!r}; it is {listed(dict.fromkeys(values))}", "baseline")
+
+
+def _group(values: tuple[Value, ...], baseline: int | None, part: pl.DataFrame) -> Group:
+    outcomes = Counter(part["outcome"].to_list())
+    return Group(
+        values=values,
+        baseline=baseline,
+        captures=part["capture"].n_unique(),
+        handshakes=part.height,
+        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES.categories},
+    )
+
+
+def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> Compared:
+    """One metric of all groups; `asked` says how, and which group is compared with which."""
+    name = f"metric {metric.name}"
+    counted = [part.filter(pl.col("outcome").is_in(asked.outcomes))[name] for part in parts]
+    samples = [values.drop_nulls().sort().to_numpy() for values in counted]
+    pairs = {
+        i: group.baseline
+        for i, group in enumerate(asked.groups)
+        if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
+    }
+    tests = [statistics.differ(samples[i], samples[other]) for i, other in pairs.items()]
+    corrected = statistics.holm([test.p for test in tests])
+    differences = {
+        i: Difference(
+            ratio=statistics.ratio(samples[i], samples[pairs[i]], asked.confidence, asked.resamples),
+            test=test,
+            p_holm=p,
+            differs=p < 1 - asked.confidence,
+        )
+        for i, test, p in zip(pairs, tests, corrected, strict=True)
+    }
+    measured = []
+    for i, group in enumerate(asked.groups):
+        left_out = {what: n for what, n in group.outcomes.items() if n and what not in asked.outcomes}
+        if unknown := counted[i].null_count():
+            left_out[NOT_KNOWN] = unknown
+        measured.append(_measured(samples[i], left_out, differences.get(i), asked))
+    return Compared(metric.name, metric.unit, tuple(measured))
+
+
+def _measured(
+    sample: Values, left_out: Mapping[str, int], against: Difference | None, asked: Comparison
+) -> Measured:
+    if not len(sample):
+        return Measured(0, left_out, None, None, None, None, None, None, None, None, sample)
+    median, p95, p99 = (statistics.quantile(sample, p, asked.confidence) for p in (0.5, 0.95, 0.99))
+    return Measured(
+        counted=len(sample),
+        left_out=left_out,
+        mean=statistics.mean(sample, asked.confidence, asked.resamples),
+        median=median,
+        p95=p95,
+        p99=p99,
+        deviation=statistics.deviation(sample),
+        least=float(sample[0]),
+        greatest=float(sample[-1]),
+        against=against,
+        sample=sample,
+    )

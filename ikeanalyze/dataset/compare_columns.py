@@ -1,0 +1,122 @@
+"""Columns that handshakes are grouped by or narrowed down with: which there are, their values, their order."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import polars as pl
+from polars.datatypes import DataType
+
+from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.metrics import Columns
+
+#: What a column has of a handshake; None: it is not known.
+Value = str | int | float | bool | None
+T = TypeVar("T")
+
+#: How an unknown value is written, in what is shown and in what is asked for.
+UNKNOWN: Final = "-"
+
+_NUMBERS: Final = re.compile(r"(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a column must have."""
+
+    column: str
+    value: str  # as text; UNKNOWN: nothing
+
+    def __str__(self) -> str:
+        return f"{self.column}={self.value}"
+
+
+def text(value: Value) -> str:
+    """A value as it is shown: 5 and not 5.0."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def column(name: str, columns: Columns, labels: Sequence[str], argument: str) -> pl.Expr:
+    """The values of a column of the handshakes table: numbers, booleans, or text; of lists the items after one another.
+
+    Raises `CompareError` if there is no such column, with those that there are; `argument` is where it was named.
+    """
+    value = _simple(name, columns[name]) if name in columns else None
+    if value is not None:
+        return value
+    others = [one for one in columns if one not in labels and _simple(one, columns[one]) is not None]
+    known = f"labels {listed(labels)}; of each handshake {listed(others)}" if labels else listed(others)
+    what = f"{name} has several values" if name in columns else f"there is no column {name!r}"
+    raise CompareError(f"{what}; there are {known}", argument)
+
+
+def _simple(name: str, kind: DataType) -> pl.Expr | None:
+    """The value of a column, None if it is none that handshakes could share."""
+    value = pl.col(name)
+    if kind.is_numeric() or kind == pl.Boolean:
+        return value
+    if name == "additional_key_exchanges":
+        slot = pl.element().struct
+        method = slot.field("method").fill_null(pl.format("method {}", slot.field("id")))
+        return value.list.eval(method).list.join(" + ")
+    if kind == pl.List(pl.String):
+        return value.list.join(", ")
+    return None if kind.is_nested() else value.cast(pl.String)
+
+
+def meets(conditions: Sequence[Condition], columns: Columns, labels: Sequence[str]) -> pl.Expr:
+    """Whether a handshake meets the conditions, of those on the same column any."""
+    by_column: dict[str, list[pl.Expr]] = {}
+    for one in conditions:
+        has = column(one.column, columns, labels, "where")
+        if one.value == UNKNOWN:
+            met = has.is_null()
+        elif columns[one.column].is_numeric():
+            met = has == _number(one)
+        else:
+            met = has.cast(pl.String) == one.value
+        by_column.setdefault(one.column, []).append(met)
+    return pl.all_horizontal(pl.lit(True), *(pl.any_horizontal(some) for some in by_column.values()))
+
+
+def _number(condition: Condition) -> float:
+    try:
+        return float(condition.value)
+    except ValueError:
+        raise CompareError(
+            f"{condition.column} is a number, and {condition.value!r} is none", "where"
+        ) from None
+
+
+def is_meant(value: Value, given: str) -> bool:
+    """Whether `given` on the command line is this value: 5 and 5.0 are the same number."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(given) == value
+        except ValueError:
+            return False
+    return text(value) == given
+
+
+def in_order(groups: Mapping[tuple[Value, ...], T]) -> dict[tuple[Value, ...], T]:
+    """Numbers by size, text as people count (ML-KEM-512 before ML-KEM-1024), what is unknown last."""
+    return dict(sorted(groups.items(), key=lambda group: [_rank(value) for value in group[0]]))
+
+
+def _rank(value: Value) -> tuple[int, float, list[tuple[str, float]]]:
+    if value is None:
+        return 2, 0, []
+    if not isinstance(value, str):
+        return 0, value, []
+    parts = [*_NUMBERS.split(value), "0"]  # text and number in turns
+    return 1, 0, [(parts[i], float(parts[i + 1])) for i in range(0, len(parts), 2)]
+
+
+def listed(values: Iterable[Value]) -> str:
+    """Values after one another."""
+    return ", ".join(map(text, values))

@@ -1,0 +1,64 @@
+"""Where the handshakes to compare are: a dataset, or the directory that `report --format parquet` writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
+from ikeanalyze.dataset.compare_error import CompareError
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables as in `analysis.schema`, not yet read; a handshake is known by `capture`, as text, and `handshake`."""
+
+    path: str  # as it was given
+    handshakes: pl.LazyFrame  # with a column for each label
+    exchanges: pl.LazyFrame
+    labels: Sequence[str] = ()  # names of the label columns
+    unread: int = 0  # captures that could not be read
+    complete: bool = True  # False: the batch that makes the dataset has not finished
+
+
+def tables(path: str) -> Tables:
+    """Open what is in the folder `path`; `CompareError` if there is nothing to compare in it."""
+    if (Path(path) / "handshakes.parquet").is_file():
+        return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
+    from ikeanalyze.dataset.manifest import DatasetError
+    from ikeanalyze.dataset.opened import open_dataset
+
+    try:
+        dataset = open_dataset(path)
+        unread = dataset.captures.filter(pl.col("state") == "failed").select(pl.len()).collect().item()
+    except DatasetError as error:
+        raise CompareError(str(error)) from None
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+    return Tables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
+
+
+def _of_report(path: str, name: str) -> pl.LazyFrame:
+    file = Path(path) / f"{name}.parquet"
+    try:
+        table = pl.scan_parquet(file, glob=False)
+        columns = table.collect_schema()
+    except UNREADABLE as error:
+        raise unreadable(str(file), error) from None
+    needed = {"handshakes": HANDSHAKES, "exchanges": EXCHANGES}[name]
+    if missing := needed.keys() - columns.keys():
+        raise CompareError(
+            f"{file}: is no table of {name}, it has no column {min(missing)}. "
+            "`ikeanalyze report --format parquet` makes one"
+        )
+    return table.with_columns(pl.col("capture").cast(pl.String))
+
+
+#: What reading Parquet raises.
+UNREADABLE = (OSError, pl.exceptions.ComputeError)
+
+
+def unreadable(path: str, error: Exception) -> CompareError:
+    """A Parquet file cannot be read."""
+    return CompareError(f"{path}: cannot be read ({str(error).partition(chr(10))[0]}). Make it again")

@@ -1,0 +1,210 @@
+"""A comparison of groups: for people in a terminal and as Markdown; `comparison_document` has what is for programs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from math import floor, log10
+from typing import Final, assert_never
+
+from ikeanalyze.dataset.compare_columns import text
+from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
+from ikeanalyze.render import View
+from ikeanalyze.render.output import opened
+from ikeanalyze.render.section import FEW, Facts, Section, Table
+from ikeanalyze.render.table import Column
+from ikeanalyze.render.values import UNKNOWN, clean, count
+
+_DIGITS: Final = 4
+_DISAGREE: Final = (
+    "an interval that leaves 1 out, beside a no: few handshakes make the means differ (p goes by ranks), or it may be "
+    "chance, as there are several comparisons"
+)
+
+
+class Format(StrEnum):
+    """What a comparison can be written as."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+def write(comparison: Comparison, form: Format, path: str = "-", view: View | None = None) -> None:
+    """Write `comparison` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
+    view = view or View()
+    with opened(path) as out:
+        match form:
+            case Format.TERMINAL:
+                from ikeanalyze.render import terminal
+
+                terminal.write_sections(sections(comparison, every=view.every), out, view.width)
+            case Format.MARKDOWN:
+                from ikeanalyze.render import markdown
+
+                markdown.write_sections(sections(comparison, every=view.every), out)
+            case Format.JSON:
+                from ikeanalyze.render import comparison_document
+
+                comparison_document.write_json(comparison, out)
+            case Format.CSV:
+                from ikeanalyze.render import comparison_document
+
+                comparison_document.write_csv(comparison, out)
+            case Format.HTML:
+                from ikeanalyze.render.html.comparison import comparison_page
+
+                out.write(comparison_page(comparison, every=view.every))
+            case _:
+                assert_never(form)
+
+
+def sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
+    """What was asked, the groups, and for each metric what it is like and how it differs."""
+    yield Facts(clean(comparison.source), _facts(comparison), level=1)
+    shown = range(len(comparison.groups) if every else min(len(comparison.groups), FEW))
+    yield _groups(comparison, shown)
+    for metric in comparison.metrics:
+        yield _metric(comparison, metric, shown)
+        if any(comparison.groups[i].baseline is not None for i in shown):
+            yield _differences(comparison, metric, shown)
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    first = comparison.by[0]
+    facts = [
+        ("handshakes", f"{sum(group.handshakes for group in comparison.groups):,}"),
+        ("groups by", clean(", ".join(comparison.by))),
+        ("baseline", clean(f"{first}={text(comparison.baseline)}")),
+        ("metrics count", f"handshakes that are {' or '.join(comparison.outcomes)}"),
+        (
+            "intervals",
+            f"{_percent(comparison)}; means and ratios by {comparison.resamples:,} bootstrap resamples, quantiles by "
+            "order statistics",
+        ),
+        ("p", "Mann-Whitney U, two-sided, corrected by Holm's method over the groups"),
+    ]
+    if comparison.where:
+        facts.insert(1, ("only", clean(", ".join(map(str, comparison.where)))))
+    if comparison.rekeyed:
+        facts.append(("rekeyed", f"{count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
+    if comparison.unread:
+        facts.append(("not read", f"{count(comparison.unread, 'capture')}: what was in them is in no group"))
+    if not comparison.complete:
+        facts.append(("unfinished", "the batch has not read all captures"))
+    return facts
+
+
+def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
+    outcomes = [
+        outcome
+        for outcome in comparison.groups[0].outcomes
+        if any(group.outcomes[outcome] for group in comparison.groups)
+    ]
+    counts = ("captures", "handshakes", *outcomes)
+    rows = []
+    for i in shown:
+        group = comparison.groups[i]
+        numbers = (group.captures, group.handshakes, *(group.outcomes[outcome] for outcome in outcomes))
+        rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
+    columns = (
+        *_labels(comparison),
+        *(Column(name, right=True, optional=int(name == "captures")) for name in counts),
+    )
+    return Table("Groups", columns, rows, more=len(comparison.groups) - len(shown))
+
+
+def _metric(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
+    percent = _percent(comparison)
+    columns = [
+        *_labels(comparison),
+        Column("counted", right=True),
+        Column("mean", right=True),
+        Column(f"{percent} of it", right=True),
+        Column("median", right=True),
+        Column(f"{percent} of the median", right=True, optional=3),
+        Column("p95", right=True, optional=1),
+        Column(f"{percent} of p95", right=True, optional=4),
+        Column("p99", right=True, optional=2),
+        Column(f"{percent} of p99", right=True, optional=4),
+    ]
+    rows = []
+    for i in shown:
+        one = metric.groups[i]
+        row = [*_values(comparison, i), f"{one.counted:,}"]
+        for estimate in (one.mean, one.median, one.p95, one.p99):
+            row += [digits(estimate.value if estimate else None), interval(estimate)]
+        rows.append(row)
+    left_out: Counter[str] = Counter()
+    for one in metric.groups:
+        left_out.update(one.left_out)
+    notes = [f"left out: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}"] if left_out else []
+    return Table(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
+
+
+def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
+    columns = (
+        *_labels(comparison),
+        Column("ratio of means", right=True),
+        Column(f"{_percent(comparison)} of it", right=True),
+        Column("p (Holm)", right=True),
+        Column("more than noise"),
+    )
+    rows, notes = [], []
+    for i in shown:
+        if comparison.groups[i].baseline is None:
+            continue
+        against = metric.groups[i].against
+        told = (UNKNOWN,) * 4
+        if against is not None:
+            told = (
+                digits(against.ratio.value if against.ratio else None),
+                interval(against.ratio),
+                probability(against.p_holm),
+                "yes" if against.differs else "no",
+            )
+            if not against.differs and _without_one(against.ratio):
+                notes = [_DISAGREE]
+        rows.append((*_values(comparison, i), *told))
+    baseline = f"{comparison.by[0]} {text(comparison.baseline)}"
+    return Table(clean(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
+
+
+def _without_one(ratio: Estimate | None) -> bool:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return False
+    return not ratio.low <= 1 <= ratio.high
+
+
+def _labels(comparison: Comparison) -> list[Column]:
+    return [Column(clean(name), narrow=10) for name in comparison.by]
+
+
+def _values(comparison: Comparison, group: int) -> list[str]:
+    return [clean(text(value)) for value in comparison.groups[group].values]
+
+
+def _percent(comparison: Comparison) -> str:
+    return f"{100 * comparison.confidence:g} %"
+
+
+def digits(value: float | None) -> str:
+    """A number to four significant digits; of those before the point none is dropped."""
+    if value is None:
+        return UNKNOWN
+    places = 0 if value == int(value) else _DIGITS - 1 - floor(log10(abs(value)))
+    return f"{value:,.{max(places, 0)}f}"
+
+
+def interval(estimate: Estimate | None) -> str:
+    """Both bounds; a bound that the sample does not have is a question mark."""
+    if estimate is None or estimate.method is None:
+        return UNKNOWN
+    low, high = ("?" if bound is None else digits(bound) for bound in (estimate.low, estimate.high))
+    return f"{low} to {high}"
+
+
+def probability(p: float) -> str:
+    """A p-value: two significant digits, none below 0.0001."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

@@ -1,0 +1,121 @@
+"""A comparison for programs: the JSON document of schema "ikeanalyze.comparison/1", and CSV with a row per metric and group."""
+
+import csv
+from typing import Any, Final, TextIO
+
+from ikeanalyze.dataset.comparison import Comparison, Difference, Estimate, Group, Measured
+from ikeanalyze.render.json import indented
+
+SCHEMA: Final = "ikeanalyze.comparison/1"
+
+_ESTIMATES: Final = ("mean", "median", "p95", "p99")
+
+
+def write_json(comparison: Comparison, out: TextIO) -> None:
+    """Write the document; samples are not in it."""
+    out.write(indented(document(comparison)) + "\n")
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """The whole document."""
+    return {
+        "schema": SCHEMA,
+        "source": comparison.source,
+        "by": list(comparison.by),
+        "baseline": comparison.baseline,
+        "where": [{"column": one.column, "value": one.value} for one in comparison.where],
+        "outcomes": list(comparison.outcomes),
+        "confidence": comparison.confidence,
+        "resamples": comparison.resamples,
+        "test": "Mann-Whitney U, two-sided",
+        "correction": "Holm",
+        "unread": comparison.unread,
+        "complete": comparison.complete,
+        "rekeyed": comparison.rekeyed,
+        "groups": [_group(group, comparison.by) for group in comparison.groups],
+        "metrics": [
+            {
+                "name": metric.name,
+                "unit": metric.unit,
+                "groups": [
+                    {"values": _values(group, comparison.by), **_measured(one)}
+                    for group, one in zip(comparison.groups, metric.groups, strict=True)
+                ],
+            }
+            for metric in comparison.metrics
+        ],
+    }
+
+
+def _values(group: Group, by: tuple[str, ...]) -> dict[str, Any]:
+    return dict(zip(by, group.values, strict=True))
+
+
+def _group(group: Group, by: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "values": _values(group, by),
+        "baseline": group.baseline,
+        "captures": group.captures,
+        "handshakes": group.handshakes,
+        "failures": group.failures,
+        "outcomes": dict(group.outcomes),
+    }
+
+
+def _measured(one: Measured) -> dict[str, Any]:
+    return {
+        "counted": one.counted,
+        "left_out": dict(one.left_out),
+        **{name: _estimate(getattr(one, name)) for name in _ESTIMATES},
+        "deviation": one.deviation,
+        "least": one.least,
+        "greatest": one.greatest,
+        "against": None if one.against is None else _difference(one.against),
+    }
+
+
+def _estimate(one: Estimate | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"value": one.value, "low": one.low, "high": one.high, "method": one.method}
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {
+        "ratio": _estimate(one.ratio),
+        "u": one.test.u,
+        "p": one.test.p,
+        "p_method": one.test.method,
+        "p_holm": one.p_holm,
+        "differs": one.differs,
+    }
+
+
+def write_csv(comparison: Comparison, out: TextIO) -> None:
+    """Write a heading and a row for each metric of each group; what is not known is empty."""
+    bounded = [f"{name}{bound}" for name in _ESTIMATES for bound in ("", "_low", "_high")]
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(
+        [
+            *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
+            *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_holm", "differs"),
+        ]
+    )
+    for metric in comparison.metrics:
+        for group, one in zip(comparison.groups, metric.groups, strict=True):
+            estimates = [cell for name in _ESTIMATES for cell in _bounds(getattr(one, name))]
+            other = one.against
+            compared: list[float | str | None] = [None] * 6
+            if other is not None:
+                compared = [*_bounds(other.ratio), other.test.p, other.p_holm, str(other.differs).lower()]
+            counts = (group.captures, group.handshakes, group.failures, one.counted)
+            rows.writerow(
+                [
+                    *(metric.name, *group.values, *counts, *estimates),
+                    *(one.deviation, one.least, one.greatest, *compared),
+                ]
+            )
+
+
+def _bounds(one: Estimate | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if one is None else (one.value, one.low, one.high)

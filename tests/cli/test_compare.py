@@ -1,0 +1,146 @@
+import csv
+import io
+import json
+
+import pytest
+
+from tests.dataset.grouped import LAB, manifest, retransmissions
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """What `batch` makes of two captures and of one that cannot be read, labelled by their names."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "classic").mkdir()
+    for loss in (5, 20):
+        name = f"loss_loss-percent-{loss}.pcapng"
+        (folder / "classic" / f"loss{loss}.pcapng").write_bytes((LAB / name).read_bytes())
+    (folder / "classic" / "loss9.pcapng").write_bytes(b"no capture")
+    from typer.testing import CliRunner
+
+    from ikeanalyze.cli import app
+
+    path = folder / "dataset"
+    arguments = [
+        "batch",
+        str(folder),
+        "-o",
+        str(path),
+        "--label",
+        "{config}/loss{loss:float}.pcapng",
+        "--workers",
+        "1",
+        "--quiet",
+    ]
+    assert CliRunner().invoke(app, arguments).exit_code == 3
+    return str(path)
+
+
+def test_terminal(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--metric", "retransmissions")
+    assert done.exit_code == 0
+    assert (
+        done.stderr
+        == f"ikeanalyze: {dataset}: 1 capture could not be read. What was in them is in no group\n"
+    )
+    assert "  baseline       loss=5" in done.stdout.splitlines()
+    start = done.stdout.splitlines().index("retransmissions")
+    rows = [line.split() for line in done.stdout.splitlines()[start + 2 : start + 4]]
+    assert [(row[0], float(row[2])) for row in rows] == [
+        ("5", pytest.approx(retransmissions(5), abs=1e-3)),
+        ("20", pytest.approx(retransmissions(20), abs=1e-3)),
+    ]
+
+
+def test_json(run, dataset, tmp_path):
+    path = tmp_path / "x.json"
+    done = run(
+        "compare", dataset, "--by", "loss", "--baseline", "20", "--metric", "setup_ms", "--metric", "blowup",
+        "--confidence", "90", "--resamples", "500", "--format", "json", "-o", str(path), "--quiet",
+    )  # fmt: skip
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    document = json.loads(path.read_text())
+    assert (document["confidence"], document["resamples"], document["unread"]) == (0.9, 500, 1)
+    assert [one["values"] for one in document["groups"]] == [{"loss": 5.0}, {"loss": 20.0}]
+    assert [one["baseline"] for one in document["groups"]] == [1, None]
+    assert [one["name"] for one in document["metrics"]] == ["setup_ms", "blowup"]
+
+
+def test_the_same_again(run, dataset):
+    arguments = ("compare", dataset, "--by", "loss", "--format", "csv", "--quiet")
+    assert run(*arguments).stdout == run(*arguments).stdout
+
+
+def test_csv(run, dataset):
+    done = run("compare", dataset, "--by", "capture", "--where", "loss=5", "--format", "csv", "--quiet")
+    (setup, *_) = csv.DictReader(io.StringIO(done.stdout))
+    assert setup["capture"].endswith("loss5.pcapng")
+    assert (setup["metric"], setup["counted"], setup["ratio"]) == (
+        "setup_ms",
+        str(len(manifest(5)["handshakes"])),
+        "",
+    )
+
+
+def test_markdown(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--format", "markdown", "--quiet")
+    assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
+
+
+def test_outcome(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
+    document = json.loads(done.stdout)
+    assert [one["counted"] for one in document["metrics"][0]["groups"]] == [0, 0]
+    assert document["metrics"][0]["groups"][0]["left_out"] == {"completed": len(manifest(5)["handshakes"])}
+
+
+def test_the_notebook_of_the_documentation(dataset, capsys):
+    text = (LAB.parents[1] / "docs" / "compare.md").read_text()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    exec(code.replace("DATASET", dataset))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(")")[0] for line in lines if line.startswith("(")] == [
+        "('classic', 5.0",
+        "('classic', 20.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ([], "'--by'"),
+        (
+            ["--by", "x"],
+            "--by: there is no column 'x'; there are labels config, loss; of each handshake capture, ",
+        ),
+        (["--by", "loss", "--metric", "x"], "--metric: there is no metric 'x'; there are aaa_bytes, "),
+        (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6'; it is 5, 20."),
+        (["--by", "loss", "--where", "loss"], "--where: 'loss' is not COLUMN=VALUE"),
+        (["--by", "loss", "--where", "loss=6"], "there is no handshake in it that meets the conditions"),
+        (["--by", "loss", "--outcome", "x"], "--outcome: there is no outcome 'x'"),
+        (
+            ["--by", "loss", "--format", "x"],
+            "there is no format 'x'; there are terminal, json, csv, markdown",
+        ),
+        (["--by", "loss", "--confidence", "100"], "100 is not between 50 and 100"),
+        (["--by", "loss", "--resamples", "1"], "--resamples"),
+    ],
+)
+def test_wrong_usage(run, dataset, wrong, what):
+    done = run("compare", dataset, *wrong)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_dataset(run, tmp_path):
+    done = run("compare", str(tmp_path), "--by", "x")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"{tmp_path}: no dataset. `ikeanalyze batch" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_output_that_cannot_be(run, dataset, tmp_path):
+    done = run("compare", dataset, "--by", "loss", "-o", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "is a directory" in done.stderr

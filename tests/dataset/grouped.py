@@ -1,0 +1,56 @@
+"""Tables to compare: recorded captures with labels, and handshakes with nothing but what a test is about."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+import ikeanalyze
+from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
+from ikeanalyze.dataset.compare_source import Tables
+
+LAB = Path(__file__).parents[2] / "captures" / "lab"
+
+
+def tables(rows, labels=("config",), **more):
+    """`rows`: dictionaries of columns; an outcome is `completed` unless it is said."""
+    kinds = {name: pl.Series([row.get(name) for row in rows]).dtype for name in labels}
+    defaults = [
+        {"capture": "a.pcap", "handshake": i + 1, "outcome": "completed", **row} for i, row in enumerate(rows)
+    ]
+    handshakes = pl.DataFrame(defaults, schema={**HANDSHAKES, **kinds}).with_columns(
+        pl.col("capture").cast(pl.String)
+    )
+    exchanges = pl.LazyFrame(schema={**EXCHANGES, "capture": pl.String})
+    return Tables("ds", handshakes.lazy(), exchanges, list(labels), **more)
+
+
+def times(config, *values, **more):
+    """Rows with these set-up times in ms."""
+    return [{"config": config, "setup_ns": round(value * 1e6), **more} for value in values]
+
+
+def manifest(loss):
+    """What the lab noted of the capture with this loss in per cent."""
+    return json.loads((LAB / f"loss_loss-percent-{loss}.manifest.json").read_text())
+
+
+def retransmissions(loss):
+    """Messages that its daemons say they sent again to set an IKE SA up, per handshake: each has four to send."""
+    noted = manifest(loss)
+    said = [one for role in ("initiator", "responder") for one in noted["expected"][role]["messages"]]
+    sent = sum(one.startswith(("IKE_SA_INIT", "IKE_AUTH")) for one in said)
+    assert all(one["established"] for one in noted["handshakes"])
+    return sent / len(noted["handshakes"]) - 4
+
+
+def recorded(**captures):
+    """Captures, each with its label `loss`."""
+    handshakes, exchanges = [], []
+    for loss, path in captures.items():
+        found = ikeanalyze.read(path)
+        capture = pl.col("capture").cast(pl.String)
+        label = pl.lit(float(loss.removeprefix("loss"))).alias("loss")
+        handshakes.append(found.handshakes.with_columns(capture, label))
+        exchanges.append(found.exchanges.with_columns(capture))
+    return Tables("lab", pl.concat(handshakes).lazy(), pl.concat(exchanges).lazy(), ["loss"])

@@ -1,0 +1,66 @@
+import pytest
+
+import ikeanalyze
+from ikeanalyze.dataset.compare import compare
+from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.compare_source import tables
+from ikeanalyze.render import parquet
+from tests.dataset.grouped import LAB
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("report")
+    captures = [LAB / "psk.pcapng", LAB / "rsa-chain3.pcapng"]
+    parquet.write(ikeanalyze.read([str(one) for one in captures]), str(directory))
+    return directory
+
+
+def copied(report, tmp_path):
+    for file in report.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def test_a_directory_of_report(report):
+    found = tables(str(report))
+    assert (found.path, found.labels, found.unread, found.complete) == (str(report), (), 0, True)
+    # joins handshakes and exchanges, and groups by what is a category there
+    groups = compare(found, ["capture"], metrics=["round_trips"]).metrics[0].groups
+    assert [one.mean.value for one in groups] == [2, 2]
+
+
+def test_a_damaged_file(report, tmp_path):
+    path = copied(report, tmp_path) / "handshakes.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CompareError, match=r"handshakes\.parquet: cannot be read") as error:
+        tables(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_damage_that_shows_late(report, tmp_path):
+    path = copied(report, tmp_path) / "handshakes.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)
+    path.write_bytes(content)
+    with pytest.raises(CompareError, match="cannot be read"):
+        compare(tables(str(tmp_path)), ["capture"])
+
+
+def test_a_table_of_something_else(report, tmp_path):
+    copied(report, tmp_path)
+    (tmp_path / "handshakes.parquet").write_bytes((tmp_path / "captures.parquet").read_bytes())
+    with pytest.raises(CompareError, match="is no table of handshakes, it has no column aaa_address"):
+        tables(str(tmp_path))
+
+
+def test_a_file_is_missing(report, tmp_path):
+    (copied(report, tmp_path) / "exchanges.parquet").unlink()
+    with pytest.raises(CompareError, match=r"exchanges\.parquet: cannot be read"):
+        tables(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["", "none"])
+def test_no_dataset(tmp_path, name):
+    with pytest.raises(CompareError, match=r"`ikeanalyze batch PATH\.\.\. -o DATASET` makes one"):
+        tables(str(tmp_path / name))
