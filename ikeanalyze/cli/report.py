@@ -1,13 +1,17 @@
 """`ikeanalyze report`: what the handshakes in captures cost."""
 
+import os
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
 from ikeanalyze.render import Format, View, write
+
+#: Bytes of captures whose clear messages are all looked into for a drawing: a second's work.
+_LARGEST_NAMED: Final = 32 << 20
 
 
 def _format(name: str) -> Format:
@@ -17,9 +21,12 @@ def _format(name: str) -> Format:
     except ValueError:
         pass
     known = ", ".join(Format)
-    if name == "html":
-        raise typer.BadParameter(f"html is not there yet; there are {known}", param_hint="--format")
     raise typer.BadParameter(f"there is no format {name!r}; there are {known}", param_hint="--format")
+
+
+def _can_be_named(captures: list[str]) -> bool:
+    """Whether the payloads of all clear messages can be named without making anybody wait."""
+    return sum(os.path.getsize(path) for path in captures if os.path.isfile(path)) <= _LARGEST_NAMED
 
 
 def _vantage(side: str | None) -> Literal["initiator", "responder"] | None:
@@ -46,7 +53,7 @@ def report(
             "--format",
             metavar="FORMAT",
             help="terminal, json, jsonl (a handshake a line), csv (a row per handshake), parquet "
-            "(a directory of the tables) or markdown.",
+            "(a directory of the tables), markdown or html (one page with ladders and figures).",
             autocompletion=lambda: [str(f) for f in Format],
         ),
     ] = "terminal",
@@ -64,9 +71,19 @@ def report(
     every: Annotated[
         bool,
         typer.Option(
-            "--all", help="All handshakes and captures in the terminal and markdown formats, not just 30."
+            "--all",
+            help="All handshakes and captures in the terminal and markdown formats, not just 30; in html, not "
+            "just 10,000.",
         ),
     ] = False,
+    figures: Annotated[
+        str | None,
+        typer.Option(
+            "--figures",
+            metavar="DIR",
+            help="Write the figures and ladders of html there as well: SVG and PNG, as wide as a column of a paper.",
+        ),
+    ] = None,
     port: Port = None,
     vantage: Annotated[
         str | None,
@@ -112,6 +129,9 @@ def report(
         from ikeanalyze.render.output import check
 
         check(output, directory=chosen is Format.PARQUET)
+        if figures is not None:
+            check(figures, directory=True, option="--figures")
+        drawn = chosen is Format.HTML or figures is not None
         given = partial(
             read,
             captures,
@@ -119,10 +139,11 @@ def report(
             vantage=side,
             rtt_ms=path_rtt,
             keys=keys,
+            payloads=drawn and _can_be_named(captures),
             quiet=quiet,
             verbose=verbose,
         )
-        early = chosen is Format.PARQUET and handshake is None
+        early = chosen is Format.PARQUET and handshake is None and not drawn
         if early:
             from ikeanalyze.render.parquet import Writer
 
@@ -131,6 +152,10 @@ def report(
                 writer.finish(analysis)
         else:
             analysis = given()
+        if drawn:
+            from ikeanalyze.render.named import without_looks
+
+            analysis = without_looks(analysis)
         if handshake is not None:
             from ikeanalyze.render import select
 
@@ -142,5 +167,11 @@ def report(
             say("no handshake in what was read. If its IKE is on another UDP port, name that with --port")
         if not early:
             write(analysis, chosen, output, View(every=every))
+        if figures is not None:
+            from ikeanalyze.render.figures import write_report
+
+            written = write_report(analysis, figures)
+            if not quiet:
+                say(f"{figures}: {len(written)} files")
         if analysis.skipped:
             raise typer.Exit(SOME_SKIPPED)

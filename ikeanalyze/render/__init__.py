@@ -23,6 +23,7 @@ class Format(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     MARKDOWN = "markdown"
+    HTML = "html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +75,10 @@ def write(analysis: Analysis, form: Format, path: str = "-", view: View | None =
 
             with output.opened(path) as out:
                 markdown.write(analysis, out, view)
+        case Format.HTML:
+            from ikeanalyze.render import html
+
+            with output.opened(path) as out:
+                html.write(analysis, out, view)
         case _:
             assert_never(form)

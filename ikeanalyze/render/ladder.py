@@ -10,6 +10,7 @@ below its arrow, and what is in it, as far as it is clear or could be decrypted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
@@ -38,16 +39,18 @@ _LINES: Final = {
 def write(analysis: Analysis, out: TextIO, view: View) -> None:
     """Draw the one handshake of `analysis`, see `select.handshake`."""
     paint = Painter(out, view.width)
-    handshake = analysis.handshakes.with_columns(*text_columns(analysis.handshakes)).row(0, named=True)
-    for line in _heading(handshake, analysis):
+    for line in heading(analysis):
         for text in wrap(line, paint.width, subsequent_indent="  ", break_on_hyphens=False):
             out.write(text + "\n")
     out.write("\n")
-    for line in _Ladder(paint, handshake, _messages(analysis)).draw():
-        out.write(line + "\n")
+    for rung in rungs(analysis, paint):
+        for line in rung.lines:
+            out.write(line + "\n")
 
 
-def _heading(row: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:
+def heading(analysis: Analysis) -> Iterator[str]:
+    """What stands above the ladder of the one handshake of `analysis`, a line each."""
+    row = _handshake(analysis)
     outcome = outcome_text(row["outcome"], row["reason"])
     set_up = f" in {ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
     yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
@@ -66,7 +69,24 @@ def _heading(row: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:
         yield f"replaces the IKE SA of handshake {row['replaces']:,}"
 
 
-def _messages(analysis: Analysis) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A message between the lifelines, or what stands above and between messages."""
+
+    message: int | None  # id in the messages table; None: no message
+    lines: tuple[str, ...]  # as `paint` made them, each as wide as it allows at most
+
+
+def rungs(analysis: Analysis, paint: Painter) -> Iterator[Rung]:
+    """The ladder of the one handshake of `analysis` from top to bottom, headings first."""
+    return _Ladder(paint, _handshake(analysis), messages_of(analysis)).draw()
+
+
+def _handshake(analysis: Analysis) -> Mapping[str, Any]:
+    return analysis.handshakes.with_columns(*text_columns(analysis.handshakes)).row(0, named=True)
+
+
+def messages_of(analysis: Analysis) -> list[dict[str, Any]]:
     """Messages in order of time, each with the reason of an extra round trip that its exchange asks for, and with the
     label of the message that has the same EAP message.
     """
@@ -77,7 +97,7 @@ def _messages(analysis: Analysis) -> list[dict[str, Any]]:
         .sort("first_ns", "message")
         .to_dicts()
     )
-    labels = {message["message"]: _label(message) for message in messages}
+    labels = {message["message"]: label_of(message) for message in messages}
     for message in messages:
         message["eap_as_in"] = labels.get(message["same_eap"])
     return messages
@@ -87,7 +107,8 @@ def _widest(heading: str, texts: Iterable[str]) -> int:
     return max(map(cell_len, (heading, *texts)))
 
 
-def _label(message: Mapping[str, Any]) -> str:
+def label_of(message: Mapping[str, Any]) -> str:
+    """What a message is called: `IKE_AUTH 1 request`, `Access-Request 123`."""
     name = f"{clean(message['type'])} {message['message_id']}"
     return name if message["protocol"] == "RADIUS" else f"{name} {message['kind']}"
 
@@ -107,26 +128,26 @@ class _Ladder:
         self.spans: tuple[int, ...] = (room,)
         if handshake["aaa_address"] is not None:
             radius = (
-                _widest("Access-Request 0", (_label(m) for m in messages if m["protocol"] == "RADIUS")) + 4
+                _widest("Access-Request 0", (label_of(m) for m in messages if m["protocol"] == "RADIUS")) + 4
             )
             self.spans = (room - 1 - radius, radius)
 
-    def draw(self) -> Iterator[str]:
-        """The ladder, line by line."""
+    def draw(self) -> Iterator[Rung]:
+        """The ladder, rung by rung."""
         heading = pad("time, ms", self.time - 2, right=True) + "  "
         if len(self.spans) == 1:
             heading += pad("initiator", self.spans[0] - 7) + "responder"
         else:
             heading += pad("initiator", self.spans[0] - 3) + pad("responder", self.spans[1] + 3) + "AAA"
         room = self.time + sum(self.spans) + len(self.spans) + 1
-        yield self.paint(pad(heading, room) + self._tail("frames", "bytes"), "dim")
-        yield self._between(["" for _ in self.spans])
+        top = self.paint(pad(heading, room) + self._tail("frames", "bytes"), "dim")
+        yield Rung(None, (top, self._between(["" for _ in self.spans])))
         set_up = [index for index, message in enumerate(self.messages) if message["set_up"]]
         for index, message in enumerate(self.messages):
             if set_up and index == set_up[-1] + 1:
                 rule = self.signs["dash"] * 2
-                yield self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim")
-            yield from self._message(message)
+                yield Rung(None, (self.paint(f"{' ' * self.time}{rule} after the set-up {rule}", "dim"),))
+            yield Rung(message["message"], tuple(self._message(message)))
 
     def _tail(self, frames: str, size: str) -> str:
         return pad(frames, self.frames, right=True) + pad(size, self.bytes, right=True)
@@ -135,7 +156,7 @@ class _Ladder:
         hop = 1 if message["protocol"] == "RADIUS" and len(self.spans) > 1 else 0
         rightwards = message["kind"] == "request" if hop else message["sender"] == "initiator"
         spans = ["" for _ in self.spans]
-        spans[hop] = self._arrow(_label(message), self.spans[hop], rightwards=rightwards)
+        spans[hop] = self._arrow(label_of(message), self.spans[hop], rightwards=rightwards)
         special = message["transmission"] > 1 or (
             message["kind"] == "response" and message["extra_round_trip"]
         )
@@ -145,8 +166,8 @@ class _Ladder:
             spans, time, self._tail(number(message["frames"]), number(message["bytes"])), style
         )
         room = self.spans[hop] - 2
-        notes = [line for note in _notes(message) for line in wrap(note, room, break_on_hyphens=False)]
-        inside = list(filled(_payloads(message), room))
+        notes = [line for note in notes_of(message) for line in wrap(note, room, break_on_hyphens=False)]
+        inside = list(filled(payloads_of(message), room))
         # what is in a response stands at its arrow's tail, each line of it below the other
         indent = 1 if rightwards else max(self.spans[hop] - 1 - max(map(cell_len, inside), default=0), 1)
         for text in notes:
@@ -175,7 +196,7 @@ class _Ladder:
         return f"{pad(time, self.time)}{life}{life.join(cells)}{life}{tail}".rstrip()
 
 
-def _notes(message: dict[str, Any]) -> Iterator[str]:
+def notes_of(message: dict[str, Any]) -> Iterator[str]:
     """What is special about a message."""
     parts = []
     if message["transmission"] > 1:
@@ -200,7 +221,7 @@ def _notes(message: dict[str, Any]) -> Iterator[str]:
         yield f"EAP as in {message['eap_as_in']}"
 
 
-def _payloads(message: Mapping[str, Any]) -> list[str]:
+def payloads_of(message: Mapping[str, Any]) -> list[str]:
     """What is in a message, at its first transmission."""
     if message["payloads"] is None or message["transmission"] > 1:
         return []

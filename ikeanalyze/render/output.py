@@ -20,12 +20,14 @@ class OutputError(Exception):
         self.what = what
 
 
-def cannot_write(path: str, error: OSError) -> OutputError:
-    """The operating system's error in one line."""
-    return OutputError(path, f"cannot be written: {error.strerror or error}. Name another output with -o")
+def cannot_write(path: str, error: OSError, option: str = "-o") -> OutputError:
+    """The operating system's error in one line; `option` is where the path was named."""
+    return OutputError(
+        path, f"cannot be written: {error.strerror or error}. Name another output with {option}"
+    )
 
 
-def check(path: str, *, directory: bool = False) -> None:
+def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
     """Raise `OutputError` now if `path` cannot be written: nobody wants to wait for a report to learn it."""
     if path == "-":
         if sys.stdout is None:
@@ -36,7 +38,7 @@ def check(path: str, *, directory: bool = False) -> None:
         if directory:
             if target.exists() and not target.is_dir():
                 raise OutputError(
-                    path, "is a file, and this format needs a directory. Name another output with -o"
+                    path, f"is a file, and this needs a directory. Name another output with {option}"
                 )
             parent = next(p for p in (target, *target.absolute().parents) if p.exists())
         else:
@@ -50,9 +52,9 @@ def check(path: str, *, directory: bool = False) -> None:
                     path, f"there is no directory {parent}. Make it first, or name another output with -o"
                 )
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise cannot_write(path, error, option) from None
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise OutputError(path, f"no permission to write in {parent}. Name another output with -o")
+        raise OutputError(path, f"no permission to write in {parent}. Name another output with {option}")
 
 
 @contextmanager

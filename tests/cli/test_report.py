@@ -73,7 +73,6 @@ def test_one_handshake(run, reader):
     ("arguments", "what"),
     [
         ((), "Missing argument 'CAPTURE...'"),
-        ((CAPTURE, "--format", "html"), "html is not there yet; there are terminal, json, jsonl, csv"),
         ((CAPTURE, "--format", "xml"), "there is no format 'xml'; there are terminal, json, jsonl, csv"),
         ((CAPTURE, "--format", "parquet"), "parquet is written as a directory: name it with -o"),
         ((CAPTURE, "--vantage", "here"), "'here' is neither initiator nor responder"),

@@ -1,0 +1,371 @@
+"""A ladder as SVG: time runs downwards, each transmission is an arrow between the lifelines of its hosts.
+
+    0.000 ms   initiator ─── IKE_SA_INIT 0 request ──▶ responder    354 bytes
+                                                                   SA KE(ECP-384) No ...
+
+There are two layouts. *Even*: each message has the room that its text needs. *True*: arrows stand where their time is, on
+an axis in milliseconds; their texts are moved apart where they would overlap, and a line ties them together. What
+follows the set-up, seconds later as a rule, stands below it, not to scale.
+
+Drawn for a page, one SVG has both: what changes has its attribute (`data-a`) in both forms (`data-v`, a bar between
+them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Arrows are
+horizontal because a capture knows the time of a frame at one place only.
+
+Bars on the lifelines say whose turn it is. As many lines as frames make an arrow, up to five; a retransmission is
+dashed; what looks lost ends in a cross.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from ikeanalyze.render.figures.ladder import LOSSES, Ladder, Rung, size_of
+from ikeanalyze.render.figures.style import COLOURS, FONT, MONO
+from ikeanalyze.render.ladder import filled
+from ikeanalyze.render.values import ms
+
+
+class Layout(StrEnum):
+    """How time runs down the diagram."""
+
+    EVEN = "even"
+    TRUE = "true"
+    BOTH = "both"  # even, and can be switched
+
+
+#: Widths of the whole, px: on a page, and in a file for two columns of a paper (where a pixel is 0.71 points).
+PAGE_WIDTH: Final = 1120
+FILE_WIDTH: Final = 720
+
+_TOP: Final = 66  # of the first rung
+_LINE: Final = 15  # from one line of text to the next
+_MONO: Final = 0.602  # width of a letter, of its size
+_SMALL: Final = 11  # sizes of letters
+_NORMAL: Final = 12
+_MOST_LINES: Final = 5  # of one arrow
+_HEAD: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where things are in one layout, px from the top."""
+
+    arrows: Sequence[float]
+    texts: Sequence[float]  # first line
+    divider: float | None  # between the set-up and what follows
+    bottom: float
+    scale: float = 0.0  # px per ns of the axis; 0: there is none
+    axis_end: float = 0.0
+
+
+def draw(ladder: Ladder, layout: Layout, *, width: int = PAGE_WIDTH) -> str:
+    """The diagram in light colours; its `viewBox` is missing where it is for a page, so that it is cut and not shrunk."""
+    return "".join(_Drawing(ladder, layout, width).parts())
+
+
+class _Drawing:
+    def __init__(self, ladder: Ladder, layout: Layout, width: int) -> None:
+        self.ladder, self.layout, self.width = ladder, layout, width
+        wide = width >= PAGE_WIDTH
+        longest = max((len(ms(rung.at_ns)) for rung in ladder.rungs), default=0)
+        first = max(longest * _SMALL * _MONO + 16, 68)
+        spans = {2: (250,), 3: (245, 205)} if wide else {2: (230,), 3: (200, 165)}
+        self.x = [first]
+        for span in spans[len(ladder.hosts)]:
+            self.x.append(self.x[-1] + span)
+        self.text_x = self.x[-1] + 40
+        self.letters = max(int((width - self.text_x) / (_SMALL * _MONO)), 12)
+        self.inside = [list(filled(rung.payloads, self.letters)) for rung in ladder.rungs]
+        letters = int(self.letters * 1.05)  # those of text are narrower
+        self.said = [_lines(_size_and_notes(rung), letters) for rung in ladder.rungs]
+        self.named = [_lines(_all_of(rung), letters) for rung in ladder.rungs]
+        self.even, self.true = self._even(), self._true()
+
+    def parts(self) -> Iterator[str]:
+        """The SVG, piece by piece."""
+        both = self.layout is Layout.BOTH
+        legend = list(self._legend())
+        heights = [places.bottom + 12 + _LINE * len(legend) for places in (self.even, self.true)]
+        height = heights[1] if self.layout is Layout.TRUE else heights[0]
+        box = "" if both else f' viewBox="0 0 {self.width} {height:.0f}"'
+        switch = f' data-a="height" data-v="{heights[0]:.0f}|{heights[1]:.0f}"' if both else ""
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder of-{len(self.ladder.hosts)}" role="img" width="{self.width}" '
+            f'height="{height:.0f}"{box}{switch} font-family="{FONT}" font-size="{_NORMAL}" '
+            f"aria-label={quoteattr(f'Ladder diagram. {self.ladder.title}')}>"
+        )
+        yield from self._axis()
+        yield from self._hosts()
+        yield from self._turns()
+        yield from self._divider()
+        for index in range(len(self.ladder.rungs)):
+            yield from self._rung(index)
+        for line, text in enumerate(legend):
+            places = [_down(places.bottom + 4 + _LINE * (line + 0.5)) for places in (self.even, self.true)]
+            yield f"<g{self._a('transform', *places)}>{_text(self.text_x, 0, text, 'muted', _SMALL)}</g>"
+        yield "</svg>"
+
+    # Layouts
+
+    def _heights(self, *, true: bool) -> list[float]:
+        """Room that each rung's text needs."""
+        rows = zip(self.ladder.rungs, self.inside, self.named if true else self.said, strict=True)
+        space = 10 if true else 16
+        return [_LINE * (len(said) + len(inside) + bool(rung.loss)) + space for rung, inside, said in rows]
+
+    def _even(self) -> _Places:
+        y, arrows, divider = float(_TOP), [], None
+        for index, (rung, height) in enumerate(
+            zip(self.ladder.rungs, self._heights(true=False), strict=True)
+        ):
+            if index and self._starts_rest(index):
+                divider = y + 4
+                y += 34
+            arrows.append(y + 12)
+            y += max(height, 34 + 3 * (min(rung.frames, _MOST_LINES) - 1))
+        return _Places(arrows, arrows, divider, y)
+
+    def _true(self) -> _Places:
+        rungs, heights = self.ladder.rungs, self._heights(true=True)
+        inside = next((i for i in range(1, len(rungs)) if self._starts_rest(i)), len(rungs))
+        last_ns = max((rung.at_ns for rung in rungs[:inside]), default=0)
+        room = min(max(sum(heights[:inside]), 240.0), 1400.0)
+        scale = room / last_ns if last_ns > 0 else 0.0
+        arrows = [_TOP + 12 + rung.at_ns * scale for rung in rungs[:inside]]
+        texts = _apart(arrows, heights[:inside], _TOP + 12)
+        y = max([_TOP, *arrows, *(at + height for at, height in zip(texts, heights, strict=False))])
+        axis_end = max(arrows, default=_TOP)
+        divider = None
+        if inside < len(rungs):
+            divider = y + 14
+            y += 44
+        for height in heights[inside:]:
+            arrows.append(y + 12)
+            texts.append(y + 12)
+            y += max(height, 34)
+        return _Places(arrows, texts, divider, y + 10, scale, axis_end)
+
+    def _starts_rest(self, index: int) -> bool:
+        """Whether all of the set-up is above this rung, and something else begins."""
+        rungs = self.ladder.rungs
+        return rungs[index - 1].set_up and not any(rung.set_up for rung in rungs[index:])
+
+    def _a(self, name: str, even: str, true: str) -> str:
+        """An attribute, in one form or both."""
+        if self.layout is not Layout.BOTH:
+            return f' {name}="{true if self.layout is Layout.TRUE else even}"'
+        if even == true:
+            return f' {name}="{even}"'
+        return f' {name}="{even}" data-a="{name}" data-v="{even}|{true}"'
+
+    def _only(self, layout: Layout, content: str) -> str:
+        """What belongs to one layout alone."""
+        if self.layout is Layout.BOTH:
+            return f'<g class="{layout}">{content}</g>'
+        return content if self.layout is layout else ""
+
+    # What is drawn
+
+    def _axis(self) -> Iterator[str]:
+        """The heading of the times and, in the true layout, ticks."""
+        x = self.x[0] - 14
+        yield _text(x, _TOP - 14, "ms", "muted", _SMALL, anchor="end")
+        scale = self.true.scale * 1e6  # px per ms
+        if scale <= 0:
+            return
+        step = _step(44 / scale)
+        lines = []
+        for tick in range(int((self.true.axis_end - _TOP) / scale / step) + 1):
+            y = _TOP + 12 + tick * step * scale
+            lines.append(
+                f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
+            )
+            lines.append(_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, anchor="end"))
+        yield self._only(Layout.TRUE, "".join(lines))
+
+    def _hosts(self) -> Iterator[str]:
+        for host, x in zip(self.ladder.hosts, self.x, strict=True):
+            colour = COLOURS[host.role]
+            ends = [f"M{x:.1f} {_TOP - 24}V{places.bottom - 8:.1f}" for places in (self.even, self.true)]
+            yield f'<path{self._a("d", *ends)} stroke="{COLOURS["muted"]}" fill="none"/>'
+            half = max(len(host.name) * 7.2, len(host.address) * (_SMALL - 1) * _MONO) / 2 + 10
+            left = max(x - half, 1)
+            yield (
+                f'<rect x="{left:.1f}" y="3" width="{2 * half:.1f}" height="{_TOP - 27}" rx="7" '
+                f'fill="{COLOURS["ground"]}" stroke="{colour}" stroke-width="1.5"/>'
+            )
+            yield _text(left + half, 19, host.name, "ink", _NORMAL, anchor="middle", bold=True)
+            yield _text(left + half, 33, host.address, "muted", _SMALL - 1, anchor="middle", mono=True)
+
+    def _turns(self) -> Iterator[str]:
+        for turn in self.ladder.turns:
+            x = self.x[turn.host]
+            colour = "waiting" if turn.waiting else self.ladder.hosts[turn.host].role
+            boxes = [
+                f"M{x - 4:.1f} {places.arrows[turn.first]:.1f}H{x + 4:.1f}V{places.arrows[turn.last]:.1f}H{x - 4:.1f}Z"
+                for places in (self.even, self.true)
+            ]
+            yield (
+                f'<path{self._a("d", *boxes)} fill="{COLOURS["ground"]}"/>'
+                f'<path{self._a("d", *boxes)} fill="{COLOURS[colour]}" fill-opacity="0.45" stroke="{COLOURS[colour]}" '
+                f'stroke-width="0.75"/>'
+            )
+
+    def _divider(self) -> Iterator[str]:
+        if self.even.divider is None or self.true.divider is None:
+            return
+        places = [_down(places.divider or 0) for places in (self.even, self.true)]
+        ground, muted = COLOURS["ground"], COLOURS["muted"]
+        gaps = "".join(
+            f'<path d="M{x - 6:.1f} 4l12 -6M{x - 6:.1f} 10l12 -6" stroke="{muted}" fill="none"/>'
+            for x in self.x
+        )
+        middle = (self.x[0] + self.x[1]) / 2
+        label = _text(middle, 8, "after the set-up", "muted", _SMALL, anchor="middle", halo=True)
+        scale = self._only(Layout.TRUE, _text(self.text_x, 8, "not to scale", "muted", _SMALL))
+        blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
+        yield f"<g{self._a('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
+
+    def _rung(self, index: int) -> Iterator[str]:
+        rung, even, true = self.ladder.rungs[index], self.even, self.true
+        places = [_down(y) for y in (even.arrows[index], true.arrows[index])]
+        when = ms(rung.at_ns)
+        yield f'<g class="rung" data-message="{rung.message}">'
+        yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame:,}')}</title>"
+        yield f"<g{self._a('transform', *places)}>"
+        yield self._only(Layout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, anchor="end", mono=True))
+        yield from self._arrow(rung)
+        yield "</g>"
+        yield from self._leader(index)
+        places = [_down(y) for y in (even.texts[index], true.texts[index])]
+        yield f"<g{self._a('transform', *places)}>"
+        for layout, lines in ((Layout.EVEN, self.said[index]), (Layout.TRUE, self.named[index])):
+            texts = (_text(self.text_x, 4 + _LINE * i, text, "ink", _NORMAL) for i, text in enumerate(lines))
+            yield self._only(layout, "".join(texts))
+        below = [_down(_LINE * len(lines)) for lines in (self.said[index], self.named[index])]
+        yield f"<g{self._a('transform', *below)}>"
+        if rung.loss is not None:
+            yield _text(self.text_x, 4, LOSSES[rung.loss], "lost", _NORMAL)
+        for line, text in enumerate(self.inside[index], int(rung.loss is not None)):
+            yield _text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, mono=True)
+        yield "</g></g></g>"
+
+    def _arrow(self, rung: Rung) -> Iterator[str]:
+        begin, end = self.x[rung.source], self.x[rung.target]
+        way = 1 if end > begin else -1
+        colour = COLOURS[self.ladder.hosts[rung.source].role]
+        tip = end - 5 * way
+        if rung.loss is not None:
+            tip = begin + (end - begin) * 0.78
+        lines = min(rung.frames, _MOST_LINES)
+        offsets = [3 * (k - (lines - 1) / 2) for k in range(lines)]
+        stem = "".join(f"M{begin + 5 * way:.1f} {y:.1f}H{tip - way * (_HEAD - 1):.1f}" for y in offsets)
+        dashes = ' stroke-dasharray="6 4"' if rung.again else ""
+        yield f'<path d="{stem}" stroke="{colour}" stroke-width="1.5" fill="none"{dashes}/>'
+        if rung.loss is None:
+            half = 4 + 1.5 * (lines - 1)
+            yield f'<path d="M{tip:.1f} 0l{-way * _HEAD} {-half:.1f}v{2 * half:.1f}Z" fill="{colour}"/>'
+        else:
+            yield (
+                f'<path d="M{tip - 5:.1f} -5l10 10m0 -10l-10 10" stroke="{COLOURS["lost"]}" stroke-width="2.2" '
+                'fill="none"/>'
+            )
+        label = _text(
+            (begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, anchor="middle", halo=True
+        )
+        yield self._only(Layout.EVEN, label)
+
+    def _leader(self, index: int) -> Iterator[str]:
+        """Ties an arrow to its text where they stand apart."""
+        arrow, text = self.true.arrows[index], self.true.texts[index]
+        x = self.x[-1]
+        begin = max(self.x[self.ladder.rungs[index].source], self.x[self.ladder.rungs[index].target]) + 7
+        line = (
+            f'<path d="M{begin:.1f} {arrow:.1f}H{x + 10:.1f}L{x + 26:.1f} {text:.1f}H{x + 35:.1f}" '
+            f'stroke="{COLOURS["waiting"]}" stroke-width="0.8" fill="none"/>'
+        )
+        yield self._only(Layout.TRUE, line)
+
+    def _legend(self) -> Iterator[str]:
+        """What the signs mean, as far as there are any."""
+        rungs, turns = self.ladder.rungs, self.ladder.turns
+        signs = [
+            ("Bars: whose turn it is", any(not turn.waiting for turn in turns)),
+            ("Grey: waiting to retransmit", any(turn.waiting for turn in turns)),
+            ("Several lines: frames", any(rung.frames > 1 for rung in rungs)),
+            ("Dashed: a retransmission", any(rung.again for rung in rungs)),
+            ("Cross: looks lost", any(rung.loss for rung in rungs)),
+        ]
+        yield from filled([f"{text}." for text, there in signs if there], int(self.letters * 1.1))
+        if self.ladder.left_out:
+            yield f"{self.ladder.left_out:,} later messages are left out."
+
+
+def _size_and_notes(rung: Rung) -> list[str]:
+    return [size_of(rung), *(part for note in rung.notes for part in note.split(", "))]
+
+
+def _all_of(rung: Rung) -> list[str]:
+    return [f"{ms(rung.at_ns)} ms", rung.label, *_size_and_notes(rung)]
+
+
+def _lines(parts: Sequence[str], letters: int) -> list[str]:
+    """Parts after one another, with commas between them."""
+    return list(filled([*(f"{part}," for part in parts[:-1]), parts[-1]], letters))
+
+
+def _apart(wanted: Sequence[float], heights: Sequence[float], top: float) -> list[float]:
+    """Places as near as possible to those wanted, none above `top`, where nothing overlaps.
+
+    Neighbours that would overlap become a block, which stands where its members want to be on average.
+    """
+    blocks: list[
+        tuple[float, float, int]
+    ] = []  # sum of what the members want the block's top to be, height, members
+    for want, height in zip(wanted, heights, strict=True):
+        total, tall, members = want, height, 1
+        while blocks and _block_top(blocks[-1], top) + blocks[-1][1] > _block_top(
+            (total, tall, members), top
+        ):
+            before, room, earlier = blocks.pop()
+            total, tall, members = before + total - members * room, room + tall, earlier + members
+        blocks.append((total, tall, members))
+    places: list[float] = []
+    for block in blocks:
+        y = _block_top(block, top)
+        for height in heights[len(places) : len(places) + block[2]]:
+            places.append(y)
+            y += height
+    return places
+
+
+def _block_top(block: tuple[float, float, int], top: float) -> float:
+    return max(block[0] / block[2], top)
+
+
+def _step(least: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
+    power = 10.0 ** (len(f"{int(least)}") - 1) if least >= 1 else 1e-6
+    while True:
+        for factor in (1, 2, 5):
+            if factor * power >= least:
+                return factor * power
+        power *= 10
+
+
+def _down(y: float) -> str:
+    return f"translate(0 {y:.1f})"
+
+
+def _text(
+    x: float, y: float, text: str, colour: str, size: int, *,
+    anchor: str = "start", mono: bool = False, bold: bool = False, halo: bool = False,
+) -> str:  # fmt: skip
+    more = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    more += f' font-family="{MONO}"' if mono else ""
+    more += ' font-weight="bold"' if bold else ""
+    if halo:
+        more += f' stroke="{COLOURS["ground"]}" stroke-width="4" stroke-linejoin="round" paint-order="stroke"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{COLOURS[colour]}"{more}>{escape(text)}</text>'

@@ -1,0 +1,177 @@
+"""Figures of time: where that of the set-up went, and the round trips of its exchanges."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.render.columns import text_columns
+from ikeanalyze.render.figures import charts
+from ikeanalyze.render.figures.figure import Figure
+from ikeanalyze.render.section import Table
+from ikeanalyze.render.table import Column
+from ikeanalyze.render.values import clean, count, ms, number
+
+#: Handshakes that have a bar of their own; of more, those at these ranks.
+_BARS: Final = 25
+_RANKS: Final = (
+    ("fastest", 0.0),
+    ("quarter", 0.25),
+    ("median", 0.5),
+    ("three quarters", 0.75),
+    ("95 %", 0.95),
+    ("slowest", 1.0),
+)
+_POINTS: Final = 1_000  # round trips that are drawn one by one
+_EXCHANGES: Final = 14  # that are told apart by their message IDs
+
+#: The parts of the set-up time: name, column, colour.
+PARTS: Final = (
+    ("initiator", "initiator_ns", "initiator"),
+    ("responder", "responder_ns", "responder"),
+    ("AAA server", "aaa_ns", "aaa"),
+    ("network", "network_ns", "network"),
+    ("waiting to retransmit", "retransmission_wait_ns", "waiting"),
+)
+
+
+def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
+    """Bars of the parts of the set-up time: of each handshake, of many their mean and some of them."""
+    known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("handshake")
+    if known.is_empty():
+        return
+    columns = [column for _, column, _ in PARTS]
+    shown: list[tuple[str, dict[str, Any]]]
+    if known.height <= _BARS:
+        shown = [(f"handshake {row['handshake']:,}", row) for row in known.iter_rows(named=True)]
+        caption = f"{count(known.height, 'handshake')} with a set-up time, each divided as in its breakdown."
+    else:
+        # a part that is null is contained in the others
+        parts = (pl.col(column).fill_null(0).mean() for column in [*columns, "setup_ns"])
+        mean = known.select(parts).row(0, named=True)
+        by_time = known.sort("setup_ns", "handshake")
+        shown = [("mean of all", mean)]
+        for name, rank in _RANKS:
+            row = by_time.row(round(rank * (known.height - 1)), named=True)
+            shown.append((f"{name} (no. {row['handshake']:,})", row))
+        caption = (
+            f"The mean of {known.height:,} handshakes with a set-up time, and single ones by their rank."
+        )
+    if known["network_ns"].null_count():
+        caption += (
+            " Where the side of the capture is not known, the network's part is contained in the peers'."
+        )
+    used = [part for part in PARTS if any(row[part[1]] for _, row in shown)]
+    rows = [
+        {"label": label, "part": name, "value": row[column] / 1e6, "said": f"{label}, {name}: {ms(row[column])} ms"}
+        for label, row in shown
+        for name, column, _ in used
+        if row[column]
+    ]  # fmt: skip
+    if not rows:
+        return
+    totals = {label: ms(row["setup_ns"]) for label, row in shown}
+    numbers = Table(
+        "Where the set-up time went, ms",
+        (
+            Column("handshake"),
+            *(Column(f"{name}, ms", right=True) for name, _, _ in used),
+            Column("together, ms", right=True),
+        ),
+        [(label, *(ms(row[column]) for _, column, _ in used), ms(row["setup_ns"])) for label, row in shown],
+    )
+    colours = {name: colour for name, _, colour in used}
+    yield Figure(
+        "setup-parts",
+        "Where the set-up time went",
+        caption,
+        lambda style: charts.stacked_bars(
+            rows, style, totals=totals, parts=colours, x_title="set-up time, ms"
+        ),
+        numbers,
+    )
+
+
+def round_trips(exchanges: pl.DataFrame) -> Iterator[Figure]:
+    """Round-trip times by exchange: one value each, or how they are distributed."""
+    known = exchanges.filter("set_up", pl.col("rtt_ns").is_not_null())
+    known = known.with_columns(*text_columns(known)).sort("handshake", "exchange")
+    if known.is_empty():
+        return
+    labels = known.select(pl.concat_str("type", pl.lit(" "), "message_id").alias("label"))["label"]
+    if labels.n_unique() > _EXCHANGES:
+        labels = known["type"]
+    known = known.with_columns(labels.alias("label"))
+    first_ids = known.group_by("label", maintain_order=True).agg(pl.col("message_id").min())
+    order = first_ids.sort("message_id", maintain_order=True)["label"].to_list()
+    stats = {
+        row["label"]: row
+        for row in known.group_by("label")
+        .agg(
+            pl.col("rtt_ns").min().alias("low"),
+            pl.col("rtt_ns").quantile(0.25, "linear").alias("first"),
+            pl.col("rtt_ns").median().alias("median"),
+            pl.col("rtt_ns").quantile(0.75, "linear").alias("third"),
+            pl.col("rtt_ns").max().alias("high"),
+            pl.len(),
+        )
+        .iter_rows(named=True)
+    }
+    if all(row["len"] == 1 for row in stats.values()):
+        single = [
+            {
+                "label": clean(label),
+                "value": stats[label]["median"] / 1e6,
+                "text": ms(stats[label]["median"]),
+                "said": f"{clean(label)}: {ms(stats[label]['median'])} ms",
+            }
+            for label in order
+        ]
+        yield Figure(
+            "round-trips",
+            "Round trips by exchange",
+            "From the transmission of the request that was answered to the response that ended the exchange.",
+            lambda style: charts.bars(single, style, x_title="round trip, ms"),
+        )
+        return
+    where = ("low", "first", "median", "third", "high")
+    rows = [
+        {
+            "label": clean(label),
+            **{what: stats[label][what] / 1e6 for what in where},
+            "said": f"{clean(label)}: median {ms(stats[label]['median'])} ms of {stats[label]['len']:,}",
+        }
+        for label in order
+    ]
+    few = known if known.height <= _POINTS else known.head(0)
+    dots = [
+        {"label": clean(label), "x": ns / 1e6, "said": f"handshake {h:,}, {clean(label)}: {ms(ns)} ms"}
+        for h, label, ns in few.select("handshake", "label", "rtt_ns").iter_rows()
+    ]
+    values = [ns / 1e6 for ns in known["rtt_ns"].to_list()]
+    yield Figure(
+        "round-trips",
+        "Round trips by exchange",
+        "From the transmission of the request that was answered to the response that ended the exchange: least, "
+        f"quartiles, median and most{', and each' if dots else ''}.",
+        lambda style: charts.boxes(
+            rows,
+            dots,
+            style,
+            labels=[row["label"] for row in rows],
+            x_title="round trip, ms",
+            log=charts.is_wide(values),
+        ),
+        Table(
+            "Round trips, ms",
+            (
+                Column("exchange"),
+                Column("round trips", right=True),
+                *(Column(f"{w}, ms", right=True) for w in ("least", "first quartile", "median", "third quartile", "most")),
+            ),
+            [
+                (clean(label), number(stats[label]["len"]), *(ms(stats[label][what]) for what in where))
+                for label in order
+            ],
+        ),
+    )  # fmt: skip

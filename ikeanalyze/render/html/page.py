@@ -1,0 +1,79 @@
+"""A page: one file that needs no other, and a policy that lets a browser run nothing but what we put in.
+
+Whatever comes out of a capture (names, identities, vendor IDs, notify texts) is escaped by Jinja2; the drawings are
+the only markup that is passed through, and their makers escape what they write. If something slipped through even so,
+the policy, which knows our script and our style sheet by their digests, would not let it run or load anything.
+"""
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ikeanalyze import __version__
+from ikeanalyze.render.figures.figure import Figure
+from ikeanalyze.render.figures.style import PAGE, with_variables
+from ikeanalyze.render.html.palette import palette
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+
+
+def render(template: str, **content: Any) -> str:
+    """The page of a template; `content` are its variables, see the template."""
+    style = palette() + _file("style.css")
+    script = _file("script.js")
+    return _environment().get_template(template).render(
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        version=__version__,
+        **content,
+    )  # fmt: skip
+
+
+def drawn(figure: Figure) -> dict[str, Any]:
+    """A figure as the templates take it."""
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "caption": figure.caption,
+        "numbers": figure.numbers,
+        "svg": markup(figure.draw(PAGE)),
+    }
+
+
+def markup(svg: str) -> Markup:
+    """A drawing, to be part of a page."""
+    return Markup(with_variables(svg))
+
+
+def _policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _file(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,114 @@
+"""Losses by hand, and beside what daemons logged as received."""
+
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ikeanalyze.analysis.losses import Loss, losses
+from ikeanalyze.analysis.read import read
+
+LAB = Path(__file__).parents[2] / "captures" / "lab"
+MS = 1_000_000
+
+
+def sent(*signs, protocol="IKEv2"):
+    """Messages with ids from 1: `(ms, "request" or "response")`, with the exchange behind it if it is not the first."""
+    rows = []
+    for number, (at, kind, *exchange) in enumerate(signs, 1):
+        where = exchange[0] if exchange else 1
+        rows.append(
+            {
+                "message": number,
+                "exchange": where,
+                "protocol": protocol,
+                "message_id": where,
+                "kind": kind,
+                "first_ns": at * MS,
+                "last_ns": at * MS,
+            }
+        )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (sent((0, "request"), (1, "response")), {}),
+        (sent((0, "request"), (500, "request"), (501, "response")), {1: Loss.UNANSWERED}),
+        (sent((0, "request"), (1, "response"), (500, "request"), (501, "response")), {2: Loss.IN_VAIN}),
+        # both transmissions of a request that was slow on its way are answered
+        (sent((0, "request"), (500, "request"), (600, "response"), (1100, "response")), {}),
+        (sent((0, "request"), (500, "request")), {1: Loss.UNANSWERED, 2: Loss.UNANSWERED}),
+        (
+            # at the responder's end of 600 ms: the repetition was under way when the response was
+            sent((0, "request"), (1, "response"), (500, "request"), (501, "response"), (1101, "request", 2),
+                 (1102, "response", 2)),
+            {},
+        ),
+        (
+            # the quickest reaction takes 600 ms, the repetition came after 700
+            sent((0, "request"), (1, "response"), (701, "request"), (702, "response"), (1302, "request", 2),
+                 (1303, "response", 2)),
+            {2: Loss.IN_VAIN},
+        ),
+    ],
+)  # fmt: skip
+def test_by_hand(messages, expected):
+    assert losses(messages) == expected
+
+
+def test_the_end_of_an_aggressive_mode_needs_no_response():
+    assert losses(sent((0, "request"), protocol="IKEv1")) == {}
+    assert len(losses(sent((0, "request"), (500, "request"), protocol="IKEv1"))) == 2
+    assert losses(sent((0, "request"), protocol="RADIUS")) == {1: Loss.UNANSWERED}
+
+
+def test_messages_without_exchange_are_left_alone():
+    assert losses([{**sent((0, "request"))[0], "exchange": None}]) == {}
+
+
+def received(log: Path) -> list[float]:
+    """When a daemon received a packet, s."""
+    with gzip.open(log, "rt", errors="replace") as lines:
+        return [
+            float(found[1])
+            for found in (re.match(r"(\d+\.\d{3}) .* received packet: ", line) for line in lines)
+            if found
+        ]
+
+
+def test_what_looks_lost_was_not_received():
+    """The lab's logs have a line for each packet that got through; its captures have those that did not as well."""
+    names = [path.name.removesuffix(".pcapng") for path in LAB.glob("loss*.pcapng")]
+    told = Counter(arrived for name in names for arrived in looked_lost(name))
+    assert told[True] == 0
+    assert told[False] >= 20
+
+
+def looked_lost(name: str) -> Iterator[bool]:
+    """For each transmission that looks lost, whether all of its packets were received."""
+    logs = {
+        "initiator": received(LAB / f"{name}.responder.log.gz"),
+        "responder": received(LAB / f"{name}.initiator.log.gz"),
+    }
+    messages = read(LAB / f"{name}.pcapng").messages.to_dicts()
+    for handshake in {message["handshake"] for message in messages}:
+        some = [message for message in messages if message["handshake"] == handshake]
+        found = losses(some)
+        for message in some:
+            if message["message"] in found:
+                sent_at = message["first_ns"] / 1e9
+                packets = sum(-0.001 <= at - sent_at < 0.02 for at in logs[message["sender"]])
+                yield packets >= message["frames"]
+
+
+def test_a_handshake_of_which_the_logs_tell_all():
+    """charon sent this IKE_SA_INIT request five times and answered three of them: two were lost, and two responses."""
+    messages = read(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
+    found = losses(messages.to_dicts())
+    assert sorted(found.values()) == [Loss.IN_VAIN] * 2 + [Loss.UNANSWERED] * 2

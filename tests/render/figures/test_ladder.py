@@ -1,0 +1,73 @@
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from ikeanalyze.analysis.losses import Loss
+from ikeanalyze.analysis.read import read
+from ikeanalyze.render import select
+from ikeanalyze.render.figures.ladder import MOST, ladder
+from tests.render.handmade import analysis
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def one(number):
+    return ladder(select.handshake(analysis(), number))
+
+
+def test_hosts_and_directions():
+    found = one(2)  # EAP with RADIUS
+    assert [host.role for host in found.hosts] == ["initiator", "responder", "aaa"]
+    assert [(rung.source, rung.target) for rung in found.rungs] == [
+        (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 2), (2, 1), (1, 0), (0, 1), (1, 2), (2, 1), (1, 0), (0, 1), (1, 0),
+    ]  # fmt: skip
+
+
+def test_turns_of_a_plain_handshake():
+    """Requests and responses in turn: the responder's, then the initiator's; nothing after the set-up."""
+    found = one(1)
+    assert [(turn.host, turn.first, turn.last) for turn in found.turns] == [
+        (1, 0, 1), (0, 1, 2), (1, 2, 3), (0, 3, 4), (1, 4, 5),
+    ]  # fmt: skip
+    assert not any(turn.waiting for turn in found.turns)
+
+
+def test_turns_of_the_aaa_server():
+    """Two RADIUS requests and their responses, as in the frames that tshark lists, the 6th and 7th, the 10th and 11th."""
+    found = ladder(select.handshake(read(CAPTURES / "eap-md5-radius.pcapng"), 1))
+    assert [(turn.first, turn.last) for turn in found.turns if turn.host == 2] == [(5, 6), (9, 10)]
+
+
+def test_a_lossy_handshake():
+    """charon sent its first request five times, and answered three of them."""
+    found = ladder(select.handshake(read(CAPTURES / "loss20-classic.pcap"), 2))
+    set_up = [rung for rung in found.rungs if rung.set_up]
+    in_vain, unanswered, none = Loss.IN_VAIN, Loss.UNANSWERED, None
+    assert [rung.loss for rung in set_up] == [
+        none, in_vain, none, in_vain, unanswered, unanswered, none, none, none, none,
+    ]  # fmt: skip
+    assert [rung.again for rung in set_up] == [False, False, *[True] * 6, False, False]
+    waiting = [turn for turn in found.turns if turn.waiting]
+    assert [(turn.host, turn.first, turn.last) for turn in waiting] == [(0, 0, 6)]
+
+
+def test_the_bars_are_the_breakdown():
+    """Turns cover the set-up without gap, and add up to the parts that the report has."""
+    a = read(CAPTURES / "loss20-classic.pcap")
+    for row in a.handshakes.iter_rows(named=True):
+        found = ladder(select.handshake(a, row["handshake"]))
+        lasted = {"initiator": 0, "responder": 0, "waiting": 0}
+        for turn in found.turns:
+            name = "waiting" if turn.waiting else found.hosts[turn.host].role
+            lasted[name] += found.rungs[turn.last].at_ns - found.rungs[turn.first].at_ns
+        assert lasted["waiting"] == row["retransmission_wait_ns"]
+        assert lasted["initiator"] == row["initiator_ns"]
+        assert lasted["responder"] == row["responder_ns"]
+
+
+def test_a_never_ending_handshake_is_cut():
+    a = select.handshake(analysis(), 4)
+    rows = pl.concat([a.messages.head(1)] * (MOST + 5))
+    found = ladder(replace(a, messages=rows))
+    assert (len(found.rungs), found.left_out) == (MOST, 5)

@@ -1,0 +1,100 @@
+"""The figures of a report say what the document says."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ikeanalyze.analysis.read import read
+from ikeanalyze.render import document
+from ikeanalyze.render.figures.groups import short_names
+from ikeanalyze.render.figures.report import report_figures
+from ikeanalyze.render.figures.style import PAGE, SINGLE
+from tests.render.handmade import analysis
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def figures(a):
+    return {figure.name: figure for figure in report_figures(a)}
+
+
+@pytest.fixture(scope="module")
+def eap():
+    return read(
+        CAPTURES / "eap-md5-radius.pcapng",
+        keys=CAPTURES / "eap-md5-radius.keys.json",
+    )
+
+
+def test_one_handshake_has_no_distribution(eap):
+    assert set(figures(eap)) == {"setup-parts", "link-bytes", "payload-bytes", "round-trips"}
+
+
+def test_many_have(eap):
+    assert set(figures(read(CAPTURES / "loss20-classic.pcap"))) == {
+        "setup-parts", "link-bytes", "round-trips", "setup-density", "setup-cumulative", "bytes-retransmissions",
+    }  # fmt: skip
+
+
+def test_nothing_to_show():
+    assert figures(analysis([])) == {}
+    assert set(figures(analysis([4]))) == {"link-bytes"}  # never answered
+
+
+def test_bytes_by_link_are_those_of_the_links(eap):
+    numbers = figures(eap)["link-bytes"].numbers
+    links = document.report(eap)["handshakes"][0]["links"]
+    assert [(row[0], row[3]) for row in numbers.rows] == [
+        ("initiator → responder", f"{links[0]['a_to_b']['bytes']:,}"),
+        ("responder → initiator", f"{links[0]['b_to_a']['bytes']:,}"),
+        ("responder → AAA", f"{links[1]['a_to_b']['bytes']:,}"),
+        ("AAA → responder", f"{links[1]['b_to_a']['bytes']:,}"),
+    ]
+
+
+def test_parts_add_up(eap):
+    numbers = figures(eap)["setup-parts"].numbers
+    *parts, whole = (float(text.replace(",", "")) for text in numbers.rows[0][1:])
+    assert sum(parts) == pytest.approx(whole, abs=0.002)
+    assert [column.name for column in numbers.columns[1:]] == [
+        "initiator, ms", "responder, ms", "AAA server, ms", "together, ms",
+    ]  # fmt: skip
+
+
+def test_of_many_the_parts_are_those_of_the_ranks():
+    """33 alike with 12.75 ms, and 13 and 967 ms: the slowest is no. 35, the median no. 17 of those that are alike."""
+    numbers = figures(analysis([1] * 33 + [2, 3]))["setup-parts"].numbers
+    assert [row[0] for row in numbers.rows] == [
+        "mean of all", "fastest (no. 1)", "quarter (no. 9)", "median (no. 18)", "three quarters (no. 27)",
+        "95 % (no. 33)", "slowest (no. 35)",
+    ]  # fmt: skip
+
+
+def test_parts_of_the_mean_add_up():
+    """Of half of them the side of the capture is known, so that the network has a part; of the others it is not."""
+    known, unknown = (
+        read(CAPTURES / "loss20-classic.pcap", vantage=side).handshakes for side in ("initiator", None)
+    )
+    a = replace(analysis([]), handshakes=pl.concat([known, unknown]))
+    assert 0 < a.handshakes["network_ns"].null_count() < a.handshakes.height
+    numbers = figures(a)["setup-parts"].numbers
+    assert numbers.rows[0][0] == "mean of all"
+    *parts, whole = (float(text.replace(",", "")) for text in numbers.rows[0][1:])
+    assert sum(parts) == pytest.approx(whole, abs=0.003)
+
+
+@pytest.mark.parametrize("style", [PAGE, SINGLE], ids=["page", "single"])
+def test_all_are_drawn_as_wide_as_asked(style):
+    for figure in report_figures(read(CAPTURES / "loss20-classic.pcap")):
+        svg = figure.draw(style)
+        assert f' width="{style.width}" ' in svg, figure.name
+        assert figure.title
+        assert figure.caption.endswith(".")
+
+
+def test_short_names():
+    assert short_names(["a/b/x.pcap", "a/c/y.pcap"]) == {"a/b/x.pcap": "b/x.pcap", "a/c/y.pcap": "c/y.pcap"}
+    assert short_names(["/a/x", "x"]) == {"/a/x": "/a/x", "x": "x"}
+    assert short_names(["-"]) == {"-": "-"}

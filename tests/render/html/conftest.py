@@ -1,0 +1,66 @@
+"""A headless Chromium, one for all tests, and the pages that it opens."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.analysis.read import read
+from ikeanalyze.render import Format, write
+from ikeanalyze.render.named import without_looks
+from tests.render.handmade import analysis
+from tests.render.html.hostile import hostile
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A selenium driver of Debian's chromium."""
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    if not all(programs.values()):
+        what = "chromium or chromedriver missing: `make test` installs Debian's"
+        if os.environ.get("CI"):
+            pytest.fail(what)
+        pytest.skip(what)
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs["chromium"]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)  # as root, and in a container, there is no sandbox
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(programs["chromedriver"]))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory) -> Callable[[str], Path]:
+    """A function that gives the page of a name, made once."""
+    folder = tmp_path_factory.mktemp("pages")
+    sources = {
+        "post-quantum": lambda: captured("pq-mlkem768-psk.pcap"),
+        "eap": lambda: captured("eap-md5-radius.pcapng"),
+        "lossy": lambda: captured("loss20-classic.pcap"),
+        "many": lambda: analysis([1, 2, 3, 4, 5] * 25),
+        "hostile": hostile,
+    }
+
+    def page(name: str) -> Path:
+        path = folder / f"{name}.html"
+        if not path.exists():
+            write(sources[name](), Format.HTML, str(path))
+        return path
+
+    return page
+
+
+def captured(name: str):
+    keys = CAPTURES / f"{name.split('.')[0]}.keys.json"
+    return without_looks(read(CAPTURES / name, keys=keys, payloads=True))

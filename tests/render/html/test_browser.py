@@ -1,0 +1,251 @@
+"""Pages as a reader has them: opened in Chromium."""
+
+import base64
+import time
+
+import pytest
+
+from ikeanalyze.analysis.read import read
+from tests.render.html.conftest import CAPTURES
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def opened(chromium, pages):
+    """A function that opens a page, as wide as asked, on a system with light or dark colours."""
+    chromium.get("about:blank")
+    chromium.get_log("browser")
+
+    def open_page(name, *, width=1280, scheme="light"):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        media(chromium, scheme=scheme)
+        chromium.get(pages(name).as_uri())
+        return chromium
+
+    yield open_page
+    assert chromium.get_log("browser") == []  # not an error, not a warning, nothing that the policy refused
+
+
+def media(driver, *, scheme="light", kind=""):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
+
+
+def script(driver, text, *arguments):
+    return driver.execute_script(f"return {text}", *arguments)
+
+
+def column(driver, number):
+    """The texts of a column of the table of handshakes, as they stand."""
+    cells = f"#handshake-table tbody td:nth-child({number})"
+    return script(driver, "[...document.querySelectorAll(arguments[0])].map(c => c.textContent)", cells)
+
+
+def click(driver, selector):
+    script(driver, "document.querySelector(arguments[0]).click()", selector)
+
+
+@pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many", "hostile"])
+def test_it_opens_without_a_complaint(opened, name):
+    driver = opened(name)
+    assert script(driver, "document.querySelectorAll('svg.ladder').length") > 0
+    assert script(driver, "typeof window.hacked") == "undefined"
+
+
+@pytest.mark.parametrize(("name", "messages"), [("post-quantum", 6), ("eap", 14)])
+def test_the_ladder_has_its_messages(opened, name, messages):
+    """7 frames in 6 messages, and 10 IKE messages with 4 of RADIUS: what tshark shows of these captures."""
+    driver = opened(name)
+    assert script(driver, "document.querySelectorAll('svg.ladder .rung').length") == messages
+
+
+def test_each_handshake_has_its_ladder(opened):
+    driver = opened("lossy")
+    messages = read(CAPTURES / "loss20-classic.pcap").messages
+    for number in (1, 2, 25):
+        script(driver, "location.hash = arguments[0]", f"handshake-{number}")
+        time.sleep(0.1)  # the event comes later
+        shown = "[...document.querySelectorAll('section.handshake')].filter(s => !s.hidden)"
+        assert script(driver, f"{shown}.map(s => s.id)") == [f"handshake-{number}"]
+        assert script(driver, "document.getElementById('chooser').value") == f"handshake-{number}"
+        rungs = script(driver, f"{shown}[0].querySelectorAll('.rung').length")
+        assert rungs == messages.filter(messages["handshake"] == number).height
+
+
+def test_the_switch_to_true_time(opened):
+    """Where arrows stand, as drawn, is in proportion to their times; back again they are as before."""
+    driver = opened("post-quantum")
+    middles = (
+        "[...document.querySelectorAll('.rung')].map(r => r.querySelector('path').getBoundingClientRect().y)"
+    )
+    before = script(driver, middles)
+    click(driver, "button[data-layout=true]")
+    assert script(driver, "document.querySelector('button[data-layout=true]').ariaPressed") == "true"
+    true = script(driver, middles)
+    messages = read(CAPTURES / "pq-mlkem768-psk.pcap").messages.sort("first_ns")["first_ns"].to_list()
+    scale = (true[-1] - true[0]) / (messages[-1] - messages[0])
+    assert true == pytest.approx([true[0] + (ns - messages[0]) * scale for ns in messages], abs=4)
+    assert true != pytest.approx(before, abs=4)
+    visible = (
+        "[...document.querySelectorAll('svg.ladder .even')].some(n => getComputedStyle(n).display !== 'none')"
+    )
+    assert not script(driver, visible)
+    click(driver, "button[data-layout=even]")
+    assert script(driver, middles) == before
+
+
+def test_sorting(opened):
+    driver = opened("lossy")
+    times = read(CAPTURES / "loss20-classic.pcap").handshakes["setup_ns"]
+    shown = [f"{ns / 1e6:,.3f}" for ns in times.sort().to_list()]
+    click(driver, "#handshake-table th:nth-child(3) button")
+    assert column(driver, 3) == shown
+    assert (
+        script(driver, "document.querySelector('#handshake-table th:nth-child(3)').ariaSort") == "ascending"
+    )
+    click(driver, "#handshake-table th:nth-child(3) button")
+    assert column(driver, 3) == shown[::-1]
+
+
+def test_what_is_not_known_is_last(opened):
+    driver = opened("many")
+    place = script(
+        driver,
+        "[...document.querySelectorAll('#handshake-table th')].findIndex(h => h.textContent.startsWith('set-up'))",
+    )
+    for _ in range(2):
+        click(driver, f"#handshake-table th:nth-child({place + 1}) button")
+        assert "-" not in column(driver, place + 1)
+    click(driver, "#handshake-table-bar .forth")
+    click(driver, "#handshake-table-bar .forth")
+    assert column(driver, place + 1)[-1] == "-"
+
+
+def test_pages_and_search(opened):
+    driver = opened("many")
+    where = "document.querySelector('#handshake-table-bar .where').textContent"
+    assert script(driver, where) == "1 to 50 of 125"
+    click(driver, "#handshake-table-bar .forth")
+    assert column(driver, 1)[0] == "51"
+    script(
+        driver,
+        "(() => { const s = document.querySelector('#handshake-table-bar input'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input')); })()",
+        "UNANSWERED",
+    )
+    assert script(driver, where) == "1 to 25 of 25"
+    assert column(driver, 1) == [str(number) for number in range(4, 126, 5)]
+
+
+def test_a_table_is_copied_whole_for_a_spreadsheet(opened):
+    driver = opened("many")
+    driver.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    click(driver, "#handshake-table .copy")
+    time.sleep(0.2)
+    assert script(driver, "document.querySelector('#handshake-table .copy').textContent") == "Copied"
+    copied = driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    lines = [line.split("\t") for line in copied.rstrip("\n").split("\n")]
+    assert len(lines) == 126
+    assert lines[0][0] == "#"
+    assert all(len(line) == len(lines[0]) for line in lines)
+    assert "," not in lines[3][lines[0].index("bytes")]
+
+
+def luminance(driver, selector, what):
+    colour = script(driver, f"getComputedStyle(document.querySelector(arguments[0])).{what}", selector)
+    red, green, blue = (int(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_dark_as_the_system_is_and_as_chosen(opened):
+    driver = opened("post-quantum", scheme="dark")
+    script(driver, "localStorage.clear()")
+    driver.refresh()
+    assert luminance(driver, "body", "backgroundColor") < 40
+    assert luminance(driver, "body", "color") > 200
+    assert luminance(driver, "svg.ladder .rung text", "fill") > 200
+    assert luminance(driver, "figure svg text", "fill") > 150
+    button = "document.getElementById('theme').textContent"
+    assert script(driver, button) == "Colours: system"
+    click(driver, "#theme")
+    assert script(driver, button) == "Colours: light"
+    assert luminance(driver, "body", "backgroundColor") > 240
+    media(driver, scheme="light")
+    click(driver, "#theme")
+    assert luminance(driver, "body", "backgroundColor") < 40
+    driver.refresh()  # and it is remembered
+    assert luminance(driver, "body", "backgroundColor") < 40
+    script(driver, "localStorage.clear()")
+
+
+def test_on_paper(opened):
+    driver = opened("post-quantum", scheme="dark")
+    media(driver, scheme="dark", kind="print")
+    assert luminance(driver, "svg.ladder .rung text", "fill") < 20
+    assert script(driver, "getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert (
+        script(
+            driver,
+            "getComputedStyle(document.querySelector('button[data-layout]').parentNode.parentNode).display",
+        )
+        == "none"
+    )
+    head = "[...document.querySelector('.sections table').tHead.rows[0].cells].map(cell => cell.innerText)"
+    assert script(driver, head) == ["exchange", "ID", "slot", "method", "request", "response"]
+    data = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+    assert data.startswith(b"%PDF")
+    ladder = "document.querySelector('svg.ladder').getBoundingClientRect().width"
+    assert script(driver, ladder) < 182 / 25.4 * 96  # between the margins of a sheet
+
+
+@pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many"])
+@pytest.mark.parametrize("width", [360, 800])
+def test_nothing_sticks_out(opened, name, width):
+    """What is wider than the window scrolls in its own box."""
+    driver = opened(name, width=width)
+    assert script(driver, "document.documentElement.scrollWidth") <= width
+
+
+def test_by_keyboard(opened):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    driver = opened("lossy")
+    reached = []
+    for _ in range(40):
+        ActionChains(driver).send_keys(Keys.TAB).perform()
+        reached.append(script(driver, "document.activeElement.textContent"))
+        if reached[-1] == "set-up, ms":
+            break
+    assert reached[-1] == "set-up, ms"
+    outline = script(driver, "getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none"
+    ActionChains(driver).send_keys(Keys.ENTER).perform()
+    assert column(driver, 3)[0] == "3.749"  # the fastest, see the README
+
+
+def test_marks_say_what_they_are(opened):
+    driver = opened("lossy")
+    script(
+        driver,
+        "document.querySelector('#figure-link-bytes [aria-label^=\"initiator\"]')"
+        ".dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))",
+    )
+    hint = "document.getElementById('hint')"
+    assert not script(driver, f"{hint}.hidden")
+    assert script(driver, f"{hint}.textContent").startswith("initiator → responder, needed once: ")
+
+
+def test_without_script_all_is_there(opened, chromium):
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened("lossy")
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    visible = "[...document.querySelectorAll('section.handshake')].filter(s => s.offsetHeight).length"
+    assert script(chromium, visible) == 25
