@@ -27,7 +27,17 @@ from ikeanalyze.wire.header import HEADER, Header
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import Encryption, Integrity, PayloadType
 
-__all__ = ["KeyUnusable", "Opened", "Opener", "Sealed", "Suite", "find_sealed", "makes_sense", "seal"]
+__all__ = [
+    "KeyUnusable",
+    "Opened",
+    "Opener",
+    "Sealed",
+    "Suite",
+    "find_sealed",
+    "makes_sense",
+    "room_in_fragment",
+    "seal",
+]
 
 _NONE: Final = 0
 _SK: Final = 46
@@ -286,6 +296,18 @@ def seal(
         + numbers
     )  # fmt: skip
     return before + opener._seal(before, header.initiator, plaintext, iv)
+
+
+def room_in_fragment(keys: KeySet, largest: int, *, suite: Suite | None = None) -> int:
+    """Bytes of inner payloads that fit into a fragment, so that its message has `largest` bytes at most; may be negative.
+
+    Raises `KeyUnusable`.
+    """
+    opener = Opener(keys, suite)
+    algorithm = opener._algorithm
+    around = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT.size + algorithm.iv + opener._icv_size
+    padded = largest - around
+    return padded - padded % algorithm.block - 1  # the pad length takes one
 
 
 def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:

@@ -1,0 +1,98 @@
+"""Whether a peer's certificate is to be trusted: its chain up to an authority, and whose it is (RFC 5280; RFC 4945, section 3).
+
+Paths are built and checked by `cryptography.x509.verification`. Its own rules for extensions are those of the web; IKE has
+fewer (RFC 4945, section 5.1.3), so authorities must say that they are some, and nothing more is asked for.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.x509.verification import (
+    Criticality,
+    ExtensionPolicy,
+    PolicyBuilder,
+    Store,
+    VerificationError,
+)
+
+from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.ikev2_payloads import Identification
+from ikeanalyze.wire.registries.ikev2 import IdType
+
+
+def check_chain(
+    certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None = None
+) -> str | None:
+    """What is wrong with a peer's chain; None: it leads to an anchor, each certificate signed by the next and valid now.
+
+    `certificates`: DER, the peer's own first, the others in any order. `time`: another than now, with its time zone.
+    """
+    if not certificates:
+        return "there is no certificate"
+    if not anchors:
+        return "no authority is trusted"
+    try:
+        _verify(certificates, anchors, time)
+    except VerificationError as problem:
+        # what it says in parentheses is the certificate as Python shows it
+        return " ".join(str(problem).partition(" (encountered")[0].split())
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:  # the library's panics are no Exception
+        return f"a certificate cannot be read ({type(problem).__name__})"
+    return None
+
+
+def _verify(
+    certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None
+) -> None:
+    end, *between = (x509.load_der_x509_certificate(one) for one in certificates)
+    if any(end == anchor for anchor in anchors):
+        return  # trusted itself, not as an authority
+    authority = ExtensionPolicy.permit_all().require_present(
+        x509.BasicConstraints, Criticality.AGNOSTIC, None
+    )
+    builder = (
+        PolicyBuilder()
+        .store(Store(list(anchors)))
+        .extension_policies(ca_policy=authority, ee_policy=ExtensionPolicy.permit_all())
+    )
+    if time is not None:
+        builder = builder.time(time)
+    builder.build_client_verifier().verify(end, between)
+
+
+def check_identity(certificate: bytes, identification: Identification) -> str | None:
+    """Why an IDi or IDr payload is not of a certificate's owner; None: the certificate names it (RFC 4945, section 3.1).
+
+    Distinguished names are compared as they are written, the others with the subject's alternative names.
+    """
+    owner = x509.load_der_x509_certificate(certificate)
+    kind, data = identification.type, identification.data
+    if kind == IdType.ID_DER_ASN1_DN:
+        named = data == owner.subject.public_bytes()
+    else:
+        named = (kind, data) in _alternative_names(owner)
+    if named:
+        return None
+    text = identity_text(kind, data) or data.hex()
+    return f"the certificate is not that of {text}"
+
+
+def _alternative_names(owner: x509.Certificate) -> set[tuple[int, bytes]]:
+    """The names in the form of identities."""
+    try:
+        names = owner.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return set()
+    found = {(int(IdType.ID_FQDN), one.encode()) for one in names.get_values_for_type(x509.DNSName)}
+    found |= {
+        (int(IdType.ID_RFC822_ADDR), one.encode()) for one in names.get_values_for_type(x509.RFC822Name)
+    }
+    for one in names.get_values_for_type(x509.IPAddress):
+        address = ip_address(str(one))
+        kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
+        found.add((int(kind), address.packed))
+    return found
