@@ -169,12 +169,12 @@ def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) 
         if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
     }
     tests = [statistics.differ(samples[i], samples[other]) for i, other in pairs.items()]
-    corrected = statistics.holm([test.p for test in tests])
+    corrected = statistics.corrected([test.p for test in tests])
     differences = {
         i: Difference(
             ratio=statistics.ratio(samples[i], samples[pairs[i]], asked.confidence, asked.resamples),
             test=test,
-            p_holm=p,
+            p_corrected=p,
             differs=p < 1 - asked.confidence,
         )
         for i, test, p in zip(pairs, tests, corrected, strict=True)

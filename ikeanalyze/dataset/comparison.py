@@ -57,8 +57,8 @@ class Difference:
 
     ratio: Estimate | None  # of the means; None: the baseline's mean is 0
     test: RankTest
-    p_holm: float  # p of the test, corrected for all groups that the metric is compared of
-    differs: bool  # by more than noise: p_holm is less than 1 - confidence
+    p_corrected: float  # p of the test, corrected for all groups that the metric is compared of
+    differs: bool  # by more than noise: p_corrected is less than 1 - confidence
 
 
 @dataclass(frozen=True, slots=True)

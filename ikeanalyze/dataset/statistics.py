@@ -11,7 +11,8 @@ None and never NaN:
   resampling 50 values never yields more than their largest, however far the 99th percentile may lie above it.
 * The difference: Mann-Whitney U, two-sided. Set-up times over lossy links jump by whole retransmission timers,
   so their means have no normal distribution, and one handshake of eight seconds must not decide.
-* Several comparisons: Holm's correction (1979), which needs no independence.
+* Several comparisons: the correction of Benjamini and Yekutieli (2001), which needs no independence: groups share their
+  baseline.
 
 A sample is sorted in ascending order.
 """
@@ -82,14 +83,11 @@ def differ(sample: Values, baseline: Values) -> RankTest:
     return RankTest(float(found.statistic), float(found.pvalue), name)
 
 
-def holm(probabilities: Sequence[float]) -> list[float]:
+def corrected(probabilities: Sequence[float]) -> list[float]:
     """Each of several p-values as it counts when all of them are looked at."""
-    corrected = [1.0] * len(probabilities)
-    least = 0.0
-    for rank, i in enumerate(sorted(range(len(probabilities)), key=probabilities.__getitem__)):
-        least = max(least, min(1.0, probabilities[i] * (len(probabilities) - rank)))
-        corrected[i] = least
-    return corrected
+    if not probabilities:
+        return []
+    return [float(one) for one in stats.false_discovery_control(probabilities, method="by")]
 
 
 def _mean(sample: Values, axis: int) -> Any:

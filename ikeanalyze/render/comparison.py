@@ -83,7 +83,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
             f"{_percent(comparison)}; means and ratios by {comparison.resamples:,} bootstrap resamples, quantiles by "
             "order statistics",
         ),
-        ("p", "Mann-Whitney U, two-sided, corrected by Holm's method over the groups"),
+        ("p", "Mann-Whitney U, two-sided, corrected (Benjamini-Yekutieli) for all groups"),
     ]
     if comparison.where:
         facts.insert(1, ("only", clean(", ".join(map(str, comparison.where)))))
@@ -148,7 +148,7 @@ def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int])
         *_labels(comparison),
         Column("ratio of means", right=True),
         Column(f"{_percent(comparison)} of it", right=True),
-        Column("p (Holm)", right=True),
+        Column("p", right=True),
         Column("more than noise"),
     )
     rows, notes = [], []
@@ -161,7 +161,7 @@ def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int])
             told = (
                 digits(against.ratio.value if against.ratio else None),
                 interval(against.ratio),
-                probability(against.p_holm),
+                probability(against.p_corrected),
                 "yes" if against.differs else "no",
             )
             if not against.differs and _without_one(against.ratio):

@@ -28,7 +28,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "confidence": comparison.confidence,
         "resamples": comparison.resamples,
         "test": "Mann-Whitney U, two-sided",
-        "correction": "Holm",
+        "correction": "Benjamini-Yekutieli",
         "unread": comparison.unread,
         "complete": comparison.complete,
         "rekeyed": comparison.rekeyed,
@@ -86,7 +86,7 @@ def _difference(one: Difference) -> dict[str, Any]:
         "u": one.test.u,
         "p": one.test.p,
         "p_method": one.test.method,
-        "p_holm": one.p_holm,
+        "p_corrected": one.p_corrected,
         "differs": one.differs,
     }
 
@@ -98,7 +98,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
     rows.writerow(
         [
             *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
-            *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_holm", "differs"),
+            *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs"),
         ]
     )
     for metric in comparison.metrics:
@@ -107,7 +107,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
             other = one.against
             compared: list[float | str | None] = [None] * 6
             if other is not None:
-                compared = [*_bounds(other.ratio), other.test.p, other.p_holm, str(other.differs).lower()]
+                compared = [*_bounds(other.ratio), other.test.p, other.p_corrected, str(other.differs).lower()]
             counts = (group.captures, group.handshakes, group.failures, one.counted)
             rows.writerow(
                 [

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ikeanalyze.dataset.statistics import LARGEST_BCA, deviation, differ, holm, mean, quantile, ratio
+from ikeanalyze.dataset.statistics import LARGEST_BCA, corrected, deviation, differ, mean, quantile, ratio
 
 #: Lower rank of the 95 % interval of a median by the size of the sample; the upper one mirrors it (Nair 1940).
 NAIR = {6: 1, 8: 1, 9: 2, 10: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 65: 25}
@@ -173,9 +173,9 @@ def test_many_against_few_takes_no_time():
     )
 
 
-def test_holm():
-    # R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.6, 0.7]) == [1, 1]
-    assert holm([0.04]) == [0.04]
-    assert holm([]) == []
+def test_corrected():
+    # R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "BY")
+    assert corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([1 / 24, 1 / 12, 1 / 12, 1 / 24])
+    assert corrected([0.6, 0.7]) == [1, 1]
+    assert corrected([0.04]) == [0.04]
+    assert corrected([]) == []

@@ -25,7 +25,7 @@ def test_json():
         "confidence": 0.95,
         "resamples": 2000,
         "test": "Mann-Whitney U, two-sided",
-        "correction": "Holm",
+        "correction": "Benjamini-Yekutieli",
         "unread": 1,
         "complete": False,
         "rekeyed": 2,
@@ -48,7 +48,7 @@ def test_json():
         "u": 12.0,
         "p": 0.00001605,
         "p_method": "exact",
-        "p_holm": 0.0000321,
+        "p_corrected": 0.0000321,
         "differs": True,
     }
     empty = metrics[0]["groups"][4]
@@ -68,7 +68,7 @@ def test_csv():
         "10",
         "10",
     )
-    assert (pq["mean"], pq["p95_high"], pq["ratio"], pq["p_holm"], pq["differs"]) == (
+    assert (pq["mean"], pq["p95_high"], pq["ratio"], pq["p_corrected"], pq["differs"]) == (
         "12.5", "", "2.041", "3.21e-05", "true",
     )  # fmt: skip
     assert {rows[4][name] for name in rows[4]} == {"setup_ms", "", "1", "2", "0"}
