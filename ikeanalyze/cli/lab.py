@@ -10,6 +10,7 @@ import typer
 from ikeanalyze.cli.outcome import FAILED, FailureError, job, say
 
 if TYPE_CHECKING:
+    from ikeanalyze.lab.machine import Finding
     from ikeanalyze.lab.manifest import Handshake
 
 Verbose = Annotated[bool, typer.Option("--verbose", help="Tracebacks of internal errors.")]
@@ -80,7 +81,7 @@ def doctor(verbose: Verbose = False) -> None:
         rows = list(findings())
         width = max(len(row.name) for row in rows)
         for row in rows:
-            mark = "ok" if row.there else "MISSING" if row.needed else "lacks"
+            mark = _mark(row)
             remedy = f" ({row.remedy})" if row.remedy else ""
             sys.stdout.write(f"{mark:8}{row.name:{width}}  {row.found}{remedy}\n")
         if any(row.needed and not row.there for row in rows):
@@ -88,18 +89,26 @@ def doctor(verbose: Verbose = False) -> None:
 
 
 def prepare(verbose: Verbose = False) -> None:
-    """Make a Debian tree with strongSwan 6 and FreeRADIUS, for machines whose own are too old or not there.
+    """Make Debian trees with the stacks that this machine has not: strongSwan 6 and FreeRADIUS, strongSwan 5.9, libreswan.
 
-    Needs root, debootstrap, and what apt has for a mirror; half a minute and 300 MB, under ~/.cache/ikeanalyze
-    or IKEANALYZE_TREES. If it is there, nothing is done.
+    Needs root, debootstrap, and what apt has for a mirror; half a minute and 200 to 400 MB each, under
+    ~/.cache/ikeanalyze or IKEANALYZE_TREES. What is there is left alone. Their paths go to standard output.
     """
     with job(verbose=verbose):
-        from ikeanalyze.lab import LabError, tree
+        from ikeanalyze.lab import LabError, machine, tree
 
         try:
-            sys.stdout.write(f"{tree.make()}\n")
+            for one in machine.trees():
+                sys.stdout.write(f"{tree.make(one)}\n")
+                sys.stdout.flush()
         except LabError as error:
             raise FailureError(str(error)) from None
+
+
+def _mark(row: "Finding") -> str:
+    if row.there is None:
+        return "?"
+    return "ok" if row.there else "MISSING" if row.needed else "lacks"
 
 
 def _check_machine() -> None:
@@ -120,4 +129,6 @@ app = typer.Typer(
 )
 app.command(options_metavar="SCENARIO.toml -o DIR [OPTIONS]", short_help="Run a scenario and record it.")(run)
 app.command(options_metavar="[OPTIONS]", short_help="What the lab has and lacks on this machine.")(doctor)
-app.command(options_metavar="[OPTIONS]", short_help="Make a Debian tree with newer daemons.")(prepare)
+app.command(options_metavar="[OPTIONS]", short_help="Make Debian trees with the daemons that are missing.")(
+    prepare
+)

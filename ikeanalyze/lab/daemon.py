@@ -5,6 +5,7 @@ It sees its folder as /run, so that its pid file, sockets and logs have fixed na
 
 import shlex
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,18 @@ class Daemon:
         return Usage(times.user, times.system, _run_ns(self.process.pid), process.memory_info().rss)
 
     @property
+    def output(self) -> Path:
+        """What it writes to its terminal."""
+        return self.folder / "out"
+
+    @property
     def alive(self) -> bool:
         """Whether it runs."""
         return self.process.poll() is None
+
+    def inside(self, *command: str) -> list[str]:
+        """The command line that runs a command beside it: in its system, its /run and its network."""
+        return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
     def stop(self) -> None:
         """End it."""
@@ -70,9 +80,10 @@ def start(
     stack: Stack,
     folder: Path,
     *arguments: str,
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    before: Sequence[Sequence[str]] = (),
 ) -> Daemon:
-    """Start a daemon; what it writes to its terminal goes to `out` in its folder."""
+    """Start a daemon, after the commands of `before`; what they write to their terminal goes to `out` in its folder."""
     root = "" if stack.root == Path("/") else str(stack.root)
     steps = ["set -e"]
     if root:
@@ -81,10 +92,9 @@ def start(
         steps.append(f"mount --bind /sys {shlex.quote(root)}/sys")
     steps.append(f"mount --bind {shlex.quote(str(folder))} {shlex.quote(root)}/run")
     variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-    command = ["env", "LC_ALL=C", *variables, stack.program, *arguments]
-    if root:
-        command = ["chroot", root, *command]
-    steps.append(f"exec {shlex.join(command)}")
+    enter = ["chroot", root] if root else []
+    steps += [shlex.join([*enter, *command]) for command in before]
+    steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each of these becomes the next without a fork: the process that we hold is the daemon
     process = space.start(
         host.inside("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out"

@@ -3,21 +3,25 @@
 Independent of the capture, so that the two can be compared.
 """
 
-import gzip
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-_GENERATED: Final = re.compile(r"generating ([A-Z_]+) (request|response) (\d+) \[ (?!EF\()")
+_GENERATED: Final = re.compile(r"generating ([A-Z0-9_]+) (request|response) (\d+) \[ (?!EF\(|FRAG\()")
 #: The number of the IKE SA that a line is about, behind the connection's name where that is known.
 _SA: Final = re.compile(r" <(?:[^|>]*\|)?(\d+)> ")
 _SENT: Final = re.compile(r"\[NET\].* sending packet: from (\S+)\[(\d+)\] to (\S+)\[(\d+)\] \((\d+) bytes\)")
-_REQUEST_AGAIN: Final = re.compile(r"retransmit \d+ of request with message ID (\d+)")
-_RESPONSE_AGAIN: Final = re.compile(r"received retransmit of request with ID (\d+), retransmitting response")
-_ESTABLISHED: Final = re.compile(r"IKE_SA \S+ established between")
+#: Of IKEv2, and of IKEv1.
+_REQUEST_AGAIN: Final = re.compile(
+    r"retransmit \d+ of request with message ID (\d+)|sending retransmit \d+ of request message ID (\d+)"
+)
+_RESPONSE_AGAIN: Final = re.compile(
+    r"received retransmit of request with ID (\d+), retransmitting response"
+    r"|sending retransmit \d+ of response message ID (\d+)"
+)
+_ESTABLISHED: Final = re.compile(r"IKE_SA \S+ (?:established|rekeyed) between")
 #: An error of RFC 7296, 3.10.1, as charon names it when it gets one.
 REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify)")
 
@@ -78,20 +82,15 @@ def read(lines: Iterable[str]) -> Account:
             source, port, destination, other, size = sent.groups()
             found.sent.append(Sent(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
+            number = again[1] or again[2]
             found.requests_again += 1
-            found.messages.append(known.get((sa, "request", again[1]), f"? request {again[1]}"))
+            found.messages.append(known.get((sa, "request", number), f"? request {number}"))
         elif again := _RESPONSE_AGAIN.search(line):
+            number = again[1] or again[2]
             found.responses_again += 1
-            found.messages.append(known.get((sa, "response", again[1]), f"? response {again[1]}"))
+            found.messages.append(known.get((sa, "response", number), f"? response {number}"))
         elif _ESTABLISHED.search(line):
             found.established += 1
         elif refused := REFUSED.search(line):
             found.refused[refused[1]] += 1
     return found
-
-
-def read_file(path: Path) -> Account:
-    """The same for a file, compressed with gzip or not."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as lines:
-        return read(lines)

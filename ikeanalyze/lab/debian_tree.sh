@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # A Debian tree of another release, for programs that this machine's own release has too old for the tests:
 #
-#     debian_tree.sh SUITE PACKAGE...         e.g. debian_tree.sh forky tshark
+#     debian_tree.sh SUITE[-NAME] PACKAGE...         e.g. debian_tree.sh forky tshark
 #
 # makes ${IKEANALYZE_TREES:-${XDG_CACHE_HOME:-~/.cache}/ikeanalyze}/SUITE, to be entered with chroot, and prints its
-# path. Needs root, debootstrap, and what Debian's mirror needs of apt on this machine: mirror and proxy are the ones
-# that apt has here. Some 250 MB and half a minute; if the tree is there and has the packages, nothing is done. More
-# packages later: the tree is made anew with the old and the new ones.
+# path; with a name a second tree of the same release, SUITE-NAME, for what cannot be installed beside the first.
+# Needs root, debootstrap, and what Debian's mirror needs of apt on this machine: mirror and proxy are the ones that apt
+# has here. Some 250 MB and half a minute; if the tree is there and has the packages, nothing is done. More packages
+# later: the tree is made anew with the old and the new ones.
 #
 # A tree is made beside its place and moved there when it is complete, under a lock, in a mount namespace of its own
 # where there may be one: a half-made tree is never found, two calls do not meet, no mount is left behind.
@@ -17,11 +18,12 @@ die() {
     exit 1
 }
 
-[ $# -ge 2 ] || die "usage: debian_tree.sh SUITE PACKAGE..."
-suite=$1
+[ $# -ge 2 ] || die "usage: debian_tree.sh SUITE[-NAME] PACKAGE..."
+name=$1
+suite=${name%%-*}
 shift
 trees=${IKEANALYZE_TREES:-${XDG_CACHE_HOME:-$HOME/.cache}/ikeanalyze}
-tree=$trees/$suite
+tree=$trees/$name
 packages=.ikeanalyze-packages # in the tree: what it was made for, one a line
 
 has_all() { # PACKAGE...: is the tree there, and made for all of these?
@@ -36,18 +38,18 @@ fi
 [ "$(id -u)" = 0 ] || die "making $tree needs root"
 command -v debootstrap >/dev/null || die "debootstrap is missing (apt-get install debootstrap)"
 if [ -z "${IKEANALYZE_UNSHARED:-}" ] && unshare --mount true 2>/dev/null; then
-    IKEANALYZE_UNSHARED=1 exec unshare --mount -- "$BASH" "$0" "$suite" "$@"
+    IKEANALYZE_UNSHARED=1 exec unshare --mount -- "$BASH" "$0" "$name" "$@"
 fi
 
 mkdir -p "$trees"
-exec 9>"$trees/.$suite.lock"
+exec 9>"$trees/.$name.lock"
 flock 9
 if has_all "$@"; then # made while we waited
     echo "$tree"
     exit
 fi
 
-part=$trees/.$suite.part
+part=$trees/.$name.part
 wanted=$({ cat "$tree/$packages" 2>/dev/null || true; printf '%s\n' "$@"; } | sort -u)
 discard() {
     for mounted in proc sys dev/pts dev; do umount "$1/$mounted" 2>/dev/null || true; done

@@ -2,9 +2,9 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from ikeanalyze.keys.write import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemon import Daemon, start
 from ikeanalyze.lab.machine import Stack
@@ -128,9 +128,9 @@ def launch(
     folder = host.folder / "run"
     folder.mkdir()
     if chain is not None and trusted is not None:
-        _write(folder / "server.key", chain.key)
-        _write(folder / "server.pem", chain.end + "".join(chain.between))
-        _write(folder / "trusted.pem", trusted)
+        write_private(str(folder / "server.key"), chain.key)
+        write_private(str(folder / "server.pem"), chain.end + "".join(chain.between))
+        write_private(str(folder / "trusted.pem"), trusted)
     text = _RADIUSD.format(
         client=client,
         secret=account.secret,
@@ -139,9 +139,9 @@ def launch(
         port=PORT,
         tls=_TLS if chain is not None else "",
     )
-    _write(folder / "radiusd.conf", text)
-    _write(folder / "users", f'{account.user} Cleartext-Password := "{account.password}"\n')
-    # its debugging output shows passwords, so it goes with the folder
+    write_private(str(folder / "radiusd.conf"), text)
+    write_private(str(folder / "users"), f'{account.user} Cleartext-Password := "{account.password}"\n')
+    # -X: one process that stays, and says which packets it gets and sends
     daemon = start(space, host, stack, folder, "-X", "-d", "/run")
     deadline = time.monotonic() + _START_SECONDS
     while True:
@@ -152,8 +152,3 @@ def launch(
             lines = [line for line in said.splitlines() if "rror" in line or "ailed" in line]
             raise LabError(f"FreeRADIUS did not start: {(lines or ['it says nothing'])[-1].strip()}")
         time.sleep(0.05)
-
-
-def _write(path: Path, text: str) -> None:
-    path.touch(0o600)
-    path.write_text(text)

@@ -13,22 +13,34 @@ from typing import Final
 
 from ikeanalyze.lab import LabError, tree
 
+STRONGSWAN: Final = "strongSwan"
+LIBRESWAN: Final = "libreswan"
+FREERADIUS: Final = "FreeRADIUS"
 CHARON: Final = "usr/lib/ipsec/charon"
+#: libreswan's program, where distributions put it.
+PLUTO: Final = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
 #: FreeRADIUS' program, by the names that distributions give it.
 RADIUS: Final = ("usr/sbin/freeradius", "usr/sbin/radiusd")
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)
+#: The first strongSwan that distributions build without IKEv1.
+IKEV1_UNTIL: Final = (6,)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
     """A daemon that can be run."""
 
+    #: What it is called: one of the three below.
+    name: str
     #: Where its system is: / or a tree.
     root: Path
     #: The program, seen from there.
     program: str
     version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -41,8 +53,8 @@ class Finding:
     """One thing that the lab needs or is better with."""
 
     name: str
-    #: Whether it is there.
-    there: bool
+    #: Whether it is there; None: only root can find out.
+    there: bool | None
     #: Version, or what is wrong.
     found: str
     #: Whether nothing can be run without it.
@@ -52,7 +64,7 @@ class Finding:
 
 
 def _roots() -> list[Path]:
-    return [Path("/"), *([tree.place()] if tree.place().is_dir() else [])]
+    return [Path("/"), *(one.place for one in tree.ALL if one.place.is_dir())]
 
 
 def _said(root: Path, program: str, option: str) -> str | None:
@@ -69,34 +81,69 @@ def _said(root: Path, program: str, option: str) -> str | None:
     return number[0] if number else None
 
 
+def _found(name: str, programs: Sequence[str], option: str) -> Iterator[Stack]:
+    for root in _roots():
+        for program in programs:
+            if version := _said(root, program, option):
+                yield Stack(name, root, f"/{program}", version)
+
+
 @cache
 def charons() -> tuple[Stack, ...]:
     """The strongSwans, this machine's own first."""
-    said = ((root, _said(root, CHARON, "--version")) for root in _roots())
-    return tuple(Stack(root, f"/{CHARON}", version) for root, version in said if version)
+    return tuple(_found(STRONGSWAN, [CHARON], "--version"))
+
+
+@cache
+def plutos() -> tuple[Stack, ...]:
+    """The libreswans, this machine's own first."""
+    return tuple(_found(LIBRESWAN, PLUTO, "--version"))
 
 
 @cache
 def radius() -> Stack | None:
     """FreeRADIUS, this machine's own if there is one."""
-    for root in _roots():
-        for program in RADIUS:
-            if version := _said(root, program, "-v"):
-                return Stack(root, f"/{program}", version)
-    return None
+    return next(_found(FREERADIUS, RADIUS, "-v"), None)
 
 
-def charon(*, ml_kem: bool) -> Stack:
-    """The strongSwan to be used: this machine's own if it will do.
+def trees() -> list[tree.Tree]:
+    """The trees that give what this machine has not of its own."""
+    own = {stack.numbers for stack in charons() if stack.root == Path("/")}
+    wanted = [tree.NEW]
+    if not any(numbers < IKEV1_UNTIL for numbers in own):
+        wanted.append(tree.OLD)
+    if not any(stack.root == Path("/") for stack in plutos()):
+        wanted.append(tree.LIBRESWAN)
+    return wanted
+
+
+def ike(name: str, *, ml_kem: bool, ikev1: bool) -> Stack:
+    """The stack of a name: "strongswan" or "libreswan", the first that can what is needed; with a dash and a version, as in
+    "strongswan-5.9", the first of this version.
 
     Errors:
-        LabError: there is none that will do.
+        LabError: there is none.
     """
-    for stack in charons():
-        if not ml_kem or stack.numbers >= ML_KEM_SINCE:
+    family, _, version = name.partition("-")
+    wanted = tuple(map(int, version.split("."))) if version else ()
+    for stack in plutos() if family == "libreswan" else charons():
+        if wanted:
+            fits = stack.numbers[: len(wanted)] == wanted
+        else:
+            fits = family == "libreswan" or (
+                (not ml_kem or stack.numbers >= ML_KEM_SINCE) and (not ikev1 or stack.numbers < IKEV1_UNTIL)
+            )
+        if fits:
             return stack
-    what = "strongSwan of 6.0.2 or later, which ML-KEM needs," if ml_kem else "strongSwan (charon)"
-    raise LabError(f"{what} is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
+    what = name
+    if not wanted and ml_kem:
+        what += " of 6.0.2 or later, which ML-KEM needs,"
+    elif not wanted and ikev1:
+        what += " before 6, which IKEv1 needs,"
+    known = ", ".join(dict.fromkeys(map(str, (*charons(), *plutos())))) or "none"
+    raise LabError(
+        f"{what} is not on this machine (there are: {known}): as root, ikeanalyze lab prepare makes trees with it"
+    )
 
 
 def _in_namespace(*commands: Sequence[str]) -> bool:
@@ -111,6 +158,7 @@ def _in_namespace(*commands: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
+_ROOT_ONLY: Final = "only root can find out"
 _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
 
 
@@ -145,41 +193,17 @@ def findings() -> Iterator[Finding]:
     yield Finding("root", root, "yes" if root else "no", True, None if root else "run it with sudo")
     spaces = _in_namespace(_DUMMY)
     yield Finding("network namespaces", spaces, "yes" if spaces else "not allowed here", True)
-    best = max(charons(), key=lambda stack: stack.numbers, default=None)
-    prepare = "ikeanalyze lab prepare makes a Debian tree with it"
-    yield Finding(
-        "strongSwan",
-        best is not None,
-        _where(best),
-        True,
-        None if best else f"apt install strongswan-charon, or {prepare}",
-    )
-    kem = best is not None and best.numbers >= ML_KEM_SINCE
-    yield Finding("ML-KEM", kem, "yes" if kem else "needs strongSwan 6.0.2", False, None if kem else prepare)
-    server = radius()
-    yield Finding(
-        "FreeRADIUS",
-        server is not None,
-        _where(server),
-        False,
-        None if server else f"apt install freeradius, or {prepare}",
-    )
+    yield from _stacks()
     for program, package in (("ip", "iproute2"), ("dumpcap", "wireshark-common"), ("nsenter", "util-linux")):
         path = shutil.which(program)
         yield Finding(
             program, path is not None, path or "not there", True, None if path else f"apt install {package}"
         )
-    drops = receiver_drops()
-    yield Finding(
-        "nft",
-        drops,
-        "yes" if drops else "none with hook ingress",
-        False,
-        None if drops else "apt install nftables",
-    )
-    yield Finding("netem", netem(), "yes" if netem() else "not in this kernel: our own relay is used", False)
-    esp = kernel_esp()
-    yield Finding("ESP in the kernel", esp, "yes" if esp else "no: strongSwan's own is used", False)
+    esp = root and kernel_esp()
+    if root:
+        yield from _kernel()
+    else:
+        yield from (Finding(name, None, _ROOT_ONLY, False) for name in ("nft", "netem", "ESP in the kernel"))
     tun = Path("/dev/net/tun").exists()
     yield Finding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
@@ -193,10 +217,47 @@ def findings() -> Iterator[Finding]:
         )
 
 
-def _where(stack: Stack | None) -> str:
-    if stack is None:
-        return "not there"
-    return stack.version if stack.root == Path("/") else f"{stack.version} in a Debian tree"
+def _kernel() -> Iterator[Finding]:
+    """What only root can ask the kernel."""
+    drops = receiver_drops()
+    remedy = None if drops else "apt install nftables"
+    yield Finding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
+    yield Finding("netem", netem(), "yes" if netem() else "not in this kernel: our own relay is used", False)
+    found = "yes" if kernel_esp() else "no: strongSwan's own is used, libreswan has none"
+    yield Finding("ESP in the kernel", kernel_esp(), found, False)
+
+
+def _stacks() -> Iterator[Finding]:
+    prepare = "ikeanalyze lab prepare makes a Debian tree with it"
+    if os.geteuid():  # trees are entered by root alone
+        for name in (STRONGSWAN, "ML-KEM", "IKEv1", LIBRESWAN, FREERADIUS):
+            yield Finding(name, None, _ROOT_ONLY, False)
+        return
+    strongswans = charons()
+    yield _stack(STRONGSWAN, strongswans, needed=True, remedy=f"apt install strongswan-charon, or {prepare}")
+    for what, needs, fitting in (
+        ("ML-KEM", "6.0.2 or later", [one for one in strongswans if one.numbers >= ML_KEM_SINCE]),
+        ("IKEv1", "before 6", [one for one in strongswans if one.numbers < IKEV1_UNTIL]),
+    ):
+        there = bool(fitting)
+        said = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
+        yield Finding(what, there, said, False, None if there else prepare)
+    yield _stack(LIBRESWAN, plutos(), needed=False, remedy=prepare)
+    server = radius()
+    yield _stack(
+        FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}"
+    )
+
+
+def _stack(name: str, stacks: Sequence[Stack], *, needed: bool, remedy: str) -> Finding:
+    there = bool(stacks)
+    return Finding(
+        name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy
+    )
+
+
+def _where(stack: Stack) -> str:
+    return stack.version if stack.root == Path("/") else f"{stack.version} in the tree {stack.root.name}"
 
 
 def _module(name: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ikeanalyze.keys.files import KeyFileError, read_keys
 from ikeanalyze.keys.write import json_text, write_private
-from ikeanalyze.lab import daemonlog
-from ikeanalyze.lab.scenario import Case
+from ikeanalyze.lab import LabError, daemonlog, plutolog, radiuslog
+from ikeanalyze.lab.scenario import LIBRESWAN, Case
 
 SCHEMA: Final = "ikeanalyze.lab/1"
 
@@ -45,10 +45,13 @@ class Handshake:
     """One handshake, as the one sees it who triggered it."""
 
     number: int
+    #: Whether its IKE SA was set up.
     established: bool
-    #: charon's words where it failed.
+    #: Whether its CHILD_SA was.
+    child: bool
+    #: The peer's error or the daemon's words where something failed.
     why: str | None
-    #: From the command to charon's answer, the CHILD_SA included.
+    #: From the command to the daemon's answer, the CHILD_SA included where it came.
     ms: float
     #: 16 hex digits each; null where there is no IKE SA.
     spi_i: str | None
@@ -68,42 +71,79 @@ def write(
     capture: Path,
     logs: Mapping[str, Path],
 ) -> Path:
-    """Move what was recorded to `out`; where the manifest is. Files with keys are for their owner alone."""
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(capture, out / f"{case.name}.pcapng")
-    files: dict[str, Any] = {"capture": f"{case.name}.pcapng", "logs": {}}
-    for role, log in logs.items():
-        name = f"{case.name}.{role}.log.gz"
-        _compressed(log, out / name)
-        files["logs"][role] = name
+    """Put what was recorded into `out`; where the manifest is. Files with keys are for their owner alone.
+
+    Errors:
+        LabError: something cannot be written; then nothing of this case is there.
+    """
+    manifest = out / f"{case.name}.manifest.json"
+    names = {role: f"{case.name}.{role}.log.gz" for role in logs}
+    written = [out / f"{case.name}.pcapng", *(out / name for name in names.values())]
+    written += [out / f"{case.name}.keys.json", manifest]
     try:
-        keys = read_keys(str(logs["initiator"]))
-        text = json_text(keys.key_sets, keys.phase1, keys.esp)
-        # where a key is from: the log by the name under which it is kept
-        text = text.replace(str(logs["initiator"]), files["logs"]["initiator"])
-        write_private(str(out / f"{case.name}.keys.json"), text)
-        files["keys"] = f"{case.name}.keys.json"
+        shutil.copyfile(capture, written[0])
+        for role, log in logs.items():
+            _compressed(log, out / names[role])
+        keys = _keys(case, logs, names)
+        if keys is not None:
+            write_private(str(out / f"{case.name}.keys.json"), keys)
+        document = {
+            "schema": SCHEMA,
+            "name": case.name,
+            "scenario": {
+                key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()
+            },
+            "machine": dict(machine),
+            "links": dict(links),
+            "files": {
+                "capture": written[0].name,
+                "logs": names,
+                "keys": f"{case.name}.keys.json" if keys is not None else None,
+            },
+            "handshakes": [asdict(one) for one in handshakes],
+            "expected": {role: _expected(role, case, log) for role, log in logs.items()},
+        }
+        manifest.write_text(json.dumps(document, indent=1) + "\n")
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise LabError(f"{error.filename or out}: {error.strerror}") from None
+        raise
+    return manifest
+
+
+def _keys(case: Case, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
+    """The keys as JSON, from the log that has more of them; None: no handshake came so far."""
+    # libreswan writes down neither the salts nor the keys of earlier epochs
+    role = (
+        "initiator"
+        if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN
+        else "responder"
+    )
+    try:
+        keys = read_keys(str(logs[role]))
     except KeyFileError:
-        files["keys"] = None  # no handshake came so far
-    document = {
-        "schema": SCHEMA,
-        "name": case.name,
-        "scenario": {
-            key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()
-        },
-        "machine": dict(machine),
-        "links": dict(links),
-        "files": files,
-        "handshakes": [asdict(one) for one in handshakes],
-        "expected": {role: daemonlog.read_file(log).document() for role, log in logs.items()},
-    }
-    path = out / f"{case.name}.manifest.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    return path
+        return None
+    # where a key is from: the log by the name under which it is kept
+    return json_text(keys.key_sets, keys.phase1, keys.esp).replace(str(logs[role]), names[role])
+
+
+def _expected(role: str, case: Case, log: Path) -> dict[str, Any]:
+    """What a daemon's log says that it did."""
+    if role == "aaa":
+        return {"packets": [asdict(one) for one in radiuslog.read_file(log)]}
+    read = plutolog.read if case.stack(role) == LIBRESWAN else daemonlog.read
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return read(lines).document()
 
 
 def _compressed(source: Path, target: Path) -> None:
     # keys of the lab protect nothing, but nobody should get used to logs with keys that all may read
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
-        packed.write(source.read_bytes())
+    with (
+        source.open("rb") as plain,
+        os.fdopen(descriptor, "wb") as raw,
+        gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed,
+    ):
+        shutil.copyfileobj(plain, packed)

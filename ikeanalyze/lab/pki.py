@@ -7,6 +7,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12 as _pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
@@ -44,6 +45,20 @@ class Chain:
     def root(self) -> str:
         """What the other side trusts."""
         return self.certificates[-1]
+
+
+def pkcs12(chain: Chain, name: str, password: str) -> bytes:
+    """Key and certificates in one file (RFC 7292), for NSS, which takes a key in no other form. `name` is what NSS calls it."""
+    certificates = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
+    key = serialization.load_pem_private_key(chain.key.encode(), None)
+    assert isinstance(key, Private)
+    return _pkcs12.serialize_key_and_certificates(
+        name.encode(),
+        key,
+        certificates[0],
+        certificates[1:],
+        serialization.BestAvailableEncryption(password.encode()),
+    )
 
 
 def make(kind: str, bits: int, length: int, name: str) -> Chain:

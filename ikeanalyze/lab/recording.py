@@ -62,6 +62,7 @@ def start(space: Space, host: Host, interfaces: list[str]) -> Recording:
     while "File: " not in (said := output.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > deadline:
             lines = said.strip().splitlines()
-            raise LabError(f"dumpcap did not start: {lines[-1] if lines else 'it says nothing'}")
+            # what it wanted to do, and why it could not, are a line each
+            raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'it says nothing'}")
         time.sleep(0.02)
     return Recording(space, process, path)

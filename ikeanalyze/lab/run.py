@@ -1,7 +1,6 @@
 """A case from its first namespace to its manifest."""
 
 import platform
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,41 +12,45 @@ from ikeanalyze.lab import (
     LabError,
     emulation,
     freeradius,
+    libreswan,
     machine,
     manifest,
     network,
+    output,
     recording,
     sides,
+    steps,
     strongswan,
 )
 from ikeanalyze.lab.daemon import Daemon, Usage
 from ikeanalyze.lab.manifest import Cost, Handshake, Step
+from ikeanalyze.lab.peer import IkeSa, Peer
 from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import Space, execute
-from ikeanalyze.lab.strongswan import Attempt, Charon
+from ikeanalyze.lab.space import Host, Space
 
 #: What is called after each handshake: its number, how many there will be, and how it went.
 Tell = Callable[[int, int, Handshake], None]
 
 _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
+#: How long the end of an IKE SA may take where nobody asked for it: a peer that has deleted it does not answer again.
+_END_SECONDS: Final = 2.0
 
 
 def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
     """Run a case; where its manifest is. Whatever happens, nothing of it stays in the system.
 
     Errors:
-        LabError: something that it needs is not there, or does not start.
+        LabError: something that it needs is not there, or does not start, or the results cannot be written.
     """
-    needs_kem = "mlkem" in case.text("ike.proposals") + case.text("ike.esp_proposals")
-    charon = machine.charon(ml_kem=needs_kem)
+    stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
     server = machine.radius() if case.eap else None
     if case.eap and server is None:
         raise LabError(
             "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
         )
     kernel_esp = machine.kernel_esp()
-    with Space() as space:
+    with output.claimed(out), Space() as space:
         net = network.build(space, case)
         emulators = _links(space, case, net)
         known = sides.credentials(case)
@@ -64,22 +67,20 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
                 chain=known.chains.get("aaa"),
                 trusted=client_chain.root if client_chain else None,
             )
-        charons: dict[str, Charon] = {}
+        peers: dict[str, Peer] = {}
         for host in (net.responder, net.initiator):
-            side = sides.side(host.name, case, net, known)
-            timeout = case.number("timeout_s")
-            charons[host.name] = strongswan.launch(
-                space, host, charon, side, kernel_esp=kernel_esp, timeout=timeout
+            peers[host.name] = _launch(
+                space, host, stacks[host.name], case, net, known, kernel_esp=kernel_esp
             )
-            daemons[host.name] = charons[host.name].daemon
+            daemons[host.name] = peers[host.name].daemon
         interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
         taken = recording.start(space, net.responder, interfaces)
         count = iterations or case.integer("iterations")
         handshakes = []
         for number in range(1, count + 1):
             for _ in range(case.integer("abandoned")):
-                _abandon(charons)
-            handshakes.append(_handshake(number, case, charons["initiator"], daemons, net))
+                _abandon(peers)
+            handshakes.append(_handshake(number, case, peers["initiator"], daemons, net))
             if tell:
                 tell(number, count, handshakes[-1])
         # what the daemons say when they end is in the capture as well
@@ -91,11 +92,38 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
             out,
             case,
             handshakes,
-            machine=_machine(charon, server, kernel_esp=kernel_esp),
+            machine=_machine(stacks, server, kernel_esp=kernel_esp),
             links=counts,
             capture=capture,
-            logs={role: one.log for role, one in charons.items()},
+            logs={role: one.log for role, one in peers.items()} | _aaa_log(daemons),
         )
+
+
+def _stack(role: str, case: Case) -> machine.Stack:
+    ml_kem = "mlkem" in case.proposals(role) + case.text("ike.esp_proposals")
+    return machine.ike(case.text(f"{role}.stack"), ml_kem=ml_kem, ikev1=case.integer("ike.version") == 1)
+
+
+def _launch(
+    space: Space,
+    host: Host,
+    stack: machine.Stack,
+    case: Case,
+    net: network.Network,
+    known: sides.Credentials,
+    *,
+    kernel_esp: bool,
+) -> Peer:
+    if stack.name == machine.LIBRESWAN:
+        return libreswan.launch(space, host, stack, case, net, known)
+    side = sides.side(host.name, case, net, known)
+    return strongswan.launch(
+        space, host, stack, side, kernel_esp=kernel_esp, timeout=case.number("timeout_s")
+    )
+
+
+def _aaa_log(daemons: Mapping[str, Daemon]) -> dict[str, Path]:
+    return {"aaa": daemons["aaa"].output} if "aaa" in daemons else {}
 
 
 def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulation.Emulator]:
@@ -115,89 +143,50 @@ def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulatio
     return emulators
 
 
-def _abandon(charons: Mapping[str, Charon]) -> None:
+def _abandon(peers: Mapping[str, Peer]) -> None:
     """Leave the responder with a half-open IKE SA: the initiator forgets it before the response comes."""
-    before = len(charons["responder"].sas())
-    charons["initiator"].begin()
+    before = len(peers["responder"].sas())
+    peers["initiator"].begin()
     deadline = time.monotonic() + _ABANDON_SECONDS
-    while len(charons["responder"].sas()) <= before and time.monotonic() < deadline:
+    while len(peers["responder"].sas()) <= before and time.monotonic() < deadline:
         time.sleep(0.005)
-    charons["initiator"].forget()
+    peers["initiator"].forget()
 
 
 def _handshake(
-    number: int, case: Case, initiator: Charon, daemons: Mapping[str, Daemon], net: network.Network
+    number: int, case: Case, initiator: Peer, daemons: Mapping[str, Daemon], net: network.Network
 ) -> Handshake:
     before = {role: daemon.usage() for role, daemon in daemons.items()}
     began = time.monotonic()
     attempt = initiator.initiate()
-    ms = (time.monotonic() - began) * 1e3
+    ms = attempt.ms or (time.monotonic() - began) * 1e3
     time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
     dead = [role for role, daemon in daemons.items() if not daemon.alive]
     if dead:
         raise LabError(f"the daemon of the {dead[0]} ended by itself in handshake {number}")
     costs = {role: _cost(before[role], daemon.usage()) for role, daemon in daemons.items()}
     sas = initiator.sas()
-    spis = [_text(sas[-1].get(f"{role}-spi")) for role in ("initiator", "responder")] if sas else [None, None]
-    steps = []
+    youngest = sas[-1] if sas else IkeSa(None, None, established=False, children=())
+    taken = []
     if attempt.done:
         for what in case.steps:
-            done = _step(what, initiator, net)
-            steps.append(Step(what, done.done, done.why))
+            done = steps.take(what, initiator, net)
+            taken.append(Step(what, done.done, done.why))
     if initiator.sas():
-        initiator.terminate()
+        initiator.terminate(_END_SECONDS)
     if initiator.sas():
         initiator.forget()
-    return Handshake(number, attempt.done, attempt.why, ms, spis[0], spis[1], costs, steps)
-
-
-def _step(what: str, initiator: Charon, net: network.Network) -> Attempt:
-    if what == "ping":
-        inner = network.INNER
-        command = [sys.executable, "-m", "ikeanalyze.lab.echo", inner["initiator"], inner["responder"]]
-        try:
-            execute(net.initiator.inside(*command))
-        except LabError:
-            return Attempt(False, "no answer")
-        return Attempt(True, None)
-    if what == "delete":
-        return initiator.terminate()
-    before = _names(initiator)
-    attempt = initiator.rekey({"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}[what])
-    if not attempt.done:
-        return attempt
-    # vici answers when it has begun
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        time.sleep(0.1)
-        now = _names(initiator)
-        if now and not now & before:
-            time.sleep(_SETTLE_SECONDS)
-            return Attempt(True, None)
-        if what == "rekey-child" and any(kind == "child" for kind, _ in now - before):
-            if len([1 for kind, _ in now if kind == "child"]) == 1:
-                return Attempt(True, None)
-        elif (
-            any(kind == "ike" for kind, _ in now - before)
-            and len([1 for kind, _ in now if kind == "ike"]) == 1
-        ):
-            return Attempt(True, None)
-    return Attempt(False, "not finished after 20 s")
-
-
-def _names(initiator: Charon) -> set[tuple[str, str]]:
-    """What tells its IKE SAs and CHILD_SAs from others."""
-    found = set()
-    for sa in initiator.sas():
-        found.add(("ike", f"{_text(sa.get('initiator-spi'))}{_text(sa.get('responder-spi'))}"))
-        for child in sa.get("child-sas", {}).values():
-            if _text(child.get("state")) == "INSTALLED":
-                found.add(("child", str(_text(child.get("spi-in")))))
-    return found
-
-
-def _text(value: Any) -> str | None:
-    return value.decode() if isinstance(value, bytes) else value
+    return Handshake(
+        number=number,
+        established=attempt.done or youngest.established,
+        child=attempt.done,
+        why=attempt.why,
+        ms=ms,
+        spi_i=youngest.spi_i,
+        spi_r=youngest.spi_r,
+        costs=costs,
+        steps=taken,
+    )
 
 
 def _cost(before: Usage, after: Usage) -> Cost:
@@ -213,14 +202,16 @@ def _cost(before: Usage, after: Usage) -> Cost:
     )
 
 
-def _machine(charon: machine.Stack, server: machine.Stack | None, *, kernel_esp: bool) -> dict[str, Any]:
+def _machine(
+    stacks: Mapping[str, machine.Stack], server: machine.Stack | None, *, kernel_esp: bool
+) -> dict[str, Any]:
     ours = "unknown"
     with suppress(PackageNotFoundError):
         ours = version("ikeanalyze")
     return {
         "date": machine.today(),
-        "strongswan": charon.version,
-        "freeradius": server.version if server else None,
+        **{role: str(stacks[role]) for role in ("initiator", "responder")},
+        "aaa": str(server) if server else None,
         "kernel": platform.release(),
         "esp": "kernel" if kernel_esp else "user space",
         "ikeanalyze": ours,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ikeanalyze.lab import LabError
+from ikeanalyze.lab import LabError, proposals
 
 #: Cases that one file may ask for, and handshakes of one case: a slip of the pen must not run for a week.
 MOST_CASES: Final = 500
@@ -21,9 +21,15 @@ MOST_ITERATIONS: Final = 10_000
 _LONGEST_LABEL: Final = 60
 
 CERTIFICATES: Final = ("rsa", "ecdsa")
+#: The responder's proposals, where they are the initiator's.
+SAME: Final = "same"
+STRONGSWAN: Final = "strongswan"
+LIBRESWAN: Final = "libreswan"
 EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
+MODES: Final = ("main", "aggressive")
 STEPS: Final = ("ping", "rekey-child", "rekey-ike", "reauthenticate", "delete")
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
+_STACK: Final = re.compile(rf"({STRONGSWAN}|{LIBRESWAN})(-\d{{1,3}}(\.\d{{1,3}}){{0,2}})?")
 _PROPOSAL: Final = re.compile(r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*")
 
 Value = str | int | float | bool | tuple[str, ...]
@@ -53,7 +59,7 @@ def _number(default: float, least: float, most: float) -> Key:
         right = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
         return float(value) if right else None
 
-    return Key(float(default), read, f"a number from {least:g} to {most:g}")
+    return Key(float(default), read, f"a number from {least:g} to {most:,.10g}")
 
 
 def _integer(default: int, least: int, most: int) -> Key:
@@ -70,9 +76,17 @@ def _flag() -> Key:
 
 def _proposal(default: str) -> Key:
     def read(value: Any) -> str | None:
-        return value if isinstance(value, str) and _PROPOSAL.fullmatch(value) else None
+        right = isinstance(value, str) and _PROPOSAL.fullmatch(value) and (value != SAME or default == SAME)
+        return value if right else None
 
     return Key(default, read, "algorithms in strongSwan's words, such as aes256-sha256-ecp256")
+
+
+def _stack() -> Key:
+    def read(value: Any) -> str | None:
+        return value if isinstance(value, str) and _STACK.fullmatch(value) else None
+
+    return Key(STRONGSWAN, read, "strongswan or libreswan, with or without a version as in strongswan-5.9")
 
 
 def _steps() -> Key:
@@ -100,18 +114,23 @@ KEYS: Final[Mapping[str, Key]] = {
     "timeout_s": _number(60, 1, 600),
     "abandoned": _integer(0, 0, 100),
     "ip_version": _integer(4, 4, 6),
+    "ike.version": _integer(2, 1, 2),
+    "ike.mode": _one_of("main", *MODES),
     "ike.proposals": _proposal("aes256-sha256-ecp256"),
-    "ike.responder_proposals": _proposal("same"),
+    "ike.responder_proposals": _proposal(SAME),
     "ike.esp_proposals": _proposal("aes256-sha256"),
     "ike.fragment_size": _integer(1280, 0, 65_535),
     "ike.retransmit_timeout_s": _number(4.0, 0.05, 60),
     "ike.retransmit_base": _number(1.8, 1, 10),
     "ike.retransmit_tries": _integer(5, 1, 50),
     "ike.cookie_threshold": _integer(0, 0, 1000),
+    "initiator.stack": _stack(),
     "initiator.auth": _one_of("psk", "psk", *CERTIFICATES, *EAP),
     "initiator.key_bits": _integer(0, 0, 4096),
     "initiator.chain": _integer(2, 2, 5),
     "initiator.wrong_secret": _flag(),
+    "initiator.xauth": _flag(),
+    "responder.stack": _stack(),
     "responder.auth": _one_of("psk", "psk", *CERTIFICATES),
     "responder.key_bits": _integer(0, 0, 4096),
     "responder.chain": _integer(2, 2, 5),
@@ -157,6 +176,15 @@ class Case:
         steps = self.values["then"]
         assert isinstance(steps, tuple)
         return steps
+
+    def proposals(self, side: str) -> str:
+        """The IKE proposals of a side, with commas between them."""
+        theirs = self.text("ike.responder_proposals")
+        return self.text("ike.proposals") if side == "initiator" or theirs == SAME else theirs
+
+    def stack(self, side: str) -> str:
+        """The kind of daemon of a side, whatever its version."""
+        return self.text(f"{side}.stack").partition("-")[0]
 
     @property
     def eap(self) -> bool:
@@ -282,3 +310,51 @@ def _check(where: str, case: Case) -> None:
     auth = case.text("initiator.auth")
     if case.flag("initiator.wrong_secret") and auth in (*CERTIFICATES, "eap-tls"):
         raise ScenarioError(f"{where}: initiator.wrong_secret is for secrets, and {auth} has none")
+    _check_version(where, case)
+    _check_stacks(where, case)
+
+
+def _check_version(where: str, case: Case) -> None:
+    """What one version of IKE alone has."""
+    if case.integer("ike.version") == 2:
+        for key in ("ike.mode", "initiator.xauth"):
+            if case.values[key] != KEYS[key].default:
+                raise ScenarioError(f"{where}: {key} is for ike.version = 1")
+        return
+    for side in ("initiator", "responder"):
+        if case.stack(side) == LIBRESWAN:
+            raise ScenarioError(f"{where}: {side}.stack = libreswan is for ike.version = 2 here")
+    auth = case.text("initiator.auth")
+    if auth in EAP:
+        raise ScenarioError(f"{where}: initiator.auth = {auth} is for ike.version = 2")
+    if auth != case.text("responder.auth"):
+        raise ScenarioError(f"{where}: with ike.version = 1, initiator.auth and responder.auth are the same")
+    for key in ("ike.proposals", "ike.responder_proposals", "ike.esp_proposals"):
+        if "ke1_" in case.text(key):
+            raise ScenarioError(f"{where}: {key}: additional key exchanges are for ike.version = 2")
+    for key in ("abandoned", "ike.cookie_threshold"):
+        if case.integer(key):
+            raise ScenarioError(f"{where}: {key} is for ike.version = 2")
+    if "rekey-ike" in case.steps:
+        raise ScenarioError(f"{where}: then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate")
+
+
+def _check_stacks(where: str, case: Case) -> None:
+    """What libreswan cannot, or is not asked for here."""
+    sides = [one for one in ("initiator", "responder") if case.stack(one) == LIBRESWAN]
+    for side in sides:
+        if case.eap:
+            auth = case.text("initiator.auth")
+            raise ScenarioError(f"{where}: initiator.auth = {auth} is for strongSwan on both sides")
+        for asked in (case.proposals(side), case.text("ike.esp_proposals")):
+            try:
+                proposals.libreswan(asked)
+            except ValueError as error:
+                raise ScenarioError(f"{where}: {side}.stack = libreswan: {error}") from None
+    if "responder" in sides and case.integer("ike.cookie_threshold"):
+        raise ScenarioError(f"{where}: ike.cookie_threshold needs responder.stack = strongswan")
+    if "initiator" in sides:
+        if case.integer("abandoned"):
+            raise ScenarioError(f"{where}: abandoned needs initiator.stack = strongswan")
+        for step in set(case.steps) - {"ping", "delete"}:
+            raise ScenarioError(f"{where}: then: {step} needs initiator.stack = strongswan")

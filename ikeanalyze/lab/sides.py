@@ -7,12 +7,13 @@ from typing import Any, Final
 from ikeanalyze.lab import pki
 from ikeanalyze.lab.freeradius import PORT, Account
 from ikeanalyze.lab.network import INNER, Network
-from ikeanalyze.lab.scenario import CERTIFICATES, Case
-from ikeanalyze.lab.strongswan import NAME, Side, chain_loads
+from ikeanalyze.lab.peer import NAME
+from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, Case
+from ikeanalyze.lab.strongswan import Side, chain_loads
 
 #: Who they say that they are.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
-_OTHER: Final = {"initiator": "responder", "responder": "initiator"}
+OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Credentials:
     chains: dict[str, pki.Chain]
     #: With the AAA server, where there is one.
     account: Account | None
+    #: Password of the initiator, where it authenticates by XAuth as well.
+    xauth: str | None
 
     def __repr__(self) -> str:
         return f"Credentials({', '.join(self.chains)})"
@@ -45,25 +48,31 @@ def credentials(case: Case) -> Credentials:
             chains["aaa"] = pki.make(
                 "rsa", case.integer("aaa.key_bits"), case.integer("aaa.chain"), IDENTITY["aaa"]
             )
-    return Credentials(secrets.token_hex(16), chains, account)
+    xauth = secrets.token_hex(8) if case.flag("initiator.xauth") else None
+    return Credentials(secrets.token_hex(16), chains, account, xauth)
+
+
+def psk(role: str, case: Case, known: Credentials) -> str:
+    """The pre-shared key as a side has it: a wrong one where the case wants that."""
+    wrong = role == "initiator" and case.flag("initiator.wrong_secret")
+    return secrets.token_hex(16) if wrong and case.text("initiator.auth") == "psk" else known.psk
 
 
 def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
     """What one side is told."""
     initiator = role == "initiator"
-    auth, peer_auth = case.text(f"{role}.auth"), case.text(f"{_OTHER[role]}.auth")
+    auth, peer_auth = case.text(f"{role}.auth"), case.text(f"{OTHER[role]}.auth")
     loads: list[tuple[str, dict[str, Any]]] = []
     local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
-    remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[_OTHER[role]]}
+    remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
     if role in known.chains:
         local["certs"] = [known.chains[role].end]
         loads += chain_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
-    wrong = initiator and case.flag("initiator.wrong_secret")
     if "psk" in (auth, peer_auth):
-        secret = secrets.token_hex(16) if wrong and auth == "psk" else known.psk
-        loads.append(("load_shared", {"type": "IKE", "data": secret, "owners": list(IDENTITY.values())[:2]}))
+        owners = [IDENTITY["initiator"], IDENTITY["responder"]]
+        loads.append(("load_shared", {"type": "IKE", "data": psk(role, case, known), "owners": owners}))
     if peer_auth in CERTIFICATES:
-        remote["cacerts"] = [known.chains[_OTHER[role]].root]
+        remote["cacerts"] = [known.chains[OTHER[role]].root]
     settings: dict[str, Any] = {
         "fragment_size": str(case.integer("ike.fragment_size")),
         "retransmit_timeout": f"{case.number('ike.retransmit_timeout_s'):g}",
@@ -79,13 +88,27 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
             local["aaa_id"] = IDENTITY["aaa"]
             loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": known.chains["aaa"].root}))
         else:
+            wrong = case.flag("initiator.wrong_secret")
             password = secrets.token_hex(8) if wrong else account.password
             loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
     if account is not None and not initiator:
         remote |= {"auth": "eap-radius", "eap_id": "%any"}
         server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
         settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
-    loads.append(("load_conn", {NAME: _connection(role, case, network, local, remote)}))
+    connection = _connection(role, case, network, local, remote)
+    if known.xauth is not None:
+        loads.append(
+            ("load_shared", {"type": "XAUTH", "data": known.xauth, "owners": [IDENTITY["initiator"]]})
+        )
+        second = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
+        connection["local-xauth" if initiator else "remote-xauth"] = second
+    if case.stack(OTHER[role]) == LIBRESWAN:
+        connection["send_cert"] = "always"  # libreswan does not ask for one
+    if case.text("ike.mode") == "aggressive":
+        connection["aggressive"] = "yes"
+        # anybody may then guess at the PSK, which is why charon has to be told
+        settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"
+    loads.append(("load_conn", {NAME: connection}))
     return Side(role, settings, tuple(loads))
 
 
@@ -96,18 +119,15 @@ def _method(auth: str) -> str:
 def _connection(
     role: str, case: Case, network: Network, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
-    proposals = case.text("ike.proposals")
-    if role == "responder" and case.text("ike.responder_proposals") != "same":
-        proposals = case.text("ike.responder_proposals")
     child = {
         "local_ts": [f"{INNER[role]}/32"],
-        "remote_ts": [f"{INNER[_OTHER[role]]}/32"],
+        "remote_ts": [f"{INNER[OTHER[role]]}/32"],
         "esp_proposals": case.text("ike.esp_proposals").split(","),
         "rekey_time": "0",
     }
     connection: dict[str, Any] = {
-        "version": "2",
-        "proposals": proposals.split(","),
+        "version": str(case.integer("ike.version")),
+        "proposals": case.proposals(role).split(","),
         "fragmentation": "yes" if case.integer("ike.fragment_size") else "no",
         "mobike": "no",
         "unique": "never",

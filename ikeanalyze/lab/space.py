@@ -13,9 +13,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ from ikeanalyze.lab import LabError
 
 PREFIX: Final = "ikeanalyze-lab-"
 _LOCK: Final = "lock"
+#: Of the 107 bytes that a socket's name may have (unix(7)), what our folder's name and those in it leave.
+_LONGEST_PLACE: Final = 60
 _PR_SET_PDEATHSIG: Final = 1
 #: Seconds that a process has to end by itself.
 _PATIENCE: Final = 8.0
@@ -59,23 +62,32 @@ class Space:
 
     def __enter__(self) -> Self:
         sweep()
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if len(tempfile.gettempdir()) > _LONGEST_PLACE:
+            raise LabError(
+                f"{tempfile.gettempdir()}: too long a name for sockets in it; set TMPDIR to a shorter one"
+            )
+        made: Path | None = None
+        try:
+            with _undisturbed():
+                # under a name that nobody sweeps until the lock is held
+                made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
+                self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.folder = made = made.rename(made.with_name(made.name.removeprefix(".")))
+        except KeyboardInterrupt:  # it waited; nobody leaves what was not entered
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # a second Ctrl-C must not leave half of it
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with _undisturbed():  # a second Ctrl-C must not leave half of it
             for process in reversed(self._processes):
                 self.stop(process)
             shutil.rmtree(self.folder, ignore_errors=True)
             os.close(self._lock)
-        finally:
-            signal.signal(signal.SIGINT, before)
 
     def host(self, name: str) -> Host:
         """A new network namespace with its loopback interface up."""
@@ -125,6 +137,20 @@ class Space:
                 process.wait()
         if process in self._processes:
             self._processes.remove(process)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and a polite end wait until this is over; other threads than the main one do not get them anyway."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
 
 
 def execute(command: Sequence[str], *, given: str | None = None, seconds: float = 30) -> str:

@@ -12,11 +12,10 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemon import Daemon, start
 from ikeanalyze.lab.daemonlog import REFUSED
 from ikeanalyze.lab.machine import Stack
+from ikeanalyze.lab.peer import NAME, Attempt, IkeSa
 from ikeanalyze.lab.pki import Chain
 from ikeanalyze.lab.space import Host, Space
 
-#: Names of the connection and its CHILD_SA.
-NAME: Final = "lab"
 #: What it writes down: keys and all.
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
@@ -25,7 +24,7 @@ _START_SECONDS: Final = 20
 _PLUGINS: Final = (
     "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl ml "
     "x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
-    "eap-mschapv2 eap-tls eap-radius"
+    "eap-mschapv2 eap-tls eap-radius xauth-generic"
 )
 
 Settings = Mapping[str, "str | Settings"]
@@ -44,15 +43,6 @@ class Side:
 
     def __repr__(self) -> str:
         return f"Side({self.role!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """How one command at a daemon ended."""
-
-    done: bool
-    #: Where it failed, the error that the peer sent, else charon's words.
-    why: str | None
 
 
 @dataclass(slots=True)
@@ -96,15 +86,15 @@ class Charon:
         with socket.socket(socket.AF_UNIX) as opened:
             return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
 
-    def sas(self) -> list[dict[str, Any]]:
-        """Its IKE SAs, as vici has them."""
+    def sas(self) -> list[IkeSa]:
+        """Its IKE SAs."""
         import vici
 
         with socket.socket(socket.AF_UNIX) as opened:
             opened.settimeout(self._timeout + 5)
             opened.connect(str(self.daemon.folder / _SOCKET))
             session: Any = vici.Session(opened)
-            return [dict(sa) for entry in session.list_sas() for sa in entry.values()]
+            return [_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()]
 
     def initiate(self) -> Attempt:
         """Set an IKE SA and its CHILD_SA up."""
@@ -120,9 +110,10 @@ class Charon:
         content = {"child": NAME} if what == "child" else {"ike": NAME}
         return self.tell("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
 
-    def terminate(self) -> Attempt:
+    def terminate(self, seconds: float | None = None) -> Attempt:
         """End the IKE SA; at worst without a word to the peer."""
-        content = {"ike": NAME, "timeout": str(int(self._timeout * 1000)), "loglevel": "0"}
+        timeout = str(int((seconds or self._timeout) * 1000))
+        content = {"ike": NAME, "timeout": timeout, "loglevel": "0"}
         return self.tell("terminate", content)
 
     def forget(self) -> None:
@@ -145,6 +136,8 @@ def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bo
         "install_virtual_ip": "no",
         # each handshake is an IKE SA of its own
         "reuse_ikesa": "no",
+        # a CHILD_SA that was rekeyed goes at once: before, the IKE SA cannot be made anew
+        "delete_rekeyed_delay": "0",
         "plugins": {"vici": {"socket": f"unix:///run/{_SOCKET}"}},
         "filelog": {
             "lab": {
@@ -187,6 +180,21 @@ def _raise_interrupt(error: BaseException) -> None:
         if isinstance(inner, KeyboardInterrupt):
             raise inner
         inner = inner.__context__
+
+
+def _ike_sa(listed: Mapping[str, Any]) -> IkeSa:
+    """From vici's answer."""
+    children = listed.get("child-sas", {}).values()
+    return IkeSa(
+        _text(listed.get("initiator-spi")),
+        _text(listed.get("responder-spi")),
+        _text(listed.get("state")) == "ESTABLISHED",
+        [_text(child.get("spi-in")) or "" for child in children if _text(child.get("state")) == "INSTALLED"],
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    return value.decode() if value is not None else None
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,49 +5,64 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError
 
-#: The release with a strongSwan that has ML-KEM, and what the lab needs of it.
-SUITE: Final = "forky"
-PACKAGES: Final = (
+_STRONGSWAN: Final = (
     "strongswan-charon",
     "strongswan-swanctl",  # has charon's plugin vici
     "libstrongswan-standard-plugins",
     "libstrongswan-extra-plugins",
     "libcharon-extra-plugins",
     "libcharon-extauth-plugins",
-    "freeradius",
 )
 SCRIPT: Final = Path(__file__).parent / "debian_tree.sh"
 _SECONDS: Final = 1800
 
 
-def place() -> Path:
-    """Where the lab's tree is, or would be."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache) / "ikeanalyze") / SUITE
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree that the lab may need."""
+
+    #: The Debian release; behind a dash what tells it from another tree of this release.
+    name: str
+    packages: tuple[str, ...]
+
+    @property
+    def place(self) -> Path:
+        """Where it is, or would be."""
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache) / "ikeanalyze") / self.name
 
 
-def make(packages: Sequence[str] = PACKAGES) -> Path:
-    """Make the tree, unless it is there with these packages; where it is. What is done goes to standard error.
+#: A strongSwan with ML-KEM, which has no IKEv1.
+NEW: Final = Tree("forky", (*_STRONGSWAN, "freeradius"))
+#: A strongSwan with IKEv1, which has no ML-KEM.
+OLD: Final = Tree("bookworm", _STRONGSWAN)
+#: Debian does not install libreswan beside strongSwan, so it has a tree of its own.
+LIBRESWAN: Final = Tree("forky-libreswan", ("libreswan",))
+ALL: Final = (NEW, OLD, LIBRESWAN)
+
+
+def make(tree: Tree) -> Path:
+    """Make a tree, unless it is there with its packages; where it is. What is done goes to standard error.
 
     Errors:
         LabError: no root, no debootstrap, no network.
     """
     try:
         done = subprocess.run(
-            ["bash", str(SCRIPT), SUITE, *packages],
+            ["bash", str(SCRIPT), tree.name, *tree.packages],
             stdout=subprocess.PIPE,
             text=True,
             timeout=_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise LabError(f"making the tree took more than {_SECONDS} s") from None
+        raise LabError(f"making the tree {tree.name} took more than {_SECONDS} s") from None
     if done.returncode:
-        raise LabError(f"no tree of Debian {SUITE} was made (the lines above say why)")
+        raise LabError(f"no tree {tree.name} of Debian was made (the lines above say why)")
     return Path(done.stdout.strip().splitlines()[-1])

@@ -1,5 +1,8 @@
+import os
 import subprocess
 import sys
+
+import pytest
 
 
 def test_a_wrong_scenario_is_one_line(tmp_path):
@@ -24,6 +27,56 @@ def test_doctor_names_what_the_lab_needs():
     done = subprocess.run(
         [sys.executable, "-m", "ikeanalyze", "lab", "doctor"], capture_output=True, text=True, check=False
     )
-    assert {"strongSwan", "FreeRADIUS", "dumpcap", "netem"} <= {
+    assert {"strongSwan", "FreeRADIUS", "libreswan", "dumpcap", "netem"} <= {
         word for line in done.stdout.splitlines() for word in line.split()
     }
+
+
+def run(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [*before, sys.executable, "-m", "ikeanalyze", "lab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("none.toml", None, "none.toml: No such file or directory"),
+        ("bytes.toml", b"\xff\xfe", "bytes.toml: not TOML"),
+        ("a b.toml", b"", "a b.toml: the file's name must be"),
+        ("key.toml", b"[link]\nrtt = 5", "key.toml: there is no key link.rtt; there are link.rtt_ms"),
+        ("stack.toml", b"[initiator]\nstack = 6", "stack.toml: initiator.stack = 6 is not allowed"),
+        ("much.toml", b"iterations = 1000000", "much.toml: iterations = 1000000 is not allowed"),
+    ],
+)
+def test_a_scenario_that_cannot_be_run_is_one_line_with_file_and_key(tmp_path, name, content, said):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = run("run", str(tmp_path / name), "-o", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ikeanalyze: ")
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_usage(tmp_path):
+    for arguments in ([], ["x.toml"], ["x.toml", "-o", str(tmp_path), "-n", "0"]):
+        done = run("run", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+
+
+def test_an_ordinary_user_is_told_to_be_root(tmp_path):
+    # another user than root who may read what root may: a user namespace that nobody is mapped into
+    before = ("unshare", "--user") if os.geteuid() == 0 else ()
+    if before and subprocess.run([*before, "true"], check=False).returncode:
+        pytest.skip("no user namespaces here")
+    (tmp_path / "x.toml").touch()
+    done = run("run", str(tmp_path / "x.toml"), "-o", str(tmp_path / "out"), before=before)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ikeanalyze: the lab lacks root (no): run it with sudo\n"
+    assert not (tmp_path / "out").exists()
+    done = run("doctor", before=before)
+    assert done.returncode == 1
+    assert "MISSING root" in done.stdout
+    assert "?       netem" in done.stdout

@@ -21,3 +21,30 @@ def test_each_message_and_datagram_once_for_each_time_that_it_was_sent():
     assert found.requests_again == 1
     assert found.refused == {"AUTHENTICATION_FAILED": 1}
     assert found.established == 0
+
+
+IKEV1 = """\
+1.1 09[ENC] <c|1> generating ID_PROT request 0 [ SA V V V ]
+1.1 09[NET] <c|1> sending packet: from 10.1.0.2[500] to 10.2.0.2[500] (180 bytes)
+1.4 10[IKE] <c|1> sending retransmit 1 of request message ID 0, seq 1
+1.4 10[NET] <c|1> sending packet: from 10.1.0.2[500] to 10.2.0.2[500] (180 bytes)
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ ID CERT SIG ]
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ FRAG(1) ]
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ FRAG(2/2) ]
+1.5 11[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (468 bytes)
+1.5 11[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (100 bytes)
+1.6 12[ENC] <c|1> generating INFORMATIONAL_V1 request 946438485 [ HASH D ]
+1.6 12[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (92 bytes)
+"""
+
+
+def test_ikev1():
+    found = read(IKEV1.splitlines())
+    assert found.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
+    assert [one.bytes for one in found.sent] == [180, 180, 468, 100, 92]
+    assert (found.requests_again, found.responses_again) == (1, 0)
+
+
+def test_a_rekeyed_ike_sa_is_established_too():
+    said = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
+    assert read(said).established == 1

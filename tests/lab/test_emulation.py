@@ -1,40 +1,119 @@
-"""The error of the relay, measured between two hosts."""
+"""What a link is asked for and what two hosts see of it: the errors of the relay, and of what happens behind the capture."""
 
-import subprocess
-import sys
+from math import sqrt
 
 import pytest
 
-from ikeanalyze.lab import emulation, network
+from ikeanalyze.lab import LabError, emulation, machine, network
 from ikeanalyze.lab.emulation import Conditions, netem_command
 from ikeanalyze.lab.scenario import cases
 from ikeanalyze.lab.space import Space
+from lab import traffic
 
-_ECHO = """
-import sys, time
-from ikeanalyze.lab.echo import echo
-for n in range(21):
-    began = time.monotonic()
-    assert echo(sys.argv[1], sys.argv[2])
-    print((time.monotonic() - began) * 1e3)
-"""
+
+@pytest.fixture
+def net(lab):
+    with Space() as space:
+        yield space, network.build(space, cases({}, "x", "x")[0])
+
+
+def relayed(space, net, conditions):
+    emulator = emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=False, seed=5)
+    assert emulator.kind == "relay"
+    return emulator
+
+
+def median(arrivals) -> float:
+    return sorted(one.delay_ms for one in arrivals)[len(arrivals) // 2]
 
 
 @pytest.mark.lab
-def test_the_delay_is_right_within_a_millisecond(lab):
-    with Space() as space:
-        net = network.build(space, cases({}, "x", "x")[0])
-        conditions = Conditions(rtt_ms=50)
-        emulator = emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
-        command = [sys.executable, "-c", _ECHO, net.initiator_address, net.responder_address]
-        done = subprocess.run(net.initiator.inside(*command), capture_output=True, text=True, check=True)
-        times = sorted(map(float, done.stdout.split()))
-        assert emulator.kind == "relay"
-        assert emulator.stop()["there"]["received"] >= 21
-    assert times[0] >= 50
-    assert times[len(times) // 2] < 52  # a millisecond each way
+def test_the_relays_delay_is_right_within_a_millisecond(net):
+    space, net = net
+    relayed(space, net, Conditions(rtt_ms=50))
+    for arrivals in (traffic.there(net, 200), traffic.back(net, 200)):
+        assert [one.number for one in arrivals] == list(range(200))
+        assert min(one.delay_ms for one in arrivals) >= 25
+        assert median(arrivals) < 26
+
+
+@pytest.mark.lab
+def test_the_relays_loss_is_within_binomial_limits(net):
+    space, net = net
+    count, loss = 2500, 0.2
+    emulator = relayed(space, net, Conditions(loss_percent=loss * 100))
+    lost = {
+        "there": count - len(traffic.there(net, count, pause=0)),
+        "back": count - len(traffic.back(net, count, pause=0)),
+    }
+    limit = 5 * sqrt(count * loss * (1 - loss))
+    said = emulator.stop()
+    for way, number in lost.items():
+        assert abs(number - count * loss) < limit, way
+        # a few frames of ARP may be lost as well
+        assert 0 <= said[way]["lost"] - number < 20
+        assert said[way]["overflowed"] == 0
+
+
+@pytest.mark.lab
+def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
+    space, net = net
+    relayed(space, net, Conditions(rtt_ms=40, jitter_ms=15))
+    # far enough apart for each to have a delay of its own
+    arrivals = traffic.there(net, 60, pause=0.035)
+    delays = [one.delay_ms for one in arrivals]
+    assert [one.number for one in arrivals] == list(range(60))
+    assert min(delays) >= 5
+    assert sorted(delays)[-3] < 36
+    # uniform from 5 to 35: of 60, each half has its share (5 sigma are 19)
+    assert 11 <= sum(delay < 20 for delay in delays) <= 49
+
+
+@pytest.mark.lab
+def test_the_relays_rate(net):
+    space, net = net
+    relayed(space, net, Conditions(rate_kbps=1000))
+    # 20 frames of 1042 bytes: 8.336 ms each at 1 Mbit/s
+    arrivals = traffic.there(net, 20, pause=0, size=1000)
+    assert arrivals[-1].at_ms - arrivals[0].at_ms == pytest.approx(19 * 8.336, rel=0.1)
+
+
+@pytest.mark.lab
+def test_loss_behind_the_capture_is_within_binomial_limits(net):
+    space, net = net
+    conditions = Conditions(loss_percent=20)
+    emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_at(net.responder, network.LINK, conditions)
+    count = 2500
+    lost = count - len(traffic.there(net, count, pause=0))
+    assert abs(lost - count * 0.2) < 5 * sqrt(count * 0.2 * 0.8)
+
+
+@pytest.mark.lab
+def test_ip_fragments_are_dropped_and_nothing_else(net):
+    space, net = net
+    conditions = Conditions(drop_ip_fragments=True)
+    emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_at(net.responder, network.LINK, conditions)
+    assert len(traffic.there(net, 20, size=1400)) == 20
+    assert traffic.there(net, 20, size=1600, patience=1) == []
+    assert len(traffic.back(net, 20, size=1600)) == 20  # nobody drops those
+
+
+def test_without_nftables_fragments_cannot_be_dropped():
+    with pytest.raises(LabError, match="nftables"):
+        emulation.start(None, None, Conditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
 
 
 def test_what_netem_is_told():
     said = " ".join(netem_command("far", Conditions(600, 5, 20, 2000), 20))
     assert said.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
+
+
+@pytest.mark.lab
+def test_netem_where_the_kernel_has_it(net):
+    space, net = net
+    if not machine.netem():
+        pytest.skip("this kernel has no netem; the relay is tested above")
+    emulation.start(space, net.path, Conditions(rtt_ms=50), netem=True, drops_elsewhere=True)
+    assert 25 <= median(traffic.there(net, 100)) < 26

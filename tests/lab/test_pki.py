@@ -1,7 +1,10 @@
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ikeanalyze.lab.pki import make
+from ikeanalyze.lab.pki import pkcs12 as ours
 
 
 @pytest.mark.parametrize(("kind", "bits", "length"), [("ecdsa", 256, 2), ("ecdsa", 384, 4), ("rsa", 2048, 3)])
@@ -13,3 +16,14 @@ def test_each_certificate_is_issued_by_the_next(kind, bits, length):
         below.verify_directly_issued_by(above)
     assert all(one.public_key().key_size == bits for one in found)
     assert "PRIVATE" not in repr(chain)
+
+
+def test_all_in_one_file():
+    chain = make("ecdsa", 256, 3, "host.lab")
+    key, end, others = pkcs12.load_key_and_certificates(ours(chain, "name", "password"), b"password")
+    assert (
+        key.private_numbers()
+        == serialization.load_pem_private_key(chain.key.encode(), None).private_numbers()
+    )
+    found = [one.public_bytes(serialization.Encoding.PEM).decode() for one in (end, *others)]
+    assert found == list(chain.certificates)

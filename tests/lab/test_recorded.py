@@ -1,35 +1,121 @@
-"""The recordings in captures/lab against their manifests: every message that the logs have, and no other."""
+"""Every capture in captures/ against its entry in the manifest; those of the lab message by message against both daemons' logs."""
 
+import datetime as dt
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6ExtHdrFragment
+from scapy.utils import PcapReader
 
+from ikeanalyze.keys.files import read_keys
 from ikeanalyze.lab import scenario
 from lab.agreement import check
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
-INDEX = json.loads((CAPTURES / "lab" / "index.json").read_text())
+ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
+LAB = [entry for entry in ENTRIES if entry["path"].startswith("lab/")]
+MARKER = bytes(4)
 
 
-@pytest.mark.parametrize("entry", INDEX, ids=lambda entry: entry["name"])
+def sizes(path: Path) -> Counter:
+    """Of the IKE messages and fragments in a capture, as scapy reads it; without the non-ESP marker."""
+    found = Counter()
+    with PcapReader(str(path)) as packets:
+        for packet in packets:
+            fragment = packet.getlayer(IPv6ExtHdrFragment)
+            first = packet[IP].frag == 0 if IP in packet else fragment is None or fragment.offset == 0
+            if not first or UDP not in packet:
+                continue
+            udp = packet[UDP]
+            payload = bytes(udp.payload)
+            if {udp.sport, udp.dport} & {500}:
+                found[udp.len - 8] += 1
+            elif {udp.sport, udp.dport} & {4500} and payload[:4] == MARKER:
+                found[udp.len - 8 - len(MARKER)] += 1
+    return found
+
+
+def logged(entry: dict) -> dict[str, list[int]]:
+    """Bytes of each datagram that the daemons' logs say was sent, by side."""
+    truth = json.loads((CAPTURES / entry["truth"]).read_text())
+    if "expected" in truth:
+        return {role: truth["expected"][role]["sizes"] for role in ("initiator", "responder")}
+    return {
+        role: [event[5] for event in truth[short] if event[0] == "send"]
+        for role, short in (("initiator", "ini"), ("responder", "res"))
+    }
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["path"])
+def test_a_capture_has_what_the_logs_say_was_sent(entry):
+    sent = logged(entry)
+    assert entry["expected"] == {
+        role: {"datagrams": len(bytes_), "bytes": sum(bytes_)} for role, bytes_ in sent.items()
+    }
+    wanted, seen = Counter(sent["initiator"] + sent["responder"]), sizes(CAPTURES / entry["path"])
+    assert seen
+    match entry["seen"]:
+        case "all":
+            assert seen == wanted
+        case "all, twice":
+            assert seen == wanted + wanted
+        case "until its end":  # without what ends the IKE SA
+            assert seen <= wanted
+            assert (wanted - seen).total() <= 2
+        case "not what was lost before":
+            assert seen < wanted
+            assert Counter(sent["initiator"]) <= seen
+        case other:
+            pytest.fail(f"what is {other!r}?")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["path"])
+def test_an_entry_says_how_when_and_by_whom(entry):
+    with PcapReader(str(CAPTURES / entry["path"])) as packets:
+        began = dt.datetime.fromtimestamp(float(next(iter(packets)).time), dt.UTC)
+    assert began.date().isoformat() == entry["date"]
+    assert entry["licence"] == "GPL-2.0-or-later"
+    assert {"initiator", "responder"} <= set(entry["stacks"])
+    assert entry["what"]
+    assert entry["taken_on"] in {"initiator", "responder", "router", "NAT"}
+    assert entry["made_by"].startswith("by hand") or (CAPTURES / entry["made_by"]).is_file()
+    for name in entry["keys"]:
+        keys = read_keys(str(CAPTURES / name))
+        assert keys.key_sets or keys.phase1
+        assert not keys.warnings
+    for name in entry["logs"]:
+        assert (CAPTURES / name).stat().st_size
+
+
+@pytest.mark.parametrize("entry", LAB, ids=lambda entry: entry["path"].removeprefix("lab/"))
 def test_a_recording_agrees_with_its_manifest(entry):
-    manifest = check(CAPTURES / "lab" / f"{entry['name']}.manifest.json")
-    assert {key: manifest["machine"][key] for key in ("date", "strongswan", "freeradius")} == {
-        key: entry[key] for key in ("date", "strongswan", "freeradius")
+    manifest = check(CAPTURES / entry["truth"])
+    stacks = {role: manifest["machine"][role] for role in ("initiator", "responder", "aaa")}
+    assert {role: stack for role, stack in stacks.items() if stack} == entry["stacks"]
+    assert manifest["machine"]["date"] == entry["date"]
+    cases = {case.name: case for case in scenario.load(CAPTURES / entry["made_by"])}
+    # a key that came later has its default
+    defaults = {name: key.default for name, key in scenario.KEYS.items()}
+    recorded = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in (defaults | manifest["scenario"]).items()
     }
-    cases = {case.name: case for case in scenario.load(CAPTURES / entry["scenario"])}
-    values = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in cases[entry["name"]].values.items()
-    }
-    assert values == manifest["scenario"]
+    assert dict(cases[manifest["name"]].values) == recorded
 
 
-def test_nothing_else_is_there_and_all_is_small():
-    names = {path.name.removesuffix(".manifest.json") for path in (CAPTURES / "lab").glob("*.manifest.json")}
-    assert names == {entry["name"] for entry in INDEX}
+def test_everything_has_an_entry_and_all_is_small():
+    found = {path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*")}
+    assert found == {entry["path"] for entry in ENTRIES}
+    assert len(found) == len(ENTRIES)
+    beside = {"manifest.json", "README.md"}
+    for entry in ENTRIES:
+        beside |= {entry["path"], *entry["keys"], *entry["logs"], entry["truth"], entry["made_by"]}
+    files = {path for path in CAPTURES.rglob("*") if path.is_file()}
+    assert {path.relative_to(CAPTURES).as_posix() for path in files} <= beside
     assert {path.name for path in (CAPTURES / "scenarios").iterdir()} == {
-        Path(entry["scenario"]).name for entry in INDEX
+        Path(entry["made_by"]).name for entry in LAB
     }
-    assert sum(path.stat().st_size for path in CAPTURES.rglob("*") if path.is_file()) < 5 << 20
+    assert sum(path.stat().st_size for path in files) < 5 << 20

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from ikeanalyze.lab.scenario import ScenarioError, cases, load
+from ikeanalyze.lab.scenario import KEYS, ScenarioError, cases, load
 
 
 def test_the_product_of_all_lists_is_run():
@@ -33,6 +35,41 @@ def test_proposals_that_begin_alike_have_names_of_their_own():
         ({"ike": {"proposals": "aes256 }"}}, ["ike.proposals", "strongSwan"]),
         ({"then": ["fly"]}, ["then", "rekey-ike"]),
         ({"ip_version": 6, "link": {"nat": True}}, ["link.nat", "4"]),
+        ({"initiator": {"stack": "racoon"}}, ["initiator.stack = 'racoon'", "strongswan-5.9"]),
+        ({"initiator": {"stack": "strongswan-"}}, ["initiator.stack"]),
+        ({"ike": {"version": 3}}, ["ike.version = 3", "1 to 2"]),
+        ({"ike": {"mode": "aggressive"}}, ["ike.mode", "ike.version = 1"]),
+        ({"initiator": {"xauth": True}}, ["initiator.xauth", "ike.version = 1"]),
+        ({"ike": {"version": 1}, "initiator": {"auth": "eap-md5"}}, ["eap-md5", "ike.version = 2"]),
+        ({"ike": {"version": 1}, "responder": {"auth": "rsa"}}, ["responder.auth", "the same"]),
+        (
+            {"ike": {"version": 1, "proposals": "aes256-sha256-ecp256-ke1_mlkem768"}},
+            ["ike.proposals", "additional"],
+        ),
+        ({"ike": {"version": 1}, "then": ["rekey-ike"]}, ["then: rekey-ike", "ike.version = 2"]),
+        ({"ike": {"version": 1}, "abandoned": 3}, ["abandoned", "ike.version = 2"]),
+        (
+            {"ike": {"version": 1}, "responder": {"stack": "libreswan"}},
+            ["responder.stack", "ike.version = 2"],
+        ),
+        ({"responder": {"stack": "libreswan"}, "initiator": {"auth": "eap-tls"}}, ["eap-tls", "strongSwan"]),
+        (
+            {"responder": {"stack": "libreswan"}, "ike": {"proposals": "aes256-sha256-ecp256-ke1_mlkem768"}},
+            ["responder.stack = libreswan", "ke1_mlkem768"],
+        ),
+        (
+            {"responder": {"stack": "libreswan"}, "ike": {"cookie_threshold": 1}},
+            ["ike.cookie_threshold", "responder.stack"],
+        ),
+        ({"initiator": {"stack": "libreswan-5"}, "then": ["ping", "rekey-ike"]}, ["rekey-ike", "strongswan"]),
+        ({"initiator": {"stack": "libreswan"}, "abandoned": 1}, ["abandoned", "strongswan"]),
+        ({"link": {"rtt_ms": float("nan")}}, ["link.rtt_ms", "0 to 10,000"]),
+        ({"link": "slow"}, ["link", "link.rtt_ms"]),
+        ({"iterations": {"a": 1}}, ["iterations.a", "iterations"]),
+        ({"then": "ping"}, ["then = 'ping'", "a list"]),
+        ({"then": [["ping"], "delete"]}, ["then = 'delete'", "a list"]),
+        ({"initiator": {"auth": ["psk", ["rsa"]]}}, ["initiator.auth = ['rsa']", "one of"]),
+        ({"ike": {"proposals": "same"}}, ["ike.proposals"]),
         ({"timeout_s": list(range(1, 600))}, ["599 cases", "500"]),
     ],
 )
@@ -48,3 +85,18 @@ def test_a_file_that_is_none(tmp_path):
     (tmp_path / "bad.toml").write_text("[[[")
     with pytest.raises(ScenarioError, match=r"bad\.toml: not TOML"):
         load(tmp_path / "bad.toml")
+
+
+def test_the_documentation_has_every_key_with_its_default_and_what_is_allowed():
+    text = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
+    rows = {
+        cells[1].strip("` "): (cells[2].strip("` "), cells[4].strip())
+        for line in text.splitlines()
+        if len(cells := line.split("|")) == 6
+    }
+    for name, key in KEYS.items():
+        if name.startswith("aaa_link."):
+            name = name.removeprefix("aaa_")
+        default = str(key.default).lower() if isinstance(key.default, bool) else key.default
+        shown = "" if default == () else f"{default:g}" if isinstance(default, float) else str(default)
+        assert rows[name] == (shown, key.allowed), name

@@ -1,0 +1,60 @@
+"""Proposals in libreswan's words: a scenario has strongSwan's, which separate what libreswan writes together.
+
+strongSwan  aes256gcm16-prfsha384-ecp384        libreswan  aes_gcm_16_256-sha2_384-dh20
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+_GROUPS: Final = {
+    "modp1536": "dh5",
+    "modp2048": "dh14",
+    "modp3072": "dh15",
+    "modp4096": "dh16",
+    "modp6144": "dh17",
+    "modp8192": "dh18",
+    "ecp256": "dh19",
+    "ecp384": "dh20",
+    "ecp521": "dh21",
+    "x25519": "dh31",
+    "curve25519": "dh31",
+}
+_HASHES: Final = {"sha1": "sha1", "sha256": "sha2_256", "sha384": "sha2_384", "sha512": "sha2_512"}
+#: What it is, what it looks like in strongSwan's words, and what it is in libreswan's.
+_RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
+    ("encryption", re.compile(r"aes(128|192|256)"), lambda found: f"aes{found[1]}"),
+    (
+        "encryption",
+        re.compile(r"aes(128|192|256)(gcm|ccm)(8|12|16)"),
+        lambda found: f"aes_{found[2]}_{found[3]}_{found[1]}",
+    ),
+    ("encryption", re.compile(r"chacha20poly1305"), lambda found: found[0]),
+    ("hash", re.compile(rf"(?:prf)?({'|'.join(_HASHES)})"), lambda found: _HASHES[found[1]]),
+    ("group", re.compile("|".join(_GROUPS)), lambda found: _GROUPS[found[0]]),
+)
+
+
+def libreswan(proposals: str) -> str:
+    """Proposals, with commas between them, in libreswan's words.
+
+    Errors:
+        ValueError: an algorithm that libreswan does not have, or a combination that it has no words for; its text says which.
+    """
+    return ",".join(_libreswan(proposal) for proposal in proposals.split(","))
+
+
+def _libreswan(proposal: str) -> str:
+    found: dict[str, str] = {}
+    for word in proposal.split("-"):
+        kind, said = _word(word)
+        if found.setdefault(kind, said) != said:
+            raise ValueError(f"two of a kind in {proposal}, for which libreswan has no words")
+    return "-".join(found[kind] for kind in ("encryption", "hash", "group") if kind in found)
+
+
+def _word(word: str) -> tuple[str, str]:
+    for kind, pattern, said in _RULES:
+        if found := pattern.fullmatch(word):
+            return kind, said(found)
+    raise ValueError(f"{word} is nothing that libreswan has")

@@ -1,0 +1,44 @@
+"""What FreeRADIUS says (`freeradius -X`) of the packets that it got and sent: from outside of the capture, to be compared with it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PACKET: Final = re.compile(
+    r"\(\d+\) (?:Received|Sent) (Access-\w+) Id (\d+) from (\S+):(\d+) to (\S+):(\d+)(?: via \S+)? length (\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One RADIUS packet."""
+
+    #: "Access-Request", "Access-Challenge"...
+    code: str
+    identifier: int
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    #: Of the RADIUS packet, without UDP header (RFC 2865, 3).
+    length: int
+
+
+def read(lines: Iterable[str]) -> list[Packet]:
+    """The packets, in the order in which the server dealt with them."""
+    packets = []
+    for line in lines:
+        if found := _PACKET.search(line):
+            code, identifier, source, port, destination, other, length = found.groups()
+            packets.append(
+                Packet(code, int(identifier), source, int(port), destination, int(other), int(length))
+            )
+    return packets
+
+
+def read_file(path: Path) -> list[Packet]:
+    """The same for a file."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return read(lines)

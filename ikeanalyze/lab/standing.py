@@ -1,0 +1,131 @@
+"""A responder that stands: one side of a case with its daemons, for an initiator of our own in the other side's place.
+
+with standing(case) as responder:
+    with responder.initiators_place():
+        ...  # sockets that are made here are on the initiator's host, at responder.local
+"""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from ikeanalyze.lab import LabError, emulation, freeradius, machine, network, sides, strongswan
+from ikeanalyze.lab.scenario import Case
+from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.strongswan import Charon, Settings
+
+_CLONE_NEWNET: Final = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A responder that runs."""
+
+    responder: Charon
+    #: Where the initiator is to be.
+    host: Host
+    #: The initiator's address, and the responder's.
+    local: str
+    remote: str
+    #: What both sides know: PSK, chains, account.
+    known: sides.Credentials
+
+    @property
+    def log(self) -> str:
+        """What the responder has written down until now, keys and all."""
+        return self.responder.log.read_text(errors="replace")
+
+    @contextmanager
+    def initiators_place(self) -> Iterator[None]:
+        """Put this thread into the initiator's network namespace: sockets made inside stay in it for good."""
+        ours = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        try:
+            theirs = os.open(f"/proc/{self.host.keeper}/ns/net", os.O_RDONLY)
+            try:
+                _enter(theirs)
+            finally:
+                os.close(theirs)
+            try:
+                yield
+            finally:
+                _enter(ours)
+        finally:
+            os.close(ours)
+
+
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _CLONE_NEWNET):
+        raise LabError(f"no way into the namespace: {os.strerror(ctypes.get_errno())}")
+
+
+@contextmanager
+def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]:
+    """Run the responder of a case, with the AAA server if it needs one. At the end nothing of it stays in the system.
+
+    `settings`: sections of strongswan.conf under charon, laid over those of the case.
+
+    Errors:
+        LabError: something that it needs is not there, or does not start.
+    """
+    stack = machine.ike(
+        case.text("responder.stack"), ml_kem="mlkem" in case.text("ike.proposals"), ikev1=False
+    )
+    if stack.name != machine.STRONGSWAN:
+        raise LabError(f"a responder that stands is strongSwan's; {stack} is not")
+    server = machine.radius() if case.eap else None
+    if case.eap and server is None:
+        raise LabError(
+            "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
+        )
+    with Space() as space:
+        net = network.build(space, case)
+        known = sides.credentials(case)
+        for name, path in (("link", net.path), ("aaa_link", net.aaa_path)):
+            if path is not None:
+                conditions = emulation.Conditions.of(case, name)
+                emulation.start(space, path, conditions, netem=machine.netem(), drops_elsewhere=False)
+        if server and net.aaa and known.account and net.aaa_address and net.client_address:
+            freeradius.launch(
+                space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address,
+                chain=None, trusted=None,
+            )  # fmt: skip
+        side = sides.side("responder", case, net, known)
+        responder = strongswan.launch(
+            space,
+            net.responder,
+            stack,
+            replace(side, settings=strongswan.merged(side.settings, settings or {})),
+            kernel_esp=machine.kernel_esp(),
+            timeout=case.number("timeout_s"),
+        )
+        yield Standing(responder, net.initiator, net.initiator_address, net.responder_address, known)
+
+
+def write_credentials(responder: Standing, case: Case, folder: Path) -> Path:
+    """The initiator's credentials as `replay` reads them, in a folder; where the file is."""
+    known, lines = responder.known, ["[local]", f'identity = "{sides.IDENTITY["initiator"]}"']
+    if case.text("initiator.auth") == "psk" or case.text("responder.auth") == "psk":
+        lines.append(f'psk = "{known.psk}"')
+    chain, peer = known.chains.get("initiator"), known.chains.get("responder")
+    if chain is not None:
+        _private(folder / "initiator.key", chain.key)
+        (folder / "initiator.pem").write_text(chain.end + "".join(chain.between))
+        lines += ['certificate = "initiator.pem"', 'key = "initiator.key"']
+    lines += ["[remote]", f'identity = "{sides.IDENTITY["responder"]}"']
+    if peer is not None:
+        (folder / "authorities.pem").write_text(peer.root)
+        lines.append('authorities = ["authorities.pem"]')
+    if known.account is not None:
+        lines += ["[eap]", f'identity = "{known.account.user}"', f'password = "{known.account.password}"']
+    _private(folder / "credentials.toml", "\n".join(lines) + "\n")
+    return folder / "credentials.toml"
+
+
+def _private(path: Path, text: str) -> None:
+    path.touch(0o600)
+    path.write_text(text)

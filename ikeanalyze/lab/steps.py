@@ -1,0 +1,58 @@
+"""What follows a handshake: ping, rekeying, reauthentication, deletion; each waited for until it is done."""
+
+import sys
+import time
+from collections.abc import Sequence, Set
+from typing import Final
+
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network import INNER, Network
+from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
+from ikeanalyze.lab.space import execute
+
+#: What the last messages of an exchange may take when its result is seen.
+_SETTLE_SECONDS: Final = 0.1
+_SECONDS: Final = 20.0
+_REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
+
+
+def take(what: str, initiator: Peer, net: Network) -> Attempt:
+    """Do one of `scenario.STEPS` with the initiator's SA; how it ended."""
+    if what == "ping":
+        return _ping(net)
+    if what == "delete":
+        return initiator.terminate()
+    before = _names(initiator)
+    attempt = initiator.rekey(_REKEYING[what])
+    if not attempt.done:
+        return attempt
+    deadline = time.monotonic() + _SECONDS
+    # the daemon answers when it has begun
+    while time.monotonic() < deadline:
+        time.sleep(_SETTLE_SECONDS)
+        if _finished(what, initiator.sas(), before):
+            time.sleep(_SETTLE_SECONDS)
+            return Attempt(True, None)
+    return Attempt(False, f"not finished after {_SECONDS:g} s")
+
+
+def _finished(what: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
+    """Whether the new one is there, and has taken the old one's place."""
+    if what == "reauthenticate":  # charon keeps IKEv1's old IKE SA, which has no CHILD_SA any more, for 10 s
+        return any(sa.established and sa.children and sa.name not in before for sa in sas)
+    names = {sa.name for sa in sas} if what == "rekey-ike" else {name for sa in sas for name in sa.children}
+    return len(names) == 1 and not names & before
+
+
+def _ping(net: Network) -> Attempt:
+    command = [sys.executable, "-m", "ikeanalyze.lab.echo", INNER["initiator"], INNER["responder"]]
+    try:
+        execute(net.initiator.inside(*command))
+    except LabError:
+        return Attempt(False, "no answer")
+    return Attempt(True, None)
+
+
+def _names(initiator: Peer) -> set[str]:
+    """What tells its IKE SAs and CHILD_SAs from others."""
+    return {name for sa in initiator.sas() for name in (sa.name, *sa.children)}

@@ -1,0 +1,116 @@
+import gzip
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.lab import LabError, machine, tree
+from ikeanalyze.lab.machine import LIBRESWAN, STRONGSWAN, Stack
+
+OWN, NEW, OLD = (
+    Stack(STRONGSWAN, Path("/"), "/charon", "5.9.8"),
+    Stack(STRONGSWAN, Path("/forky"), "/charon", "6.1.0"),
+    Stack(STRONGSWAN, Path("/bookworm"), "/charon", "5.9.8"),
+)
+PLUTO = Stack(LIBRESWAN, Path("/forky-libreswan"), "/pluto", "5.2")
+
+
+@pytest.fixture
+def stacks(monkeypatch):
+    """A machine with these daemons."""
+
+    def has(*found):
+        monkeypatch.setattr(machine, "charons", lambda: tuple(one for one in found if one.name == STRONGSWAN))
+        monkeypatch.setattr(machine, "plutos", lambda: tuple(one for one in found if one.name == LIBRESWAN))
+
+    return has
+
+
+@pytest.mark.parametrize(
+    ("name", "ml_kem", "ikev1", "wanted"),
+    [
+        ("strongswan", False, False, OWN),
+        ("strongswan", True, False, NEW),
+        ("strongswan", False, True, OWN),
+        ("strongswan-6", False, False, NEW),
+        ("strongswan-6.1", True, False, NEW),
+        ("strongswan-5.9", False, False, OWN),
+        ("strongswan-5.9", True, False, OWN),  # who names a version gets it
+        ("libreswan", False, False, PLUTO),
+        ("libreswan-5", False, False, PLUTO),
+    ],
+)
+def test_the_first_that_can_what_is_needed(stacks, name, ml_kem, ikev1, wanted):
+    stacks(OWN, NEW, OLD, PLUTO)
+    assert machine.ike(name, ml_kem=ml_kem, ikev1=ikev1) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "ml_kem", "ikev1", "said"),
+    [
+        ("strongswan", True, False, "6.0.2 or later, which ML-KEM needs"),
+        ("strongswan-6", False, False, "strongswan-6 is not on this machine"),
+        ("libreswan", False, False, "libreswan is not on this machine"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(stacks, name, ml_kem, ikev1, said):
+    stacks(OWN)
+    with pytest.raises(LabError) as error:
+        machine.ike(name, ml_kem=ml_kem, ikev1=ikev1)
+    assert said in str(error.value)
+    assert "strongSwan 5.9.8" in str(error.value)
+    assert "lab prepare" in str(error.value)
+
+
+def test_ikev1_needs_an_old_strongswan(stacks):
+    stacks(NEW)
+    with pytest.raises(LabError, match="before 6, which IKEv1 needs"):
+        machine.ike("strongswan", ml_kem=False, ikev1=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ((), [tree.NEW, tree.OLD, tree.LIBRESWAN]),
+        ((OWN,), [tree.NEW, tree.LIBRESWAN]),
+        ((NEW, OLD, PLUTO), [tree.NEW, tree.OLD, tree.LIBRESWAN]),  # in trees already
+        ((Stack(LIBRESWAN, Path("/"), "/pluto", "4.10"),), [tree.NEW, tree.OLD]),
+    ],
+)
+def test_trees_for_what_the_machine_has_not_of_its_own(stacks, own, wanted):
+    stacks(*own)
+    assert machine.trees() == wanted
+
+
+def test_versions_are_compared_as_numbers():
+    assert Stack(STRONGSWAN, Path("/"), "/x", "6.0.10dr1").numbers == (6, 0, 10)
+    assert Stack(STRONGSWAN, Path("/"), "/x", "6.0.10").numbers > machine.ML_KEM_SINCE
+
+
+def test_a_program_says_its_version(tmp_path):
+    program = tmp_path / "said"
+    program.write_text("#!/bin/sh\necho Linux strongSwan 6.1.0dr2 of $1\n")
+    assert machine._said(Path("/"), str(program).lstrip("/"), "--version") is None  # it may not be run
+    program.chmod(0o755)
+    assert machine._said(Path("/"), str(program).lstrip("/"), "--version") == "6.1.0dr2"
+    assert machine._said(Path("/"), "no/such/program", "--version") is None
+
+
+def test_what_is_found_is_so():
+    found = {row.name: row for row in machine.findings()}
+    assert found["root"].there == (os.geteuid() == 0)
+    assert all(
+        row.there or row.remedy or not row.needed or row.name == "network namespaces"
+        for row in found.values()
+    )
+    for stack in machine.charons():
+        if stack.root == Path("/"):
+            said = subprocess.run([stack.program, "--version"], capture_output=True, text=True).stdout
+            assert f"strongSwan {stack.version}" in said
+    config = Path("/proc/config.gz")
+    if config.exists() and found["root"].there:
+        enabled = gzip.decompress(config.read_bytes()).decode().splitlines()
+        for name, option in (("ESP in the kernel", "CONFIG_INET_ESP"), ("netem", "CONFIG_NET_SCH_NETEM")):
+            if f"{option}=m" not in enabled:  # a module is there or not
+                assert found[name].there == (f"{option}=y" in enabled)

@@ -1,0 +1,92 @@
+import gzip
+import json
+import resource
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.keys.files import read_keys
+from ikeanalyze.lab import LabError, manifest
+from ikeanalyze.lab.manifest import Cost, Handshake, Step
+from ikeanalyze.lab.scenario import cases
+
+RECORDED = Path(__file__).parent.parent.parent / "captures" / "lab"
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Capture and logs of a recording, as they are when daemons have ended."""
+    logs = {}
+    for role in ("responder", "initiator"):
+        logs[role] = tmp_path / f"{role}.log"
+        logs[role].write_bytes(gzip.decompress((RECORDED / f"psk.{role}.log.gz").read_bytes()))
+    return {"capture": RECORDED / "psk.pcapng", "logs": logs}
+
+
+def handshake() -> Handshake:
+    cost = Cost(10.0, 0.0, 4.2, 1 << 20, 2 << 20)
+    return Handshake(
+        1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [Step("ping", True, None)]
+    )
+
+
+def write(out: Path, recorded, **data) -> Path:
+    (case,) = cases(data, "x", "some")
+    out.mkdir(exist_ok=True)
+    return manifest.write(out, case, [handshake()], machine={"date": "2026-01-01"}, links={}, **recorded)
+
+
+def test_what_is_kept(tmp_path, recorded):
+    path = write(tmp_path / "out", recorded)
+    said = json.loads(path.read_text())
+    files = said["files"]
+    names = [files["capture"], files["keys"], *files["logs"].values(), path.name]
+    assert {one.name for one in path.parent.iterdir()} == set(names)
+    assert (path.parent / files["capture"]).read_bytes() == recorded["capture"].read_bytes()
+    for role, name in files["logs"].items():
+        assert gzip.decompress((path.parent / name).read_bytes()) == recorded["logs"][role].read_bytes()
+    # counted in the log by hand
+    assert said["expected"]["initiator"]["messages"] == [
+        "IKE_SA_INIT request 0",
+        "IKE_AUTH request 1",
+        "INFORMATIONAL request 2",
+    ]
+    assert said["handshakes"][0]["costs"]["initiator"]["rss_after_bytes"] == 2 << 20
+    assert said["scenario"]["then"] == []
+
+
+def test_keys_are_for_their_owner_and_from_the_log_that_is_kept(tmp_path, recorded):
+    path = write(tmp_path / "out", recorded)
+    for one in path.parent.glob("*.gz"):
+        assert one.stat().st_mode & 0o077 == 0
+    keys = path.parent / "some.keys.json"
+    assert keys.stat().st_mode & 0o077 == 0
+    assert str(tmp_path) not in keys.read_text()
+    assert "some.initiator.log.gz" in keys.read_text()
+    assert len(read_keys(str(keys)).key_sets) == 1
+
+
+def test_the_log_with_more_keys_is_taken(tmp_path, recorded):
+    libreswan = {"initiator": {"stack": "libreswan"}}
+    path = write(tmp_path / "out", recorded, **libreswan)
+    assert "some.responder.log.gz" in (path.parent / "some.keys.json").read_text()
+
+
+def test_without_keys(tmp_path, recorded):
+    for log in recorded["logs"].values():
+        log.write_text("nothing happened\n")
+    path = write(tmp_path / "out", recorded)
+    assert json.loads(path.read_text())["files"]["keys"] is None
+
+
+def test_when_it_cannot_be_written_nothing_of_it_is_left(tmp_path, recorded):
+    (tmp_path / "out").mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # a full disk, to those who write: the log does not fit, the capture does
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        with pytest.raises(LabError, match="File too large"):
+            write(tmp_path / "out", recorded)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list((tmp_path / "out").iterdir()) == []

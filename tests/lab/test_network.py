@@ -1,0 +1,86 @@
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ikeanalyze.lab import emulation, network
+from ikeanalyze.lab.scenario import cases
+from ikeanalyze.lab.space import Space, execute
+from lab import traffic
+
+pytestmark = pytest.mark.lab
+
+_ASK = """
+import socket, sys
+opened = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+opened.bind((sys.argv[1], 500))
+opened.settimeout(5)
+print("ready", flush=True)
+print(*opened.recvfrom(100)[1][:2])
+"""
+
+
+@pytest.fixture
+def built(lab):
+    """Builds the hosts of a case, over perfect links."""
+    with Space() as space:
+
+        def build(**data):
+            net = network.build(space, cases(data, "x", "x")[0])
+            for path in (net.path, net.aaa_path):
+                if path is not None:
+                    conditions = emulation.Conditions()
+                    emulation.start(space, path, conditions, netem=False, drops_elsewhere=True)
+            return net
+
+        yield build
+
+
+def seen_from(net, family=socket.AF_INET) -> tuple[str, int]:
+    """Address and port that a datagram from the initiator's port 500 has at the responder."""
+    receive = [sys.executable, "-c", _ASK, net.responder_address]
+    with subprocess.Popen(net.responder.inside(*receive), stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdout.readline() == "ready\n"
+        code = f"import socket; s = socket.socket({int(family)}, socket.SOCK_DGRAM);"
+        code += f"s.bind(({net.initiator_address!r}, 500)); s.sendto(b'x', ({net.responder_address!r}, 500))"
+        execute(net.initiator.inside(sys.executable, "-c", code))
+        address, port = receiver.stdout.readline().split()
+    return address, int(port)
+
+
+def test_initiator_and_responder_reach_each_other(built):
+    net = built()
+    assert seen_from(net) == ("192.0.2.1", 500)
+    assert (net.aaa, net.aaa_path) == (None, None)
+    assert {f"{network.LINK}@"} <= {
+        line.split()[1][: len(network.LINK) + 1]
+        for line in execute(net.responder.inside("ip", "-o", "link")).splitlines()
+    }
+
+
+def test_over_ipv6(built):
+    net = built(ip_version=6)
+    assert seen_from(net, socket.AF_INET6) == ("2001:db8::1", 500)
+
+
+def test_a_nat_changes_address_and_port(built):
+    net = built(link={"nat": True})
+    address, port = seen_from(net)
+    assert net.initiator_address == "198.51.100.2"
+    assert address == "192.0.2.1"
+    assert 20000 <= port <= 60000
+
+
+def test_an_aaa_server_is_behind_the_responder_alone(built):
+    net = built(initiator={"auth": "eap-md5"})
+    assert len(traffic.send(net.responder, net.aaa, net.aaa_address, 5)) == 5
+    with pytest.raises(subprocess.CalledProcessError):
+        traffic.send(net.initiator, net.aaa, net.aaa_address, 1, patience=0.5)
+
+
+def test_an_mtu_is_that_of_the_link(built):
+    net = built(link={"mtu": 800})
+    said = execute(net.responder.inside("ip", "-o", "link", "show", network.LINK))
+    assert " mtu 800 " in said
+    assert len(traffic.there(net, 5, size=1400)) == 5  # in IP fragments

@@ -1,0 +1,46 @@
+"""Checksums of what an interface sends, summed up by hand at the other end."""
+
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from ikeanalyze.lab.echo import checksum
+from ikeanalyze.lab.space import Space, execute
+
+pytestmark = pytest.mark.lab
+
+_CATCH = """
+import socket
+opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+opened.bind(("veth1", 0))
+opened.settimeout(5)
+print("ready", flush=True)
+while (frame := opened.recv(2000))[36:38] != (4000).to_bytes(2, "big"):
+    pass
+print(frame.hex())
+"""
+_SEND = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'odd', ('10.9.0.2', 4000))"
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_a_checksum_is_right_without_offload_and_left_undone_with_it(lab, off):
+    with Space() as space:
+        host = space.host("one")
+        execute(host.inside("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"))
+        for command in (
+            *("address add 10.9.0.1/24 dev veth0", "link set veth0 up", "link set veth1 up"),
+            "neigh add 10.9.0.2 lladdr 02:00:00:00:00:01 dev veth0",
+        ):
+            execute(host.inside("ip", *command.split()))
+        if off:
+            execute(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", "veth0"))
+        catch = [sys.executable, "-c", _CATCH]
+        with subprocess.Popen(host.inside(*catch), stdout=subprocess.PIPE, text=True) as catcher:
+            assert catcher.stdout.readline() == "ready\n"
+            execute(host.inside(sys.executable, "-c", _SEND))
+            frame = bytes.fromhex(catcher.stdout.readline())
+    ip, udp = frame[14:34], frame[34:]
+    pseudo = ip[12:20] + struct.pack("!HH", 17, len(udp))
+    assert (checksum(pseudo + udp + bytes(len(udp) % 2)) == 0) == off

@@ -1,0 +1,64 @@
+"""A responder by itself, with an initiator's place beside it; nothing stays behind."""
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+from craft import ike
+
+from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab.space import PREFIX
+from ikeanalyze.lab.standing import standing, write_credentials
+
+pytestmark = pytest.mark.lab
+
+
+def case(**given):
+    (one,) = scenario.cases(given, "here", "standing")
+    return one
+
+
+def test_it_answers_in_the_initiators_place_and_nowhere_else(lab, tmp_path):
+    ours = os.stat("/proc/thread-self/ns/net").st_ino
+    with standing(case()) as responder:
+        assert responder.responder.answers()
+        with responder.initiators_place():
+            assert os.stat("/proc/thread-self/ns/net").st_ino != ours
+            there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            there.bind((responder.local, 500))
+        assert os.stat("/proc/thread-self/ns/net").st_ino == ours
+        with there:
+            there.settimeout(10)
+            # a proposal that it does not have
+            message = ike.message(
+                b"INITIATO", bytes(8), 34, ike.INITIATOR, 0,
+                [ike.sa([ike.HYBRID]), ike.ke(31, b"k" * 32), ike.nonce(b"n" * 32)],
+            )  # fmt: skip
+            there.sendto(message, (responder.remote, 500))
+            answer = there.recv(65535)
+        assert answer[28:] == b"\0\0\0\x08\0\0\0\x0e"  # N(NO_PROPOSAL_CHOSEN)
+        assert "received proposals unacceptable" in responder.log
+    assert not list(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
+
+
+def test_credentials_are_for_their_owner_alone(lab, tmp_path):
+    wanted = case(initiator={"auth": "rsa", "chain": 3}, responder={"auth": "psk"})
+    with standing(wanted) as responder:
+        path = write_credentials(responder, wanted, tmp_path)
+        assert responder.known.psk in path.read_text()
+    modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+    assert modes["credentials.toml"] == modes["initiator.key"] == 0o600
+    assert (tmp_path / "initiator.pem").read_text().count("BEGIN CERTIFICATE") == 2
+
+
+def test_stacks_that_cannot_stand(lab):
+    if machine.plutos():
+        with pytest.raises(LabError, match="strongSwan's"), standing(case(responder={"stack": "libreswan"})):
+            pass
+    with (
+        pytest.raises(LabError, match="is not on this machine"),
+        standing(case(responder={"stack": "strongswan-9.9"})),
+    ):
+        pass

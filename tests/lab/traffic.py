@@ -1,0 +1,87 @@
+"""UDP datagrams from one host of the lab to another, with what became of each."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from ikeanalyze.lab.network import Network
+from ikeanalyze.lab.space import Host
+
+PORT = 4000
+_RECEIVE = """
+import socket, sys, time
+opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+opened.bind((sys.argv[1], int(sys.argv[2])))
+print("ready", flush=True)
+quiet = float(sys.argv[3])
+opened.settimeout(float(sys.argv[4]))
+while True:
+    try:
+        data = opened.recv(2000)
+    except TimeoutError:
+        break
+    now = time.monotonic_ns()
+    opened.settimeout(quiet)
+    print(int.from_bytes(data[:4], "big"), now, now - int.from_bytes(data[4:12], "big"))
+"""
+_SEND = """
+import socket, sys, time
+opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+target = (sys.argv[1], int(sys.argv[2]))
+for number in range(int(sys.argv[3])):
+    stamp = time.monotonic_ns().to_bytes(8, "big")
+    opened.sendto((number.to_bytes(4, "big") + stamp).ljust(int(sys.argv[5]), b"."), target)
+    time.sleep(float(sys.argv[4]))
+"""
+
+
+@dataclass
+class Arrival:
+    number: int
+    #: When it came, by the clock of this machine.
+    at_ms: float
+    #: How long it was on its way: both hosts have this clock.
+    delay_ms: float
+
+
+def send(
+    source: Host,
+    target: Host,
+    address: str,
+    count: int,
+    *,
+    pause: float = 0.001,
+    size: int = 100,
+    quiet: float = 0.4,
+    patience: float = 10,
+) -> list[Arrival]:
+    """Send `count` datagrams of `size` bytes; those that arrive, in their order.
+
+    `quiet`: seconds without one after which no more are waited for; `patience`: seconds for the first.
+    """
+    receive = [sys.executable, "-c", _RECEIVE, address, str(PORT), str(quiet), str(patience)]
+    receiver = subprocess.Popen(target.inside(*receive), stdout=subprocess.PIPE, text=True)
+    try:
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "ready\n"
+        command = [sys.executable, "-c", _SEND, address, str(PORT), str(count), str(pause), str(size)]
+        subprocess.run(source.inside(*command), check=True, timeout=60)
+        said, _ = receiver.communicate(timeout=60)
+    finally:
+        receiver.kill()
+        receiver.wait()
+    return [
+        Arrival(int(number), int(at) / 1e6, int(delay) / 1e6)
+        for number, at, delay in map(str.split, said.splitlines())
+    ]
+
+
+def there(net: Network, count: int, **how: float) -> list[Arrival]:
+    """From the initiator to the responder."""
+    return send(net.initiator, net.responder, net.responder_address, count, **how)
+
+
+def back(net: Network, count: int, **how: float) -> list[Arrival]:
+    """From the responder to the initiator."""
+    return send(net.responder, net.initiator, net.initiator_address, count, **how)
