@@ -1,0 +1,222 @@
+"""Retransmission policies: how long an initiator waits after each transmission of a request before it sends it again.
+
+A policy is a row of waits. After the n-th transmission the sender waits `waits[n - 1]` seconds; after the last wait it
+gives up. So n waits are n - 1 retransmissions. RFC 7296, section 2.1 leaves the policy to the implementation; what two
+of them do is written down here from their documentation and source.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+#: Retransmissions that a policy may have, and seconds that it may go on: a slip of the pen must not send for a week.
+MOST_TRIES: Final = 50
+LONGEST_S: Final = 7200.0
+_SHORTEST_WAIT_S: Final = 0.001
+#: Retransmissions of one message in libreswan, whatever its timeout (MAXIMUM_RETRANSMITS_PER_EXCHANGE).
+_LIBRESWAN_TRIES: Final = 12
+_LARGEST_POLICY_FILE: Final = 1 << 16
+
+
+class PolicyError(ValueError):
+    """No such policy, or one that nobody can mean; the text has what is wrong and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often and how late a request is sent again."""
+
+    name: str  # as it was asked for
+    waits: tuple[float, ...]  # seconds after each transmission, at least one
+    jitter: float = 0.0  # share of each wait, 0 to 1, of which a random part is taken off
+
+    @property
+    def tries(self) -> int:
+        """Retransmissions before the sender gives up."""
+        return len(self.waits) - 1
+
+    def timeouts(
+        self, rng: np.random.Generator | None = None, count: int | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Seconds to wait after each transmission: (tries + 1,), or (count, tries + 1) for many requests at once.
+
+        From each wait a part is taken that is uniform in [0, jitter * wait), where `rng` says which.
+        """
+        waits = np.array(self.waits)
+        shape = waits.shape if count is None else (count, len(waits))
+        if rng is None or not self.jitter:
+            return np.broadcast_to(waits, shape).copy()
+        return waits * (1 - self.jitter * rng.random(shape))
+
+
+def strongswan(
+    *, timeout: float = 4.0, base: float = 1.8, tries: int = 5, jitter: float = 0.0, limit: float = 0.0
+) -> Policy:
+    """That of strongSwan: min(timeout * base ** n, limit) after the n-th transmission, counted from 0.
+
+    Args:
+        timeout: charon.retransmit_timeout, seconds.
+        base: charon.retransmit_base.
+        tries: charon.retransmit_tries, retransmissions.
+        jitter: charon.retransmit_jitter, percent of each wait, 0 to 20.
+        limit: charon.retransmit_limit, seconds; 0: none.
+
+    Source: strongSwan's documentation, "Retransmission" (config/retransmission); the bound of the jitter is
+    RETRANSMIT_JITTER_MAX in src/libcharon/sa/task_manager.h.
+    """
+    if not 0 <= jitter <= 20:
+        raise PolicyError(f"jitter = {jitter:g} is not allowed; strongSwan allows 0 to 20 percent")
+    return exponential(timeout=timeout, base=base, tries=tries, jitter=jitter, limit=limit, name="strongswan")
+
+
+def libreswan(*, interval: float = 0.5, timeout: float = 60.0) -> Policy:
+    """That of libreswan: interval, interval, then doubled each time; over when `timeout` has been waited.
+
+    The wait doubles as long as it stays below the timeout, and there are twelve retransmissions at most. With the
+    defaults: 0.5, 0.5, 1, 2, 4, 8, 16 and 32 s.
+
+    Args:
+        interval: retransmit-interval, seconds.
+        timeout: retransmit-timeout, seconds.
+
+    Source: ipsec.conf(5), retransmit-interval and retransmit-timeout; programs/pluto/retransmit.c (double_delay and
+    retransmit) for the first wait that comes twice.
+    """
+    _check_wait("interval", interval)
+    _check_wait("timeout", timeout)
+    waits = [interval]
+    delay = interval
+    while sum(waits) < timeout and len(waits) <= _LIBRESWAN_TRIES:
+        if len(waits) > 1 and 2 * delay < timeout:
+            delay *= 2
+        waits.append(delay)
+    return _made("libreswan", waits, 0.0)
+
+
+def exponential(
+    *,
+    timeout: float = 1.0,
+    base: float = 2.0,
+    tries: int = 5,
+    jitter: float = 0.0,
+    limit: float = 0.0,
+    name: str = "exponential",
+) -> Policy:
+    """Any exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0.
+
+    Args:
+        timeout: seconds to wait after the first transmission.
+        base: factor from each wait to the next, 1 to 10.
+        tries: retransmissions, 0 to 50.
+        jitter: percent of each wait, 0 to 100, of which a random part is taken off.
+        limit: longest wait in seconds; 0: none.
+        name: what the policy is called.
+    """
+    _check_wait("timeout", timeout)
+    if not 1 <= base <= 10:
+        raise PolicyError(f"base = {base:g} is not allowed; allowed is 1 to 10")
+    if tries != int(tries) or not 0 <= tries <= MOST_TRIES:
+        raise PolicyError(f"tries = {tries:g} is not allowed; allowed is 0 to {MOST_TRIES}")
+    if not 0 <= jitter <= 100:
+        raise PolicyError(f"jitter = {jitter:g} is not allowed; allowed is 0 to 100 percent")
+    if limit:
+        _check_wait("limit", limit)
+    waits = [min(timeout * base**number, limit or math.inf) for number in range(int(tries) + 1)]
+    return _made(name, waits, jitter / 100)
+
+
+def table(*, waits: Sequence[float] = ()) -> Policy:
+    """Waits one by one: seconds after each transmission."""
+    if not isinstance(waits, list) or not 1 <= len(waits) <= MOST_TRIES + 1:
+        raise PolicyError(f"waits must be a list of 1 to {MOST_TRIES + 1} numbers, seconds")
+    for wait in waits:
+        _check_wait("a wait", wait)
+    return _made("table", waits, 0.0)
+
+
+_KINDS: Final[Mapping[str, Callable[..., Policy]]] = {
+    "strongswan": strongswan,
+    "libreswan": libreswan,
+    "exponential": exponential,
+    "table": table,
+}
+
+
+def read_policy(text: str) -> Policy:
+    """A policy as a command line names it.
+
+    `strongswan`, `libreswan` or `exponential`, perhaps with parameters (`exponential:timeout=0.5,base=2,tries=4`), or
+    the path of a TOML file with `kind` and its parameters, where `kind = "table"` takes `waits = [1, 2, 4]`.
+
+    Raises:
+        PolicyError: there is no such policy or file, or a parameter is not allowed.
+    """
+    kind, _, rest = text.partition(":")
+    if kind in _KINDS and kind != "table":
+        given: dict[str, Any] = {}
+        for part in filter(None, rest.split(",")):
+            name, _, value = part.partition("=")
+            try:
+                given[name.strip()] = float(value)
+            except ValueError:
+                raise PolicyError(f"{text}: {part!r} is no parameter; one looks like tries=5") from None
+        return _chosen(text, kind, given)
+    try:
+        with open(text, "rb") as stream:
+            data = stream.read(_LARGEST_POLICY_FILE + 1)
+    except OSError as error:
+        raise PolicyError(
+            f"{text}: neither {', '.join(name for name in _KINDS if name != 'table')} nor a file that can be read "
+            f"({error.strerror})"
+        ) from None
+    return _from_toml(text, data)
+
+
+def _from_toml(path: str, data: bytes) -> Policy:
+    if len(data) > _LARGEST_POLICY_FILE:
+        raise PolicyError(f"{path}: too large for a policy")
+    try:
+        given = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PolicyError(f"{path}: not TOML: {error}") from None
+    kind = given.pop("kind", None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise PolicyError(f"{path}: kind must be one of {', '.join(_KINDS)}")
+    policy = _chosen(path, kind, given)
+    return Policy(Path(path).stem, policy.waits, policy.jitter)
+
+
+def _chosen(where: str, kind: str, given: Mapping[str, Any]) -> Policy:
+    known = [name for name in signature(_KINDS[kind]).parameters if name != "name"]
+    for name, value in given.items():
+        if name not in known:
+            raise PolicyError(f"{where}: {kind} has no {name!r}; it has {', '.join(known)}")
+        if name != "waits" and not _is_number(value):
+            raise PolicyError(f"{where}: {name} must be a number")
+    try:
+        return _KINDS[kind](**given)
+    except PolicyError as error:
+        raise PolicyError(f"{where}: {error}") from None
+
+
+def _is_number(value: Any) -> bool:
+    # an integer of TOML may be too large for a float
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
+
+
+def _check_wait(name: str, seconds: Any) -> None:
+    if not _is_number(seconds) or not _SHORTEST_WAIT_S <= seconds <= LONGEST_S:
+        raise PolicyError(f"{name} = {seconds!r} is not allowed; allowed is 0.001 to {LONGEST_S:g} seconds")
+
+
+def _made(name: str, waits: Sequence[float], jitter: float) -> Policy:
+    if sum(waits) > LONGEST_S:
+        raise PolicyError(f"it would go on for {sum(waits):,.0f} seconds; allowed is {LONGEST_S:g}")
+    return Policy(name, tuple(map(float, waits)), jitter)

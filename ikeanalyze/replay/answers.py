@@ -1,0 +1,105 @@
+"""What a responder answers, as far as that can be read without keys, and what differs from another answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.wire.describe import describe_payloads
+from ikeanalyze.wire.header import Header, parse_header
+from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
+
+#: Notifies below are errors (RFC 7296, 3.10.1).
+_FIRST_STATUS: Final = 16384
+#: Status notifies by which a responder asks for another request instead of going on.
+_INSTEAD: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
+_HEADER: Final = 28
+_IKEV2: Final = 2
+
+ACCEPTED: Final = "accepted"
+ENCRYPTED: Final = "encrypted"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One message of a responder."""
+
+    exchange: str  # name of the exchange type
+    message_id: int
+    response: bool
+    kind: str  # ACCEPTED (a proposal was chosen), ENCRYPTED, "clear", or the notify that came instead
+    proposal: str | None  # the chosen one; None: none is readable
+    key_exchange: str | None  # method of the KE payload
+    notifies: tuple[str, ...]  # names, in order
+    payloads: tuple[str, ...]  # in a few words each
+    fragments: int | None  # total; None: not fragmented
+    bytes: int  # of the IKE message (or this fragment of it)
+
+
+def read_answer(data: bytes) -> Answer | None:
+    """What a message says; None: it is no IKEv2 message. Never raises."""
+    header = header_of(data)
+    if header is None:
+        return None
+    cut = fragment_of(data)
+    init = read_init(data)
+    chain = payloads(data).payloads
+    notifies = [kind for kind, _ in init.notifies]
+    instead = [kind for kind in notifies if kind < _FIRST_STATUS or kind in _INSTEAD]
+    if instead:
+        kind = name_of(NotifyType, instead[0])
+    elif init.chosen is not None:
+        kind = ACCEPTED
+    else:
+        kind = ENCRYPTED if any(one.type in (46, 53) for one in chain) else "clear"
+    return Answer(
+        exchange=name_of(ExchangeType, header.exchange_type),
+        message_id=header.message_id,
+        response=header.response,
+        kind=kind,
+        proposal=None if init.chosen is None else init.chosen.describe(),
+        key_exchange=None if init.ke_method is None else name_of(KeyExchangeMethod, init.ke_method),
+        notifies=tuple(name_of(NotifyType, kind) for kind in notifies),
+        payloads=tuple(describe_payloads(chain)),
+        fragments=None if cut is None else cut[1],
+        bytes=header.length,
+    )
+
+
+def header_of(data: bytes) -> Header | None:
+    """The header of an IKEv2 message that is as long as it says; None: it is none."""
+    if len(data) < _HEADER:
+        return None
+    header = parse_header(data)
+    return header if header.major_version == _IKEV2 and header.length == len(data) else None
+
+
+def differences(recorded: Answer | None, live: Answer | None) -> tuple[str, ...]:
+    """What differs, in a line each; what changes from run to run anyway (nonces, cookies, lengths of a random) is left out."""
+    if recorded is None or live is None:
+        return () if recorded is live else ("no answer recorded" if recorded is None else "no answer",)
+    found = []
+    for what, one, other in (
+        ("exchange", recorded.exchange, live.exchange),
+        ("answer", recorded.kind, live.kind),
+        ("proposal", recorded.proposal, live.proposal),
+        ("key exchange", recorded.key_exchange, live.key_exchange),
+        ("fragments", recorded.fragments, live.fragments),
+    ):
+        if one != other:
+            found.append(f"{what}: {_shown(one)} recorded, {_shown(other)} now")
+    found += _only(recorded.notifies, live.notifies, "only recorded")
+    found += _only(live.notifies, recorded.notifies, "only now")
+    if recorded.kind == live.kind == ENCRYPTED and recorded.bytes != live.bytes:
+        found.append(f"bytes: {recorded.bytes:,} recorded, {live.bytes:,} now")
+    return tuple(found)
+
+
+def _only(these: Sequence[str], those: Sequence[str], where: str) -> list[str]:
+    names = ", ".join(dict.fromkeys(name for name in these if name not in those))
+    return [f"{where}: {names}"] if names else []
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,185 @@
+"""How both sides of a re-enacted handshake prove who they are (RFC 7296, sections 2.15 and 2.16)."""
+
+import datetime as dt
+import hmac
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import Final
+
+from ikeanalyze.keys.algorithms import PrfAlgorithm
+from ikeanalyze.keys.authentication import shared_key_auth
+from ikeanalyze.keys.mschapv2 import Md4MissingError, require_md4
+from ikeanalyze.keys.signatures import SignatureUnverifiable, check_signature
+from ikeanalyze.keys.signing import CannotSignError, sign
+from ikeanalyze.keys.trust import check_chain, check_identity
+from ikeanalyze.replay.credentials import Credentials, identification, key_family, subject
+from ikeanalyze.replay.eap import METHODS
+from ikeanalyze.replay.shape import Shape
+from ikeanalyze.replay.steps import CannotReplayError, RefusedError
+from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
+from ikeanalyze.wire.registries.eap import Type
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding
+from ikeanalyze.wire.signatures import authentication_name
+
+#: Words of the report for signatures with a key of each kind.
+_FAMILIES: Final = ("rsa", "ecdsa", "ed25519")
+
+
+class Kind(Enum):
+    """How the initiator authenticates."""
+
+    PSK = "psk"
+    SIGNATURE = "signature"
+    EAP = "eap"
+
+
+def kind_of(shape: Shape, credentials: Credentials) -> Kind:
+    """How we authenticate: as the recorded initiator did, or where that is not known as the credentials allow.
+
+    Raises `CannotReplayError` if the credentials lack what that takes.
+    """
+    word = shape.auth_initiator
+    if word is None or "auth_initiator" in shape.guessed:
+        return _by_credentials(shape, credentials, word)
+    if word == Kind.PSK.value:
+        return _required(Kind.PSK, credentials, shape)
+    if word == Kind.EAP.value:
+        return _required(Kind.EAP, credentials, shape)
+    family = next((one for one in _FAMILIES if word.startswith(one)), None)
+    if family is None:
+        raise CannotReplayError(
+            f"the recorded initiator authenticates with {word}, which cannot be re-enacted"
+        )
+    _required(Kind.SIGNATURE, credentials, shape)
+    own = key_family(credentials.key)
+    if own != family:
+        raise CannotReplayError(
+            f"the recorded initiator signs with {word}, the key of the credentials is for {own}"
+        )
+    return Kind.SIGNATURE
+
+
+def own_identity(
+    kind: Kind, shape: Shape, credentials: Credentials, address: Identification
+) -> Identification:
+    """Who we say that we are: the credentials' word, else the recorded one, else what the credentials imply."""
+    known = credentials.local_identity or shape.identity_i
+    if known is not None:
+        return known
+    if kind is Kind.SIGNATURE:
+        return subject(credentials.certificates[0])
+    if kind is Kind.EAP and credentials.eap_identity:
+        return identification(credentials.eap_identity)
+    return address
+
+
+def prove(
+    kind: Kind,
+    credentials: Credentials,
+    prf: PrfAlgorithm,
+    octets: bytes,
+    hash_algorithms: Collection[int] | None,
+) -> Authentication:
+    """Our AUTH payload, with a pre-shared key or a signature, over our signed octets. Raises `RefusedError`."""
+    if kind is Kind.PSK and credentials.psk is not None:
+        return prove_shared(prf, credentials.psk, octets)
+    if credentials.key is None:
+        raise RefusedError("the credentials have no key to sign with")
+    try:
+        return sign(credentials.key, octets, hash_algorithms)
+    except CannotSignError as problem:
+        raise RefusedError(str(problem)) from None
+
+
+def prove_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes) -> Authentication:
+    """An AUTH payload made with a secret that both sides have: PSK, MSK, or SK_p after an EAP method without key."""
+    return Authentication(AuthMethod.SHARED_KEY, shared_key_auth(prf, secret, octets))
+
+
+def check_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes, found: Authentication) -> None:
+    """Raise `RefusedError` if an AUTH payload was not made with this secret over these octets."""
+    if found.method != AuthMethod.SHARED_KEY:
+        raise RefusedError(f"the responder's AUTH is {authentication_name(found)} instead of a shared key's")
+    if not hmac.compare_digest(found.data, shared_key_auth(prf, secret, octets)):
+        raise RefusedError("AUTH does not verify: the responder has another secret")
+
+
+def check_identity_wanted(credentials: Credentials, found: Identification) -> None:
+    """Raise `RefusedError` if the responder is not who the credentials say that it has to be."""
+    wanted = credentials.remote_identity
+    if wanted is not None and wanted != found:
+        text = identity_text(found.type, found.data) or found.data.hex()
+        raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
+
+
+def check_responder(
+    found: Authentication,
+    certificates: Sequence[Certificate],
+    identity: Identification,
+    credentials: Credentials,
+    prf: PrfAlgorithm,
+    octets: bytes,
+    time: dt.datetime | None = None,
+) -> str:
+    """Check the responder's own AUTH payload; what it is: PSK, ECDSA with SHA2-384. Raises `RefusedError`.
+
+    `certificates`: of its CERT payloads, its own first. `octets`: its signed octets. `time`: another than now.
+    """
+    if found.method == AuthMethod.SHARED_KEY:
+        if credentials.psk is None:
+            raise RefusedError("the responder authenticates with a PSK, and the credentials have none")
+        check_shared(prf, credentials.psk, octets, found)
+        return authentication_name(found)
+    chain = [one for one in certificates if one.encoding == CertEncoding.X509_SIGNATURE]
+    if not chain:
+        raise RefusedError("the responder signs, but sends no X.509 certificate")
+    try:
+        wrong = check_signature(found, chain[0], octets)
+    except SignatureUnverifiable as problem:
+        wrong = problem.reason
+    if wrong is not None:
+        raise RefusedError(f"AUTH does not verify: {wrong}")
+    wrong = check_chain([one.data for one in chain], credentials.authorities, time)
+    if wrong is not None:
+        raise RefusedError(f"the responder's certificate is not trusted: {wrong}")
+    wrong = check_identity(chain[0].data, identity)
+    if wrong is not None:
+        raise RefusedError(f"the responder says who it is, but {wrong}")
+    return authentication_name(found)
+
+
+def _by_credentials(shape: Shape, credentials: Credentials, guess: str | None) -> Kind:
+    """Without keys for the capture: the guess if the credentials can do it, else what they can."""
+    kinds = {
+        Kind.PSK: credentials.psk is not None,
+        Kind.SIGNATURE: credentials.key is not None,
+        Kind.EAP: credentials.eap_password is not None,
+    }
+    possible = [kind for kind, there in kinds.items() if there]
+    if not possible:
+        raise CannotReplayError("the credentials have neither local.psk, local.key nor [eap]")
+    chosen = next((kind for kind in possible if kind.value == guess), possible[0])
+    return _required(chosen, credentials, shape)
+
+
+def _required(kind: Kind, credentials: Credentials, shape: Shape) -> Kind:
+    lacking = {
+        Kind.PSK: credentials.psk is None and "local.psk",
+        Kind.SIGNATURE: credentials.key is None and "local.certificate and local.key",
+        Kind.EAP: credentials.eap_password is None and "[eap]",
+    }[kind]
+    if lacking:
+        raise CannotReplayError(
+            f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {lacking}"
+        )
+    if kind is Kind.EAP:
+        if shape.eap is not None and shape.eap not in METHODS.values():
+            known = " and ".join(METHODS.values())
+            raise CannotReplayError(f"the recorded initiator uses {shape.eap}; {known} can be re-enacted")
+        if shape.eap != Type.MD5.label:
+            try:
+                require_md4()
+            except Md4MissingError as problem:
+                raise CannotReplayError(str(problem)) from None
+    return kind

@@ -1,0 +1,96 @@
+"""A recorded handshake and a live one side by side, both as the report counts them.
+
+Bytes are those of IKE messages, without the headers around them: the two may come from links of different kinds.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ikeanalyze.replay.replayed import Compared, Row, Side
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+
+_Key = tuple[str, int, int]
+
+
+def compare(
+    recorded: "Analysis", handshake: int, live: "Analysis", spi_i: bytes, run: int
+) -> Compared | None:
+    """The handshake of the capture and that with this SPIi of our own; None: there is no such one."""
+    ours = handshake_with(live, spi_i)
+    if ours is None:
+        return None
+    theirs = recorded.handshakes.row(by_predicate=_is(handshake), named=True)
+    before, now = exchanges(recorded, handshake), exchanges(live, ours["handshake"])
+    keys = [*before, *(key for key in now if key not in before)]
+    rows = tuple(Row(*key, before.get(key), now.get(key)) for key in sorted(keys, key=lambda key: key[1:]))
+    return Compared(
+        run,
+        rows,
+        (_together(theirs, before), _together(ours, now)),
+        (_outcome(theirs), _outcome(ours)),
+        (_proposal(theirs), _proposal(ours)),
+        (theirs["blowup"], ours["blowup"]),
+    )
+
+
+def handshake_with(analysis: "Analysis", spi_i: bytes) -> dict[str, Any] | None:
+    """The row of the handshake with this SPIi."""
+    found = analysis.handshakes.filter(spi_i=spi_i.hex())
+    return found.row(0, named=True) if found.height else None
+
+
+def exchanges(analysis: "Analysis", handshake: int) -> dict[_Key, Side]:
+    """What sets the IKE SA of a handshake up: by type, message ID and attempt."""
+    import polars as pl
+
+    sizes = (
+        analysis.frames.filter(pl.col("handshake") == handshake, ~pl.col("capture_duplicate"))
+        # the frames of an IP-fragmented datagram tell its size each
+        .unique(["message", "fragment", "digest"], maintain_order=True)
+        .join(analysis.messages.select("message", "exchange"), on="message")
+        .group_by("exchange")
+        .agg(pl.col("ike_bytes").sum().alias("ike"))
+    )
+    rows = (
+        analysis.exchanges.filter(pl.col("handshake") == handshake, pl.col("set_up"))
+        .join(sizes, on="exchange", how="left")
+        .sort("exchange")
+    )
+    return {
+        (row["type"], row["message_id"], row["attempt"]): Side(
+            (row["request_messages"] or 0) + (row["response_messages"] or 0),
+            row["ike"] or 0,
+            row["rtt_ns"],
+            row["response_messages"] is not None,
+        )
+        for row in rows.iter_rows(named=True)
+    }
+
+
+def _is(handshake: int) -> Any:
+    import polars as pl
+
+    return pl.col("handshake") == handshake
+
+
+def _together(row: dict[str, Any], some: dict[_Key, Side]) -> Side:
+    sides = some.values()
+    return Side(
+        sum(one.messages for one in sides),
+        sum(one.bytes for one in sides),
+        row["setup_ns"],
+        all(one.answered for one in sides),
+    )
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    return f"{row['outcome']}: {row['reason']}" if row["reason"] else str(row["outcome"])
+
+
+def _proposal(row: dict[str, Any]) -> str | None:
+    """What was chosen, in a line."""
+    parts = [row["encryption"], row["integrity"], row["prf"], row["key_exchange"]]
+    parts += [slot["method"] for slot in row["additional_key_exchanges"] or ()]
+    known = [part for part in parts if part]
+    return "/".join(known) or None

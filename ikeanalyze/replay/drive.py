@@ -1,0 +1,210 @@
+"""A sans-IO conversation over a transport, with faults of our own making between them; bounded in time and in what it takes."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+from xxhash import xxh3_128_intdigest
+
+from ikeanalyze.replay.answers import header_of
+from ikeanalyze.replay.faults import About, Faults
+from ikeanalyze.replay.steps import Outgoing
+from ikeanalyze.replay.target import NAT_PORT, Role, Target
+from ikeanalyze.replay.transport import Datagram, Transport
+from ikeanalyze.wire.ikev2 import fragment_of
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+Finished = TypeVar("Finished", covariant=True)
+_Result = TypeVar("_Result")
+
+#: Datagrams that a run takes from a target at most: a handshake has dozens.
+MOST_DATAGRAMS: Final = 2_000
+_IP_AND_UDP: Final = {4: 28, 16: 48}
+_MARKER: Final = 4
+_INFORMATIONAL: Final = bytes((ExchangeType.INFORMATIONAL,))
+
+
+class NextStep(Protocol[Finished]):
+    """`replay.steps.Step`, or one like it."""
+
+    @property
+    def send(self) -> tuple[Outgoing, ...]:
+        """What to send now."""
+
+    @property
+    def wake_ns(self) -> int | None:
+        """When to tick."""
+
+    @property
+    def finished(self) -> Finished | None:
+        """How it ended."""
+
+
+class Conversation(Protocol[Finished]):
+    """What can be driven: an initiator, or recorded messages."""
+
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> NextStep[Finished]:
+        """Take a datagram."""
+
+    def tick(self, now_ns: int) -> NextStep[Finished]:
+        """Take note of the time."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What crossed our end of the path, as the recording has it: all transmissions, what we dropped ourselves included.
+
+    Bytes are of IP packets, each datagram in one. A datagram with the same bytes as an earlier one is a retransmission. What is of
+    INFORMATIONAL exchanges is no part of a set-up and not counted.
+    """
+
+    datagrams: Counter[bool] = field(default_factory=Counter)  # True: ours
+    total: Counter[bool] = field(default_factory=Counter)  # bytes
+    needed: Counter[bool] = field(default_factory=Counter)  # bytes of the first copy of each
+    _known: set[tuple[bool, int]] = field(default_factory=set)  # digests of what went by
+
+    def count(self, data: bytes, size: int, *, ours: bool) -> None:
+        """A datagram of so many bytes went by."""
+        self.datagrams[ours] += 1
+        self.total[ours] += size
+        known = ours, xxh3_128_intdigest(data)
+        if known not in self._known:
+            self._known.add(known)
+            self.needed[ours] += size
+
+    @property
+    def blowup(self) -> float | None:
+        """Bytes sent by both sides over those that one transmission of each message needs; None: nothing was sent."""
+        needed = self.needed.total()
+        return self.total.total() / needed if needed else None
+
+
+@dataclass(slots=True)
+class Driven(Generic[_Result]):
+    """How a conversation went."""
+
+    finished: _Result | None  # None: it was broken off
+    why: str | None  # why it was broken off
+    sent: int  # datagrams of ours that reached the wire
+    received: int  # datagrams of the target's, those included that a fault of ours took away
+
+
+class Driver:
+    """Drives conversations over one transport, one after another."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        target: Target,
+        *,
+        faults: Faults | None = None,
+        most: int = MOST_DATAGRAMS,
+    ) -> None:
+        """`most`: datagrams that are taken from the network in one conversation."""
+        self._transport, self._target = transport, target
+        self._faults = faults or Faults()
+        self._most = most
+        self._offset = time.time_ns() - time.monotonic_ns()
+        self._told = 0  # the last time that a conversation was told
+        self._spis: set[bytes] = set()  # SPIi of what was sent: what else comes is of an earlier run
+        self.tally = Tally()
+
+    def now(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC by a clock that never goes back."""
+        return time.monotonic_ns() + self._offset
+
+    def drive(
+        self,
+        conversation: Conversation[_Result],
+        begin: Callable[[int], NextStep[_Result]],
+        seconds: float,
+        sent: Callable[[Outgoing, int], None] = lambda *_: None,
+    ) -> Driven[_Result]:
+        """From its first step, which `begin` gives, to its end, or for so many seconds.
+
+        `sent` hears of each datagram when it was sent: a conversation learns the time before, when it may take a while yet.
+        """
+        counts = self._transport.counts
+        before, refused, taken = counts.sent, counts.refused, counts.taken
+        received = counts.received
+        inbox: deque[Datagram] = deque()
+        end_ns = self.now() + round(seconds * 1e9)
+        step = begin(self._tell(self.now()))
+        send = step.send
+        while True:
+            for outgoing in send:
+                sent(outgoing, self._take(outgoing))
+                self._put()  # at once, since its time is recorded
+            self._put()
+            why = None
+            if step.finished is None:
+                if self.now() >= end_ns:
+                    why = f"not over after {seconds:g} s"
+                elif counts.refused > refused and counts.received == received:
+                    why = f"the network says: {counts.refusal}"
+                elif counts.taken - taken > self._most:
+                    why = f"more than {self._most:,} datagrams came in"
+            if step.finished is not None or why is not None:
+                return Driven(step.finished, why, counts.sent - before, counts.received - received)
+            if not inbox:
+                self._wait(min(end_ns, step.wake_ns or end_ns))
+                inbox.extend(self._faults.due(ours=False, now_ns=self.now()))
+            send = ()
+            if inbox:
+                datagram = inbox.popleft()
+                step = conversation.receive(datagram.data, self._tell(self._time(datagram)), datagram.role)
+                send = step.send
+            elif step.wake_ns is not None and self.now() >= step.wake_ns:
+                step = conversation.tick(self._tell(self.now()))
+                send = step.send
+
+    def _wait(self, until_ns: int) -> None:
+        """Until then, or until something comes or is due to go."""
+        soonest = self._faults.next_ns
+        if soonest is not None:
+            until_ns = min(until_ns, soonest)
+        datagram = self._transport.receive(max(until_ns - self.now(), 0) / 1e9)
+        if datagram is None:
+            return
+        self._count(datagram.data, datagram.role, ours=False)
+        header = header_of(datagram.data)
+        number, total = fragment_of(datagram.data) or (None, None)
+        about = About(
+            False,
+            header.exchange_type if header else 0,
+            header.message_id if header else 0,
+            bool(header and header.response),
+            number,
+            total,
+        )
+        self._faults.take(datagram, about, self.now())
+
+    def _take(self, one: Outgoing) -> int:
+        role: Role = 4500 if one.port == NAT_PORT else 500
+        packed, time_ns = self._transport.take(one.data, role)
+        self._count(one.data, role, ours=True)
+        about = About(True, one.exchange_type, one.message_id, one.response, one.fragment, one.fragments)
+        self._faults.take(packed, about, self.now())
+        return time_ns
+
+    def _put(self) -> None:
+        for packed in self._faults.due(ours=True, now_ns=self.now()):
+            self._transport.put(packed)
+
+    def _count(self, data: bytes, role: Role, *, ours: bool) -> None:
+        if ours:
+            self._spis.add(data[:8])
+        if data[18:19] != _INFORMATIONAL and data[:8] in self._spis:
+            size = _IP_AND_UDP[len(self._target.packed)] + len(data)
+            self.tally.count(data, size + (_MARKER if self._target.marked(role) else 0), ours=ours)
+
+    def _time(self, datagram: Datagram) -> int:
+        """When a datagram came: as the kernel says, unless a fault of ours may have held it up."""
+        return self.now() if self._faults.rules else min(datagram.time_ns, self.now())
+
+    def _tell(self, time_ns: int) -> int:
+        """That time, but none before the last one that was told."""
+        self._told = max(self._told, time_ns)
+        return self._told

@@ -1,0 +1,390 @@
+"""An initiator of IKEv2 that re-enacts a shape: datagrams and time in, datagrams and wishes out.
+
+It has no socket, no clock and does not sleep; `steps` says how it is driven, `states` what it goes through. Whatever the
+target sends, it ends: `inbox` bounds what is taken of it, and here is bounded how often a round can be asked for.
+"""
+
+import datetime as dt
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ikeanalyze.keys.fragment import NoRoomError
+from ikeanalyze.replay import key_exchange
+from ikeanalyze.replay.credentials import Credentials
+from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Arrived, Inbox
+from ikeanalyze.replay.key_exchange import OwnKeyExchange
+from ikeanalyze.replay.negotiation import (
+    Accepted,
+    Cookie,
+    Endpoint,
+    OtherMethod,
+    Refused,
+    first_error,
+    nat_hashes,
+    read_answer,
+)
+from ikeanalyze.replay.offer import methods_of, offer
+from ikeanalyze.replay.outstanding import Outstanding
+from ikeanalyze.replay.proofs import Proofs
+from ikeanalyze.replay.protection import Protection
+from ikeanalyze.replay.requests import init_payloads
+from ikeanalyze.replay.shape import Shape
+from ikeanalyze.replay.states import Event, State, follow, waits
+from ikeanalyze.replay.steps import Outgoing, RefusedError, Result, Step
+from ikeanalyze.wire.chain import Payload
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.encoding import Payload as Body
+from ikeanalyze.wire.encoding import encode_delete, encode_key_exchange, encode_message, encode_notify
+from ikeanalyze.wire.ikev2 import read_payloads
+from ikeanalyze.wire.ikev2_payloads import parse_delete, parse_key_exchange
+from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ikeanalyze.model.policy import Policy
+
+#: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.
+MOST_COOKIES: Final = 5
+MOST_EXCHANGES: Final = 60
+#: Fragments that a request of ours may have.
+MOST_FRAGMENTS: Final = 256
+_COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
+_NO_SPI: Final = bytes(8)
+_SPI: Final = 8
+#: The initiator's ports of the target.
+_PORT, _NAT_PORT = 500, 4500
+
+
+class Initiator:
+    """One handshake. `offered` says what of the shape is offered."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        credentials: Credentials,
+        *,
+        policy: "Policy",
+        local: Endpoint,
+        remote: Endpoint,
+        randomness: Callable[[int], bytes] = os.urandom,
+        rng: "np.random.Generator | None" = None,
+        time: dt.datetime | None = None,
+    ) -> None:
+        """`local`, `remote`: address and UDP port that IKE_SA_INIT goes between, for NAT detection.
+
+        `randomness`: so many bytes, for SPIs, nonces and IVs; keys are the library's own. `rng`: for the policy's jitter.
+        `time`: by which certificates have to be valid; None: now.
+        Raises `CannotReplayError` before anything is sent, if the shape or the credentials do not allow it.
+        """
+        self.offered = offer(shape.proposals, shape.key_exchange)
+        self._shape = shape
+        self._policy = policy
+        self._rng = rng
+        self._local, self._remote = local, remote
+        self._randomness = randomness
+        self._proofs = Proofs(shape, credentials, local[0], randomness, time)
+        self._state = State.IDLE
+        self._spi_i, self._spi_r = randomness(_SPI), _NO_SPI
+        self._nonce = randomness(shape.nonce_bytes)
+        self._exchanges: list[Outstanding] = []
+        self._inbox = Inbox(self._spi_i, self._exchanges)
+        self._own: OwnKeyExchange | None = None
+        self._tried: list[int] = []  # key exchange methods of IKE_SA_INIT
+        self._cookies: list[bytes] = []
+        self._additional: list[int] = []  # methods of key exchanges that are still to be done
+        self._accepted: Accepted | None = None
+        self._protection: Protection | None = None
+        self._port = _PORT
+        self._began_ns = 0
+        self._ended_ns: int | None = None  # when it was established, or given up
+        self._result: Result | None = None
+        self._answered: dict[int, tuple[Outgoing, ...]] = {}  # requests of the responder by message ID
+
+    # ---- what the caller does
+
+    def begin(self, now_ns: int) -> Step:
+        """Send the first request."""
+        self._began_ns = now_ns
+        self._go(Event.BEGIN)
+        return self._step(self._send_init(self.offered.key_exchange, now_ns))
+
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> Step:
+        """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `Outgoing.port`."""
+        if self._state in (State.IDLE, State.CLOSED, State.FAILED):
+            return self._step()
+        arrived = self._inbox.take(data, from_port, open_exchange=waits(self._state))
+        if self._inbox.overflows:
+            return self._fail(
+                f"the target sends more than {MOST_DATAGRAMS:,} datagrams or {MOST_BYTES >> 20} MiB", now_ns
+            )
+        if arrived is None:
+            return self._step()
+        if not arrived.header.response:
+            return self._step(self._answer_request(arrived, now_ns))
+        try:
+            return self._step(self._on_response(arrived, now_ns))
+        except (RefusedError, NoRoomError, WireError) as problem:
+            return self._fail(str(problem), now_ns)
+
+    def tick(self, now_ns: int) -> Step:
+        """Send again what was not answered in time, or give up."""
+        if not waits(self._state) or now_ns < self._exchanges[-1].deadline_ns:
+            return self._step()
+        if not self._exchanges[-1].exhausted:
+            return self._step(self._exchanges[-1].transmit(now_ns))
+        hint = self._inbox.hint
+        return self._fail(f"no answer (in clear: {hint})" if hint else "no answer", now_ns, Event.SILENCE)
+
+    def close(self, now_ns: int) -> Step:
+        """Delete the IKE SA, or refuse one that the responder alone believes in; else just end."""
+        if self._state is State.ESTABLISHED:
+            self._go(Event.CLOSE)
+            self._result = None
+            delete = [encode_delete(ProtocolId.IKE)]
+            return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
+        if self._state is State.FAILED and self._proofs.refused:
+            self._proofs.refused = False
+            refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
+            sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
+            reason = self._result.reason if self._result else None
+            return Step(sent, None, self._conclude(now_ns, reason))
+        if self._state in (State.CLOSED, State.FAILED, State.CLOSING):
+            return self._step()
+        return self._fail("closed before there was an IKE SA", now_ns, Event.CLOSE)
+
+    # ---- states
+
+    def _go(self, event: Event) -> None:
+        self._state = follow(self._state, event)
+
+    def _step(self, send: tuple[Outgoing, ...] = ()) -> Step:
+        wake = self._exchanges[-1].deadline_ns if waits(self._state) else None
+        return Step(send, wake, self._result)
+
+    def _fail(self, reason: str, now_ns: int, event: Event = Event.REFUSED) -> Step:
+        self._go(event)
+        return self._end(now_ns, None if self._state is State.CLOSED else reason)
+
+    def _end(self, now_ns: int, reason: str | None) -> Step:
+        self._conclude(now_ns, reason)
+        return self._step()
+
+    def _conclude(self, now_ns: int, reason: str | None) -> Result:
+        accepted, protection, proofs = self._accepted, self._protection, self._proofs
+        if self._ended_ns is None:
+            self._ended_ns = now_ns
+        self._result = Result(
+            established=proofs.done,
+            reason=reason,
+            child_error=proofs.child_error,
+            exchanges=tuple(one.count() for one in self._exchanges),
+            ignored=self._inbox.ignored,
+            spi_i=self._spi_i,
+            spi_r=self._spi_r,
+            chosen=None if accepted is None else accepted.chosen.describe(),
+            authentication=(proofs.own_method, proofs.peer_method),
+            began_ns=self._began_ns,
+            ended_ns=self._ended_ns,
+            keys=() if protection is None else tuple(protection.key_sets),
+        )
+        return self._result
+
+    # ---- requests
+
+    def _send_init(self, method: int, now_ns: int) -> tuple[Outgoing, ...]:
+        if self._own is None or self._own.method != method:
+            self._own = key_exchange.begin(method)
+            self._tried.append(method)
+        message = encode_message(
+            self._spi_i,
+            _NO_SPI,
+            ExchangeType.IKE_SA_INIT,
+            0,
+            init_payloads(
+                self.offered.proposals,
+                (method, self._own.data),
+                self._nonce,
+                nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
+                self._shape.notifies,
+                self._cookies[-1] if self._cookies else None,
+            ),
+        )
+        attempt = len(self._exchanges) + 1
+        return self._transmit([message], ExchangeType.IKE_SA_INIT, 0, attempt, now_ns)
+
+    def _send(self, kind: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[Outgoing, ...]:
+        """An encrypted request."""
+        protection, accepted = self._agreed()
+        if len(self._exchanges) >= MOST_EXCHANGES and kind != ExchangeType.INFORMATIONAL:
+            raise RefusedError(f"the responder wants more than {MOST_EXCHANGES} exchanges")
+        message_id = self._exchanges[-1].message_id + 1
+        largest = self._shape.fragment_size if accepted.fragmentation else None
+        parts, opened = protection.seal(kind, message_id, payloads, largest)
+        if len(parts) > MOST_FRAGMENTS:
+            raise RefusedError(
+                f"fragments of {largest} bytes would make more than {MOST_FRAGMENTS} of a message"
+            )
+        self._sent = parts[0], opened
+        return self._transmit(parts, kind, message_id, 1, now_ns)
+
+    def _transmit(
+        self, parts: Sequence[bytes], kind: int, message_id: int, attempt: int, now_ns: int
+    ) -> tuple[Outgoing, ...]:
+        timeouts = self._policy.timeouts(self._rng).tolist()
+        self._exchanges.append(Outstanding(kind, message_id, attempt, parts, self._port, timeouts))
+        return self._exchanges[-1].transmit(now_ns)
+
+    def _agreed(self) -> tuple[Protection, Accepted]:
+        assert self._protection is not None
+        assert self._accepted is not None
+        return self._protection, self._accepted
+
+    # ---- responses
+
+    def _on_response(self, arrived: Arrived, now_ns: int) -> tuple[Outgoing, ...]:
+        """What follows from the response to the request under way."""
+        if arrived.opened is None:
+            return self._on_init(arrived.message, now_ns)
+        self._exchanges[-1].answered(now_ns)
+        if self._state is State.CLOSING:
+            self._go(Event.ANSWERED)
+            self._conclude(now_ns, None)
+            return ()
+        chain = read_payloads(arrived.opened.plaintext, arrived.opened.first)
+        if chain.error is not None:
+            raise RefusedError(f"a response cannot be read: {chain.error}")
+        self._exchanges[-1].answer = first_error(chain.payloads)
+        if self._state is State.INTERMEDIATE:
+            return self._on_intermediate(arrived, chain.payloads, now_ns)
+        event, payloads = self._proofs.take(chain.payloads)
+        self._go(event)
+        if event is Event.AUTHENTICATED:
+            self._conclude(now_ns, None)
+            return ()
+        return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
+
+    def _on_init(self, message: bytes, now_ns: int) -> tuple[Outgoing, ...]:
+        exchange, own = self._exchanges[-1], self._own
+        assert own is not None
+        answer = read_answer(message, self.offered.proposals, own.method, self._local, self._remote)
+        if (isinstance(answer, Cookie) and answer.data in self._cookies) or (
+            isinstance(answer, OtherMethod) and answer.method in self._tried[1:]
+        ):
+            self._inbox.count("repeated")  # the answer to the attempt before, once more
+            return ()
+        exchange.used(len(message))
+        exchange.answered(now_ns)
+        match answer:
+            case Refused(reason):
+                exchange.answer = reason
+                raise RefusedError(reason)
+            case Cookie(data):
+                exchange.answer = Event.COOKIE.value
+                if len(data) not in _COOKIE:
+                    raise RefusedError(f"a COOKIE of {len(data)} bytes; 1 to {_COOKIE[-1]} are allowed")
+                if len(self._cookies) == MOST_COOKIES:
+                    raise RefusedError(f"the responder wants more than {MOST_COOKIES} cookies")
+                self._cookies.append(data)
+                self._go(Event.COOKIE)
+                return self._send_init(own.method, now_ns)
+            case OtherMethod(method):
+                exchange.answer = Event.OTHER_METHOD.value
+                self._check_method(method)
+                self._go(Event.OTHER_METHOD)
+                return self._send_init(method, now_ns)
+            case Accepted():
+                return self._on_accepted(answer, own, (exchange.first_part, message), now_ns)
+
+    def _check_method(self, method: int) -> None:
+        """Refuse a key exchange method that the responder cannot mean."""
+        why = "was sent" if method in self._tried else None
+        if why is None and method not in methods_of(self.offered.proposals):
+            why = "was not offered"
+        if why is not None:
+            raise RefusedError(f"INVALID_KE_PAYLOAD asks for {method_name(method)}, which {why}")
+
+    def _on_accepted(
+        self, accepted: Accepted, own: OwnKeyExchange, init: tuple[bytes, bytes], now_ns: int
+    ) -> tuple[Outgoing, ...]:
+        secret = own.secret(accepted.key_exchange)
+        if not self._shape.esp_proposals and not accepted.childless:
+            raise RefusedError("the responder does not support an IKE SA without CHILD_SA (RFC 6023)")
+        self._accepted, self._init = accepted, init
+        self._spi_r = self._inbox.spi_r = accepted.spi_r
+        self._additional = list(accepted.additional)
+        self._protection = self._inbox.protection = Protection(
+            accepted.prf, accepted.suite, secret, (self._spi_i, accepted.spi_r),
+            (self._nonce, accepted.nonce), self._randomness,
+        )  # fmt: skip
+        if accepted.nat or (accepted.nat is False and self._shape.floats):
+            self._port = _NAT_PORT
+        return self._next_keys(now_ns)
+
+    def _on_intermediate(
+        self, arrived: Arrived, payloads: Sequence[Payload], now_ns: int
+    ) -> tuple[Outgoing, ...]:
+        protection, own = self._agreed()[0], self._own
+        assert own is not None
+        assert arrived.opened is not None
+        body = next((one.body for one in payloads if one.type == PayloadType.KE), None)
+        error = self._exchanges[-1].answer
+        if body is None or error is not None:
+            raise RefusedError(error or "the response to IKE_INTERMEDIATE has no KE payload")
+        secret = own.secret(parse_key_exchange(body))
+        protection.authenticate_intermediate(self._sent, (arrived.message, arrived.opened))
+        protection.add(secret)
+        return self._next_keys(now_ns)
+
+    def _next_keys(self, now_ns: int) -> tuple[Outgoing, ...]:
+        """Go on to the next additional key exchange, or to IKE_AUTH."""
+        protection, accepted = self._agreed()
+        if self._additional:
+            self._go(Event.KEYS_TO_ADD)
+            self._own = key_exchange.begin(self._additional.pop(0))
+            payloads = [encode_key_exchange(self._own.method, self._own.data)]
+            return self._send(ExchangeType.IKE_INTERMEDIATE, payloads, now_ns)
+        self._go(Event.KEYS_DONE)
+        message_id = self._exchanges[-1].message_id + 1
+        payloads = self._proofs.begin(protection, accepted, self._init, self._nonce, message_id)
+        return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
+
+    # ---- requests of the responder
+
+    def _answer_request(self, arrived: Arrived, now_ns: int) -> tuple[Outgoing, ...]:
+        """Answer what a responder may ask of an IKE SA that stands; nothing of it changes ours, but its end."""
+        kind, message_id = arrived.header.exchange_type, arrived.header.message_id
+        known = self._answered.get(message_id)
+        if known is not None:
+            self._inbox.count("repeated")
+            again = tuple(replace(one, transmission=one.transmission + 1) for one in known)
+            self._answered[message_id] = again
+            return again
+        expected = message_id == len(self._answered) and message_id < MOST_EXCHANGES
+        if self._state not in (State.ESTABLISHED, State.CLOSING) or not expected:
+            self._inbox.count("unexpected")
+            return ()
+        assert arrived.opened is not None
+        chain = read_payloads(arrived.opened.plaintext, arrived.opened.first)
+        refusal = [] if kind == ExchangeType.INFORMATIONAL else [encode_notify(NotifyType.NO_ADDITIONAL_SAS)]
+        parts, _ = self._agreed()[0].seal(kind, message_id, refusal, None, response=True)
+        sent = (Outgoing(parts[0], kind, message_id, True, None, None, 1, self._port),)
+        self._answered[message_id] = sent
+        if kind == ExchangeType.INFORMATIONAL and _deletes(chain.payloads):
+            self._go(Event.DELETED)
+            self._conclude(now_ns, None)
+        return sent
+
+
+def _deletes(payloads: Sequence[Payload]) -> bool:
+    """Whether the IKE SA is deleted by them."""
+    for one in payloads:
+        if one.type == PayloadType.DELETE:
+            with suppress(WireError):
+                if parse_delete(one.body).protocol == ProtocolId.IKE:
+                    return True
+    return False

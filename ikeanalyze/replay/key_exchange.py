@@ -1,0 +1,167 @@
+"""Key exchanges as their initiator: a fresh key for each, what goes into the KE payload, and the shared secret.
+
+All of the mathematics is the library's; here is what RFCs say of how it stands in the KE payload: RFC 7296, section 3.4 and RFC
+3526 (MODP), RFC 5903 (ECP), RFC 8031 (X25519, X448), draft-ietf-ipsecme-ikev2-mlkem (ML-KEM).
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import cryptography
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x448, x25519
+from cryptography.utils import CryptographyDeprecationWarning
+
+from ikeanalyze.replay.modp import GENERATOR, PRIMES
+from ikeanalyze.replay.steps import RefusedError
+from ikeanalyze.wire.ikev2_payloads import KeyExchange
+from ikeanalyze.wire.key_exchanges import check_key_exchange, method_name
+from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
+
+_UNCOMPRESSED: Final = (
+    b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none
+)
+
+_CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
+    {
+        KeyExchangeMethod.ECP_256: ec.SECP256R1(),
+        KeyExchangeMethod.ECP_384: ec.SECP384R1(),
+        KeyExchangeMethod.ECP_521: ec.SECP521R1(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeyExchange:
+    """The initiator's side of one key exchange."""
+
+    method: int
+    data: bytes  # of our KE payload: public value, or encapsulation key
+    _derive: Callable[[bytes], bytes] = field(
+        repr=False
+    )  # from the peer's data; `ValueError` if it is no good
+
+    def secret(self, peer: KeyExchange) -> bytes:
+        """The shared secret: g^ir of RFC 7296, section 2.14, or SK(n) of RFC 9370, section 2.2.2.
+
+        Raises `RefusedError` for data that cannot be used.
+        """
+        wrong = check_key_exchange(peer, response=True, negotiated=self.method)
+        if wrong:
+            raise RefusedError("; ".join(wrong))
+        try:
+            return self._derive(peer.data)
+        except ValueError:
+            raise RefusedError(f"the {method_name(self.method)} data of the KE payload are no good") from None
+
+
+def unsupported(method: int) -> str | None:
+    """Why a method cannot be used, in one clause; None: it can."""
+    if method == KeyExchangeMethod.ML_KEM_512:
+        return (
+            "the library for cryptography leaves ML-KEM-512 out on purpose, since it has 768 and 1024: record or "
+            "choose a proposal with one of these"
+        )
+    if method not in _BEGIN:
+        return f"key exchange method {method_name(method)} is not among those that can be re-enacted"
+    return None
+
+
+def begin(method: int) -> OwnKeyExchange:
+    """Make a fresh key for a method. `ValueError` with the reason if it cannot be used."""
+    reason = unsupported(method)
+    if reason is not None:
+        raise ValueError(reason)
+    try:
+        return _BEGIN[method](method)
+    except UnsupportedAlgorithm:
+        name = method_name(method)
+        raise ValueError(f"cryptography {cryptography.__version__} on this machine lacks {name}") from None
+
+
+def _x25519(method: int) -> OwnKeyExchange:
+    key = x25519.X25519PrivateKey.generate()
+    return OwnKeyExchange(
+        method,
+        key.public_key().public_bytes_raw(),
+        lambda peer: key.exchange(x25519.X25519PublicKey.from_public_bytes(peer)),
+    )
+
+
+def _x448(method: int) -> OwnKeyExchange:
+    key = x448.X448PrivateKey.generate()
+    return OwnKeyExchange(
+        method,
+        key.public_key().public_bytes_raw(),
+        lambda peer: key.exchange(x448.X448PublicKey.from_public_bytes(peer)),
+    )
+
+
+def _ecp(method: int) -> OwnKeyExchange:
+    """Both coordinates one behind the other; the secret is the x-coordinate (RFC 5903, section 7)."""
+    curve = _CURVES[method]
+    key = ec.generate_private_key(curve)
+    numbers = key.public_key().public_numbers()
+    size = (curve.key_size + 7) // 8
+
+    def derive(peer: bytes) -> bytes:
+        point = ec.EllipticCurvePublicKey.from_encoded_point(curve, _UNCOMPRESSED + peer)
+        return key.exchange(ec.ECDH(), point)
+
+    return OwnKeyExchange(method, numbers.x.to_bytes(size) + numbers.y.to_bytes(size), derive)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """The library says that groups of finite fields are on their way out; the user has chosen to measure them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        yield
+
+
+def _modp(method: int) -> OwnKeyExchange:
+    """Public value and secret have the length of the prime (RFC 7296, sections 2.14 and 3.4)."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import dh
+    except ImportError:  # it is announced that a later version will be without
+        raise UnsupportedAlgorithm("finite fields") from None
+    prime = PRIMES[method]
+    size = (prime.bit_length() + 7) // 8
+    with _without_warnings():
+        group = dh.DHParameterNumbers(prime, GENERATOR)
+        key = group.parameters().generate_private_key()
+
+    def derive(peer: bytes) -> bytes:
+        value = int.from_bytes(peer)
+        if not 1 < value < prime - 1:  # RFC 6989, section 2.1
+            raise ValueError
+        with _without_warnings():
+            return key.exchange(dh.DHPublicNumbers(value, group).public_key()).rjust(size, b"\0")
+
+    return OwnKeyExchange(method, key.public_key().public_numbers().y.to_bytes(size), derive)
+
+
+def _mlkem(method: int) -> OwnKeyExchange:
+    """The initiator sends the encapsulation key, the responder the ciphertext."""
+    key: mlkem.MLKEM768PrivateKey | mlkem.MLKEM1024PrivateKey = (
+        mlkem.MLKEM768PrivateKey.generate()
+        if method == KeyExchangeMethod.ML_KEM_768
+        else mlkem.MLKEM1024PrivateKey.generate()
+    )
+    return OwnKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
+
+
+_BEGIN: Final[Mapping[int, Callable[[int], OwnKeyExchange]]] = MappingProxyType(
+    {
+        **dict.fromkeys(PRIMES, _modp),
+        **dict.fromkeys(_CURVES, _ecp),
+        KeyExchangeMethod.X25519: _x25519,
+        KeyExchangeMethod.X448: _x448,
+        KeyExchangeMethod.ML_KEM_768: _mlkem,
+        KeyExchangeMethod.ML_KEM_1024: _mlkem,
+    }
+)

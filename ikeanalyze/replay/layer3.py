@@ -1,0 +1,211 @@
+"""Layer 3 as the way to the wire: scapy builds, sends and receives IP packets. Needs CAP_NET_RAW.
+
+The two UDP ports are bound beside it, by sockets that read nothing: the kernel would else answer what the target sends
+to a port that nobody owns with ICMP errors. They also tell of the ICMP errors that come to us.
+"""
+
+import logging
+import random
+import selectors
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final
+
+from ikeanalyze.replay.ports import Ports
+from ikeanalyze.replay.reassembly import Reassembly
+from ikeanalyze.replay.target import Role, Target
+from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Record, Way, payload_of, sift
+
+# it says on standard error what concerns nobody here: that a host has no IPv4 address, and the like
+logging.getLogger("scapy").setLevel(logging.CRITICAL)
+
+from scapy.arch.linux import attach_filter  # noqa: E402
+from scapy.config import conf  # noqa: E402
+from scapy.error import Scapy_Exception  # noqa: E402
+from scapy.layers.inet import IP, UDP, fragment  # noqa: E402
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6  # noqa: E402
+from scapy.supersocket import L3RawSocket, L3RawSocket6  # noqa: E402
+
+_fragment: Any = fragment
+_fragment6: Any = fragment6
+
+_ETH_P_IP: Final = 0x0800
+_ETH_P_IPV6: Final = 0x86DD
+#: Linux: <linux/in.h>, <linux/in6.h>.
+_IP_MTU: Final = 14
+_IPV6_MTU: Final = 24
+_SO_TIMESTAMPNS: Final = 35
+_BUFFER: Final = 4 << 20
+_IPV4_HEADER: Final = 20
+_UDP: Final = 17
+_UDP_HEADER: Final = 8
+_REMEMBERED: Final = 128
+
+
+class Layer3Transport:
+    """A way to one target over a raw socket of scapy's."""
+
+    way: Way = "layer 3"
+
+    def __init__(self, target: Target, record: Record) -> None:
+        """Bind and open.
+
+        Raises:
+            PermissionError: raw sockets are not allowed here.
+            TransportError: there is no way to the target.
+        """
+        self._target, self._record = target, record
+        self._six = target.family == socket.AF_INET6
+        self._ports = Ports(target)
+        self.local: Local = self._ports.local
+        self.counts = Counts()
+        self._ours, self._theirs = (text.partition("%")[0] for text in (self.local.address, target.address))
+        self._identification = random.randrange(1 << 16)
+        self._reassembly = Reassembly()
+        #: Fragments of ours that come back: on the loopback interface nothing else tells them from the target's.
+        self._own: deque[bytes] = deque(maxlen=_REMEMBERED)
+        where = self._ports.remote(500)
+        self._destination = (where[0], 0, *where[2:])  # a raw socket has no ports
+        try:
+            self._mtu = self._path_mtu()
+            self._raw = self._opened()
+        except BaseException:
+            self._ports.close()
+            raise
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._raw.ins, selectors.EVENT_READ, None)
+        for role, opened in self._ports.sockets.items():
+            self._selector.register(opened, selectors.EVENT_READ, role)
+        self._packets(500, b"")  # scapy's first packet takes milliseconds
+
+    def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
+        """Make an IKE message ready and record it as sent now."""
+        payload = payload_of(data, self._target, role)
+        packets = self._packets(role, payload)
+        if len(packets) > 1 and self._ours == self._theirs:
+            self._own.extend(packets)
+        now = time.time_ns()
+        for packet in packets:
+            self._record(now, packet)
+        return Packed(role, payload, packets), now
+
+    def put(self, packed: Packed) -> None:
+        """Put it on the wire."""
+        for packet in packed.packets:
+            try:
+                # scapy's own `send` keeps errors to itself
+                self._raw.outs.sendto(packet, self._destination)
+            except OSError as error:
+                self._ports.note(packed.role, error, self.counts)
+                return
+        self.counts.sent += 1
+
+    def receive(self, seconds: float) -> Datagram | None:
+        """The next datagram of the target."""
+        found = None
+        for key, _ in self._selector.select(max(seconds, 0)):
+            if key.data is None:
+                found = self._sniffed()
+            else:
+                # what is read here was sniffed as well: it makes room, and tells of errors
+                self._ports.receive(key.data, self.counts)
+        return found
+
+    def close(self) -> None:
+        """Free the sockets."""
+        self._selector.close()
+        self._raw.close()
+        self._ports.close()
+
+    def _packets(self, role: Role, payload: bytes) -> tuple[bytes, ...]:
+        """The IP packet of a datagram, in fragments if the path takes no more."""
+        # with 0 the kernel would take a number of its own
+        self._identification = self._identification % 0xFFFF + 1
+        udp = UDP(sport=self.local.port_of(role), dport=self._target.port_of(role)) / payload
+        ends: Any = {"src": self._ours, "dst": self._theirs}
+        whole: Any = IPv6(**ends) / udp if self._six else IP(**ends, id=self._identification) / udp
+        parts = [whole]
+        if len(whole) > self._mtu:
+            parts = _fragment6(whole, self._mtu) if self._six else _fragment(whole, self._mtu - _IPV4_HEADER)
+        return tuple(bytes(part) for part in parts)
+
+    def _sniffed(self) -> Datagram | None:
+        try:
+            packet = self._raw.recv()
+        except OSError as error:
+            self._ports.note(500, error, self.counts)
+            return None
+        if packet is None or not isinstance(packet, IPv6 if self._six else IP) or packet.dst != self._ours:
+            return None
+        udp = packet.getlayer(UDP)
+        cut = _is_fragment(packet)
+        if not cut and (udp is None or self._role(udp.dport) is None):
+            return None
+        time_ns = int(packet.time * 1_000_000_000)
+        frame = bytes(packet)[: packet.plen + 40 if self._six else packet.len]
+        if cut and frame in self._own:
+            return None
+        if packet.src == self._theirs:
+            self._record(time_ns, frame)
+        if cut:
+            whole = self._reassembly.take(packet)
+            udp = UDP(whole) if whole is not None and len(whole) >= _UDP_HEADER else None
+        role = None if udp is None else self._role(udp.dport)
+        if udp is None or role is None:
+            return None
+        return sift(
+            self._target, self.counts, bytes(udp.payload)[: max(udp.len - 8, 0)],
+            address=packet.src, port=udp.sport, role=role, time_ns=time_ns,
+        )  # fmt: skip
+
+    def _role(self, port: int) -> Role | None:
+        if port == self.local.port:
+            return 500
+        return 4500 if port == self.local.nat_port else None
+
+    def _opened(self) -> Any:
+        """The raw socket, listening on the interface that leads to the target."""
+        conf.ifaces.reload()  # what scapy knows of the machine is as old as its import
+        conf.route.resync()
+        conf.route6.resync()
+        if self._ours == self._theirs:
+            interface = conf.loopback_name
+        elif self._six:
+            interface = self._target.address.partition("%")[2] or conf.route6.route(self._theirs)[0]
+        else:
+            interface = conf.route.route(self._theirs)[0]
+        kind = _ETH_P_IPV6 if self._six else _ETH_P_IP
+        opened: Any = (L3RawSocket6 if self._six else L3RawSocket)(type=kind, iface=interface)
+        try:
+            opened.ins.bind((str(interface), kind))
+            opened.ins.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            opened.ins.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            opened.auxdata_available = True
+            self._narrow(opened, str(interface))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _narrow(self, opened: Any, interface: str) -> None:
+        """Let the kernel sort out what is not for us, where libpcap is there to tell it how."""
+        cut = "ip6[6] == 44" if self._six else "ip[6:2] & 0x1fff != 0"
+        ports = f"udp dst port {self.local.port} or udp dst port {self.local.nat_port}"
+        with suppress(ImportError, OSError, Scapy_Exception):  # without it we look at every packet ourselves
+            attach_filter(opened.ins, f"dst host {self._ours} and ({ports} or {cut})", interface)
+
+    def _path_mtu(self) -> int:
+        level, option = (socket.IPPROTO_IPV6, _IPV6_MTU) if self._six else (socket.IPPROTO_IP, _IP_MTU)
+        with socket.socket(self._target.family, socket.SOCK_DGRAM) as probe:
+            probe.connect(self._ports.remote(500))
+            return probe.getsockopt(level, option)
+
+
+def _is_fragment(packet: Any) -> bool:
+    """A fragment of a UDP datagram."""
+    if isinstance(packet, IPv6):
+        header = packet.getlayer(IPv6ExtHdrFragment)
+        return header is not None and header.nh == _UDP
+    return bool(packet.frag or packet.flags.MF) and packet.proto == _UDP

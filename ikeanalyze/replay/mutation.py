@@ -1,0 +1,122 @@
+"""Messages with errors in them: what a responder must survive (and need not answer).
+
+Each mutant has a few errors, of kinds that parsers stumble over: single bits and bytes anywhere, lengths that are wrong by a little
+or by all, messages cut short or too long, payloads twice, missing or in another order, fields of the header. The header's
+length is made right again in most of them, so that what is inside is reached.
+"""
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.ikev2 import payloads
+
+#: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.
+MOST_ERRORS: Final = 6
+MOST_BYTES: Final = 4096
+_LENGTH_AT: Final = 24
+_LEAST: Final = HEADER.size
+_LENGTH_STAYS_WRONG: Final = 0.2
+#: 16-bit numbers at which comparisons tip over.
+_EDGES: Final = (0, 1, 3, 4, 5, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A message with errors."""
+
+    data: bytes = field(repr=False)
+    errors: tuple[str, ...]  # what was done to it, in order
+
+
+def mutate(message: bytes, chance: random.Random) -> Mutant:
+    """A mutant of an IKE message, never the message itself."""
+    while True:
+        data, errors = bytearray(message[:MOST_BYTES]), []
+        for _ in range(chance.randint(1, MOST_ERRORS)):
+            name = chance.choice(tuple(_ERRORS))
+            if len(data) >= _LEAST:
+                _ERRORS[name](data, chance)
+                del data[MOST_BYTES:]
+                errors.append(name)
+        if len(data) >= _LEAST and chance.random() >= _LENGTH_STAYS_WRONG:
+            struct.pack_into(">I", data, _LENGTH_AT, len(data))
+        if data and bytes(data) != message:
+            return Mutant(bytes(data), tuple(errors))
+
+
+def _bit(data: bytearray, chance: random.Random) -> None:
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def _byte(data: bytearray, chance: random.Random) -> None:
+    data[chance.randrange(len(data))] = chance.randrange(256)
+
+
+def _number(data: bytearray, chance: random.Random) -> None:
+    struct.pack_into(">H", data, chance.randrange(len(data) - 1), chance.choice(_EDGES))
+
+
+def _header(data: bytearray, chance: random.Random) -> None:
+    data[chance.randrange(8, _LEAST)] = chance.randrange(256)
+
+
+def _cut(data: bytearray, chance: random.Random) -> None:
+    del data[chance.randrange(1, len(data)) :]
+
+
+def _longer(data: bytearray, chance: random.Random) -> None:
+    data += chance.randbytes(chance.randint(1, 256))
+
+
+def _payload_length(data: bytearray, chance: random.Random) -> None:
+    place = _payload(data, chance)
+    if place is not None:
+        at, size = place
+        wrong = chance.choice((*_EDGES, size - 1, size + 1, size + 4, max(size - 4, 0)))
+        struct.pack_into(">H", data, at + 2, wrong & 0xFFFF)
+
+
+def _payload_type(data: bytearray, chance: random.Random) -> None:
+    place = _payload(data, chance)
+    if place is not None:
+        data[place[0]] = chance.choice((0, 33, 34, 40, 41, 46, 53, chance.randrange(256)))
+
+
+def _payload_twice(data: bytearray, chance: random.Random) -> None:
+    place = _payload(data, chance)
+    if place is not None:
+        at, size = place
+        data[at:at] = data[at : at + size]
+
+
+def _payload_gone(data: bytearray, chance: random.Random) -> None:
+    place = _payload(data, chance)
+    if place is not None:
+        at, size = place
+        del data[at : at + size]
+
+
+def _payload(data: bytearray, chance: random.Random) -> tuple[int, int] | None:
+    """Where one of the payloads is, and its bytes; None: no payload can be read."""
+    found: Sequence[tuple[int, int]] = [
+        (one.offset, 4 + len(one.body)) for one in payloads(bytes(data)).payloads
+    ]
+    return chance.choice(found) if found else None
+
+
+_ERRORS: Final[dict[str, Callable[[bytearray, random.Random], None]]] = {
+    "bit": _bit,
+    "byte": _byte,
+    "number": _number,
+    "header": _header,
+    "cut": _cut,
+    "longer": _longer,
+    "payload length": _payload_length,
+    "payload type": _payload_type,
+    "payload twice": _payload_twice,
+    "payload gone": _payload_gone,
+}

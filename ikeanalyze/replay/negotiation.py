@@ -1,0 +1,169 @@
+"""What the responder's answer to IKE_SA_INIT means (RFC 7296, sections 1.2, 2.6, 2.7, 2.23; RFC 9242; RFC 9370)."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from ikeanalyze.analysis.suites import prf_of, suite_of
+from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
+from ikeanalyze.replay.offer import is_among
+from ikeanalyze.wire.chain import Payload
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.ikev2 import InitView, nat_detection_hash, parse_notify, payloads, read_init
+from ikeanalyze.wire.ikev2_notify import hash_algorithms
+from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
+from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.proposals import Proposal
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
+
+_FIRST_STATUS: Final = 16384  # of the notify types; those below are errors
+_NO_SPI: Final = bytes(8)
+_NONCES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
+_ADDITIONAL: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
+
+Endpoint = tuple[str, int]  # address, UDP port
+
+
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """The request has to be sent again with this."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMethod:
+    """The request has to be sent again with a KE payload of this method."""
+
+    method: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """There will be no IKE SA."""
+
+    reason: str  # name of a notify, or a clause
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What both sides agree on."""
+
+    spi_r: bytes
+    chosen: Proposal
+    prf: PrfAlgorithm
+    suite: Suite
+    key_exchange: KeyExchange  # the responder's
+    nonce: bytes  # the responder's
+    additional: tuple[int, ...]  # methods of the additional key exchanges, in order
+    nat: bool | None  # there is a NAT between; None: the responder does not say
+    fragmentation: bool  # it takes IKE fragments
+    hash_algorithms: tuple[int, ...] | None  # for signatures; None: it knows the old methods alone
+    childless: bool  # it can do without CHILD_SA
+
+
+Answer = Cookie | OtherMethod | Refused | Accepted
+
+
+def read_answer(
+    data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint
+) -> Answer:
+    """The meaning of an IKE_SA_INIT response whose header was checked. Never raises.
+
+    `method`: of our KE payload. `local`, `remote`: where the request came from and went to, for NAT detection.
+    """
+    view = read_init(data)
+    notifies = dict(reversed(view.notifies))  # of each type the first
+    if not view.proposals and NotifyType.COOKIE in notifies:
+        return Cookie(notifies[NotifyType.COOKIE])
+    wanted = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
+    if wanted is not None and len(wanted) == 2:
+        return OtherMethod(int.from_bytes(wanted))
+    error = next((kind for kind, _ in view.notifies if kind < _FIRST_STATUS), None)
+    if error is None and NotifyType.REDIRECT in notifies:
+        error = NotifyType.REDIRECT
+    if error is not None:
+        return Refused(name_of(NotifyType, error))
+    if view.error is not None:
+        return Refused(f"the response to IKE_SA_INIT cannot be read: {view.error}")
+    return _accepted(data, view, notifies, offered, method, local, remote)
+
+
+def _accepted(
+    data: bytes,
+    view: InitView,
+    notifies: dict[int, bytes],
+    offered: Sequence[Proposal],
+    method: int,
+    local: Endpoint,
+    remote: Endpoint,
+) -> Accepted | Refused:
+    chosen, suite, prf = view.chosen, suite_of(view.chosen), prf_of(view.chosen)
+    spi_i, spi_r = data[:8], data[8:16]
+    if chosen is None or view.ke_method is None or view.nonce is None:
+        return Refused("the response to IKE_SA_INIT has neither an error nor all of SA, KE and nonce")
+    if spi_r == _NO_SPI or len(view.nonce) not in _NONCES:
+        return Refused("the response to IKE_SA_INIT has no SPI, or a nonce of a length that is not allowed")
+    if len(view.proposals) > 1 or suite is None or prf is None or not is_among(chosen, offered):
+        return Refused(f"the responder chose {chosen.describe()}, which was not offered")
+    agreed = next((one.id for one in chosen.transforms if one.type == TransformType.KE), None)
+    for theirs in (agreed, view.ke_method):
+        if theirs != method:
+            name = "none" if theirs is None else method_name(theirs)
+            return Refused(f"the responder's key exchange is {name}, ours {method_name(method)}")
+    additional = sorted((one.type, one.id) for one in chosen.transforms if one.type in _ADDITIONAL and one.id)
+    if additional and NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED not in notifies:
+        return Refused("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
+    body = next(one.body for one in payloads(data).payloads if one.type == PayloadType.KE)
+    hashes = notifies.get(NotifyType.SIGNATURE_HASH_ALGORITHMS)
+    return Accepted(
+        spi_r=spi_r,
+        chosen=chosen,
+        prf=prf,
+        suite=suite,
+        key_exchange=parse_key_exchange(body),
+        nonce=view.nonce,
+        additional=tuple(number for _, number in additional),
+        nat=_nat(view.notifies, spi_i, spi_r, local, remote),
+        fragmentation=NotifyType.IKEV2_FRAGMENTATION_SUPPORTED in notifies,
+        hash_algorithms=None if hashes is None else hash_algorithms(hashes),
+        childless=NotifyType.CHILDLESS_IKEV2_SUPPORTED in notifies,
+    )
+
+
+def first_error(chain: Iterable[Payload]) -> str | None:
+    """Name of the first error notify among payloads; None: there is none."""
+    for one in chain:
+        if one.type == PayloadType.NOTIFY:
+            with suppress(WireError):
+                kind = parse_notify(one.body).type
+                if kind < _FIRST_STATUS:
+                    return name_of(NotifyType, kind)
+    return None
+
+
+def nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:
+    """Data of NAT_DETECTION_SOURCE_IP and NAT_DETECTION_DESTINATION_IP of a message (RFC 7296, section 2.23)."""
+    first, second = (
+        nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port)
+        for address, port in (source, destination)
+    )
+    return first, second
+
+
+def _nat(
+    notifies: Sequence[tuple[int, bytes]], spi_i: bytes, spi_r: bytes, local: Endpoint, remote: Endpoint
+) -> bool | None:
+    """There may be several for the source, one of which has to fit; the destination is us."""
+    source, destination = nat_hashes(spi_i, spi_r, remote, local)
+    found = {
+        kind: [data for known, data in notifies if known == kind]
+        for kind in (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP)
+    }
+    if not all(found.values()):
+        return None
+    sources, destinations = found.values()
+    return source not in sources or destination not in destinations

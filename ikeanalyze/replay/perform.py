@@ -1,0 +1,256 @@
+"""A replay from its order to what came of it: the way to the target, the runs, and our own capture read back."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from ikeanalyze.capture.sink import open_sink
+from ikeanalyze.replay.comparison import compare, exchanges, handshake_with
+from ikeanalyze.replay.faults import Fault
+from ikeanalyze.replay.recorded import read_recorded
+from ikeanalyze.replay.recording import Recording
+from ikeanalyze.replay.replayed import Compared, Mode, Replayed, Reported, Run
+from ikeanalyze.replay.runs import Runs
+from ikeanalyze.replay.steps import CannotReplayError
+from ikeanalyze.replay.target import IKE_PORT, Target
+from ikeanalyze.replay.transport import Transport, open_transport
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.model.policy import Policy
+
+#: Handshakes of a capture whose first messages are mutated.
+_MOST_FIRSTS: Final = 100
+
+Perform = Callable[[Runs, Replayed], Replayed]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is asked for."""
+
+    capture: str  # path of a file
+    mode: Mode
+    target: Target
+    policy: "Policy"  # of retransmission, in live handshakes
+    handshake: int | None = None  # of the capture; None: the first that will do
+    keys: tuple[str, ...] = ()  # files with keys to the capture
+    ports: tuple[int, ...] = ()  # that carry IKE in the capture, besides 500 and 4500
+    runs: int = 1
+    rate: float = 10.0  # handshakes a second, at most
+    seconds: float = 180.0  # of one run, at most
+    speed: float = 1.0  # recorded gaps are divided by it
+    wait_s: float = 2.0  # after the last recorded message
+    mutants: int | None = None  # mutated first messages instead of a handshake; None: no
+    seed: int | None = None  # of mutants and faults; None: any
+    credentials: str | None = None  # path of the file with them; live handshakes need one
+    faults: tuple[Fault, ...] = ()
+    sockets: bool = False  # ordinary UDP sockets, though scapy could be used
+    compare: bool = False  # recorded and live side by side
+    write: str | None = None  # where our capture stays; None: nowhere
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of it while it goes on."""
+
+    say: Callable[[str], None]  # a line
+    run: Callable[[Run], None]  # each run when it is over
+
+
+def perform(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
+    """Do what is asked for; `analysis` is that of the capture.
+
+    Raises:
+        CaptureError, CannotReplayError, CredentialsError, TransportError: it cannot be done; a line for the user.
+    """
+    if order.mode == "verbatim":
+        return _verbatim(order, analysis, listener)
+    return _live(order, analysis, listener)
+
+
+def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
+    chosen = _chosen(order, analysis)
+    handshakes = [one for one in read_recorded(order.capture, analysis, chosen, order.ports) if one.first]
+    if not handshakes:
+        which = "it" if order.handshake is None else f"handshake {order.handshake}"
+        raise CannotReplayError(
+            f"{order.capture}: no IKE_SA_INIT request is whole in {which}, so nothing can be sent"
+        )
+    one = handshakes[0]
+    if order.mutants is not None:
+        mutants, seed = order.mutants, _seed(order)
+        plan = (
+            f"{mutants:,} messages with errors in them, made of {len(handshakes):,} recorded first messages, "
+            f"{order.rate:g} a second"
+        )
+
+        def mutated(runs: Runs, replayed: Replayed) -> Replayed:
+            return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed))
+
+        return _go(order, analysis, one.id if len(handshakes) == 1 else None, plan, mutated, listener)
+    if one.partial:
+        listener.say(
+            f"{one.partial:,} datagrams of handshake {one.id} are cut in the capture, and are not sent"
+        )
+    sent = one.requests
+    size = sum(len(message.data) for message in sent)
+    lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
+    plan = f"the {len(sent):,} datagrams ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
+
+    def verbatim(runs: Runs, replayed: Replayed) -> Replayed:
+        return replace(
+            replayed, runs=tuple(runs.verbatim(one, order.runs, speed=order.speed, wait_s=order.wait_s))
+        )
+
+    return _go(order, analysis, one.id, plan, verbatim, listener)
+
+
+def _chosen(order: Order, analysis: "Analysis") -> Sequence[int]:
+    """Ids of the handshakes that are used."""
+    known: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
+    if order.handshake is None:
+        return known[:_MOST_FIRSTS]
+    if order.handshake not in known:
+        raise CannotReplayError(f"{order.capture}: there is no handshake {order.handshake} of IKEv2")
+    return [order.handshake]
+
+
+def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
+    import numpy as np
+
+    from ikeanalyze.replay.credentials import load_credentials
+    from ikeanalyze.replay.initiator import Initiator
+    from ikeanalyze.replay.shape import read_shape
+
+    if order.credentials is None:
+        raise CannotReplayError("a live handshake needs credentials")
+    number, shape = read_shape(order.capture, order.handshake, keys=order.keys, ports=order.ports)
+    loaded = load_credentials(order.credentials)
+    for warning in loaded.warnings:
+        listener.say(warning)
+    seed = _seed(order)
+    rng = np.random.default_rng(seed)
+
+    def made(local: tuple[str, int]) -> Initiator:
+        remote = (order.target.address.partition("%")[0], order.target.port)
+        return Initiator(shape, loaded.credentials, policy=order.policy, rng=rng, local=local, remote=remote)
+
+    # what cannot be done is said before anything is sent
+    left_out = (*shape.left_out, *made(("127.0.0.1", IKE_PORT)).offered.left_out)
+    notes = []
+    if shape.guessed:
+        notes.append(f"defaults, since the capture does not tell: {', '.join(shape.guessed)}")
+    if left_out:
+        notes.append(f"recorded, but not done again: {', '.join(left_out)}")
+    for note in notes:
+        listener.say(note)
+
+    def live(runs: Runs, replayed: Replayed) -> Replayed:
+        local = replayed.local.address.partition("%")[0], replayed.local.port
+        found = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
+        return replace(replayed, runs=tuple(found), notes=tuple(notes))
+
+    policy, row = order.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
+    plan = (
+        f"a live handshake of the shape of handshake {number} ({row['initiator_messages']:,} messages, "
+        f"{row['initiator_bytes']:,} bytes were recorded), each message up to {policy.tries + 1} times within "
+        f"{sum(policy.waits):,.0f} s ({policy.name}){_times(order)}"
+    )
+    return _go(order, analysis, number, plan, live, listener)
+
+
+def _seed(order: Order) -> int:
+    return int.from_bytes(os.urandom(4), "big") if order.seed is None else order.seed
+
+
+def _times(order: Order) -> str:
+    return "" if order.runs == 1 else f", {order.runs:,} times, {order.rate:g} a second at most"
+
+
+def _go(
+    order: Order, analysis: "Analysis", handshake: int | None, plan: str, do: Perform, listener: Listener
+) -> Replayed:
+    """Open the way, say what will be sent, do it, and read our own capture."""
+    with _place(order.write) as path:
+        with open_sink(path) as stream:
+            recording = Recording(stream)
+            transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
+            try:
+                seen = "as scapy sent and saw them" if why is None else "IP headers made up of UDP datagrams"
+                comment = f"ikeanalyze replay --mode {order.mode} to {order.target}"
+                recording.begin(name="replay", description=seen, comment=comment)
+                listener.say(_announcement(order, transport, why, plan))
+                runs = Runs(
+                    order.target, transport, rate=order.rate, seconds=order.seconds, randomness=os.urandom,
+                    tell=listener.run,
+                )  # fmt: skip
+                began = time.time_ns()
+                replayed = Replayed(
+                    order.mode, order.capture, handshake, str(order.target), transport.way, transport.local,
+                    order.rate, began, began, transport.counts,
+                    policy=None if order.mode == "verbatim" else order.policy.name,
+                    faults=tuple(f"{fault.what} {fault.text}" for fault in order.faults),
+                )  # fmt: skip
+                replayed = replace(do(runs, replayed), ended_ns=time.time_ns())
+            finally:
+                transport.close()
+        if recording.left_out:
+            listener.say(f"{recording.left_out:,} packets are not in our capture: there was no room for more")
+        return _read_back(order, analysis, replayed, path)
+
+
+def keys_beside(capture: str) -> str:
+    """Where the keys to a capture of ours go: LIVE.keys.json beside LIVE.pcapng."""
+    return str(Path(capture).with_suffix(".keys.json"))
+
+
+@contextmanager
+def _place(write: str | None) -> Iterator[str]:
+    """Where our capture goes: as asked, or to a folder that is gone afterwards."""
+    if write is not None:
+        yield write
+        return
+    with TemporaryDirectory(prefix="ikeanalyze-") as folder:
+        yield os.path.join(folder, "live.pcapng")
+
+
+def _announcement(order: Order, transport: Transport, why: str | None, plan: str) -> str:
+    local = transport.local
+    way = "scapy on layer 3" if why is None else f"ordinary UDP sockets ({why})"
+    ports = f"{local.address} ports {local.port} and {local.nat_port}"
+    return f"{order.mode}: sending to {order.target} from {ports} by {way}: {plan}"
+
+
+def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str) -> Replayed:
+    """Put the keys beside our capture, and take what the report says of it."""
+    from ikeanalyze.analysis.read import read
+    from ikeanalyze.keys.write import json_text, write_private
+
+    keys: list[str] = []
+    if replayed.key_sets:
+        keys.append(keys_beside(path))
+        write_private(keys[0], json_text(replayed.key_sets, (), ()))
+    if order.write is not None:
+        replayed = replace(replayed, recording=path, keys=keys[0] if keys else None)
+    if not replayed.runs:
+        return replayed
+    live = read(path, ports=(order.target.port, order.target.nat_port), keys=keys)
+    runs: list[Run] = []
+    compared: list[Compared] = []
+    for run in replayed.runs:
+        row = None if run.spi_i is None else handshake_with(live, run.spi_i)
+        if row is None or run.spi_i is None:
+            runs.append(run)
+            continue
+        trips = {key: side.rtt_ns for key, side in exchanges(live, row["handshake"]).items()}
+        runs.append(replace(run, reported=Reported(row["blowup"], row["setup_ns"], trips)))
+        if order.compare and replayed.handshake is not None:
+            both = compare(analysis, replayed.handshake, live, run.spi_i, run.number)
+            compared += [both] if both else []
+    return replace(replayed, runs=tuple(runs), compared=tuple(compared))

@@ -1,0 +1,126 @@
+"""The keys of one IKE SA through its epochs: what seals our messages, opens the responder's, and goes into IntAuth."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
+from ikeanalyze.keys.authentication import combined_int_auth, int_auth, intermediate_octets
+from ikeanalyze.keys.fragment import seal_message
+from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
+from ikeanalyze.keys.schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
+from ikeanalyze.keys.sealed import Opened, Opener, Sealed
+from ikeanalyze.wire.encoding import Payload, encode_chain
+from ikeanalyze.wire.header import Header
+from ikeanalyze.wire.registries.ikev2 import Prf
+
+_VERSION: Final = 0x20
+_INITIATOR: Final = 0x08
+_RESPONSE: Final = 0x20
+#: Where keys.write says that they come from.
+_ORIGIN: Final = Origin("replay", None)
+
+
+class Protection:
+    """Seals and opens. It begins with the keys after IKE_SA_INIT; each additional key exchange changes them."""
+
+    __slots__ = (
+        "_int_auth_i",
+        "_int_auth_r",
+        "_keys",
+        "_nonces",
+        "_opener",
+        "_prf",
+        "_randomness",
+        "_spi_i",
+        "_spi_r",
+        "_suite",
+        "key_sets",
+    )
+
+    key_sets: list[KeySet]  # by epoch
+
+    def __init__(
+        self,
+        prf: PrfAlgorithm,
+        suite: Suite,
+        secret: bytes,
+        spis: tuple[bytes, bytes],
+        nonces: tuple[bytes, bytes],
+        randomness: Callable[[int], bytes],
+    ) -> None:
+        """`secret`: what the first key exchange gave. `spis`, `nonces`: the initiator's, the responder's."""
+        self._prf = prf
+        self._suite = suite
+        self._spi_i, self._spi_r = spis
+        self._nonces = nonces[0] + nonces[1]
+        self._randomness = randomness
+        self._int_auth_i = self._int_auth_r = b""
+        self.key_sets = []
+        self._derive(secret, skeyseed(prf, secret, *nonces))
+
+    @property
+    def keys(self) -> SessionKeys:
+        """Those of the current epoch."""
+        return self._keys
+
+    @property
+    def prf(self) -> PrfAlgorithm:
+        """The negotiated PRF."""
+        return self._prf
+
+    def add(self, secret: bytes) -> None:
+        """Go on to the next epoch, with what an additional key exchange gave (RFC 9370, section 2.2.2)."""
+        seed = skeyseed_after_additional(self._prf, self._keys.sk_d, secret, self._nonces)
+        self._derive(secret, seed)
+
+    def seal(
+        self,
+        exchange_type: int,
+        message_id: int,
+        payloads: list[Payload],
+        largest: int | None,
+        *,
+        response: bool = False,
+    ) -> tuple[list[bytes], Opened]:
+        """A message of ours in one datagram or, if that had more than `largest` bytes, in fragments; and what is inside."""
+        first, plaintext = encode_chain(payloads)
+        flags = _INITIATOR | _RESPONSE * response
+        header = Header(self._spi_i, self._spi_r, 0, _VERSION, exchange_type, flags, message_id, 0)
+        parts = seal_message(
+            self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite
+        )
+        return parts, Opened(plaintext, first, verified=True)
+
+    def open(self, sealed: Sealed) -> Opened | None:
+        """What is inside a message of the responder; None: the keys do not open it."""
+        return self._opener.open_sealed(sealed, from_initiator=False)
+
+    def authenticate_intermediate(
+        self, request: tuple[bytes, Opened], response: tuple[bytes, Opened]
+    ) -> None:
+        """Take an IKE_INTERMEDIATE exchange into IntAuth (RFC 9242, section 3.3.2), before its keys are changed.
+
+        Each of the two: the message or the first of its fragments, and what was inside.
+        """
+        keys = self._keys
+        self._int_auth_i = int_auth(self._prf, keys.sk_pi, self._int_auth_i, intermediate_octets(*request))
+        self._int_auth_r = int_auth(self._prf, keys.sk_pr, self._int_auth_r, intermediate_octets(*response))
+
+    def combined_int_auth(self, message_id: int) -> bytes:
+        """The end of both sides' signed octets; empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
+        if not self._int_auth_i:
+            return b""
+        return combined_int_auth(self._int_auth_i, self._int_auth_r, message_id)
+
+    def _derive(self, secret: bytes, seed: bytes) -> None:
+        keys = session_keys(self._prf, self._suite, seed, self._nonces, self._spi_i, self._spi_r)
+        self._keys = keys
+        name = f"PRF_{Prf(self._prf.transform).name}"
+        self.key_sets.append(
+            KeySet(
+                _ORIGIN, self._spi_i, self._spi_r, self._suite.encryption, self._suite.integrity,
+                keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar, keys.sk_d, keys.sk_pi, keys.sk_pr,
+                derivation=Derivation(secret, (), self._nonces, seed, name),
+            )
+        )  # fmt: skip
+        self._opener = Opener(self.key_sets[-1], self._suite)

@@ -1,0 +1,58 @@
+"""The replay's own capture: a pcapng file with all that was sent and received, IP packets without link header.
+
+It is taken at our end of the path, before what we drop ourselves: so, as in a capture on a host's interface, it has every
+transmission of ours, and what came of the target's.
+"""
+
+import struct
+from typing import BinaryIO, Final
+
+from ikeanalyze.capture.blocks import (
+    IF_DESCRIPTION,
+    IF_NAME,
+    IF_TSRESOL,
+    SHB_USERAPPL,
+    PacketHead,
+    comment_option,
+    enhanced_packet,
+    interface_description,
+    section_header,
+)
+
+_ORDER: Final = "<"
+_LINKTYPE_RAW: Final = 101
+_NANOSECONDS: Final = bytes((9,))
+_SNAPLEN: Final = 65_535
+#: What a recording may grow to, whatever a target sends.
+MOST_BYTES: Final = 1 << 30
+
+
+class Recording:
+    """Writes packets to a stream, which stays its owner's."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.packets = 0
+        self.bytes = 0
+        self.left_out = 0  # packets for which there was no room
+
+    def begin(self, *, name: str, description: str, comment: str) -> None:
+        """Before the first packet: name and description of the interface, a comment on the file."""
+        options = [(SHB_USERAPPL, b"ikeanalyze replay"), comment_option(comment)]
+        self._stream.write(section_header(options, _ORDER))
+        options = [
+            (IF_NAME, name.encode()),
+            (IF_DESCRIPTION, description.encode()),
+            (IF_TSRESOL, _NANOSECONDS),
+        ]
+        self._stream.write(interface_description(_LINKTYPE_RAW, _SNAPLEN, options, _ORDER))
+
+    def packet(self, time_ns: int, frame: bytes) -> None:
+        """Write an IP packet that was sent or received then (ns since 1970-01-01 UTC)."""
+        if self.bytes + len(frame) > MOST_BYTES:
+            self.left_out += 1
+            return
+        time = struct.pack("<2I", time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
+        self._stream.write(enhanced_packet(PacketHead(0, time, ()), frame, _ORDER))
+        self.packets += 1
+        self.bytes += len(frame)

@@ -1,0 +1,137 @@
+"""What a replay was and what came of it: all that is shown of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.replay.barrage import BarrageRun
+from ikeanalyze.replay.steps import Result
+from ikeanalyze.replay.transport import Counts, Local, Way
+from ikeanalyze.replay.verbatim import Arrived, VerbatimRun
+
+Mode = Literal["verbatim", "reenact", "impair"]
+MODES: Final[tuple[Mode, ...]] = ("verbatim", "reenact", "impair")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What crossed our end of the path in one run, IP packets without link header; INFORMATIONAL left out."""
+
+    sent: int  # datagrams, those included that a fault of ours took away
+    sent_bytes: int
+    received: int
+    received_bytes: int
+    blowup: float | None  # bytes of both sides over those that one transmission of each message needs
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What the report says of a run's handshake in our own capture, whose times are the kernel's."""
+
+    blowup: float | None
+    setup_ns: int | None
+    round_trips: dict[tuple[str, int, int], int | None]  # by exchange type, message ID and attempt, ns
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One handshake, or one sending of the recorded messages."""
+
+    number: int  # from 1
+    traffic: Traffic
+    spi_i: bytes | None  # of its first message; None: nothing was sent
+    broken_off: str | None = None  # why it was not gone through to its end
+    verbatim: VerbatimRun | None = None
+    result: Result | None = None
+    met: Counter[str] = field(default_factory=Counter)  # faults that it met, by kind
+    seed: int | None = None  # of its faults
+    reported: Reported | None = None  # None: our capture has not been read, or has no such handshake
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An ordinary IKE_SA_INIT, asked to see whether the target is up."""
+
+    answer: Arrived | None  # None: no answer
+    attempts: int
+    seconds: float  # from the first attempt to the answer, or to the end
+
+
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """Mutated messages, and whether the target was up before and after."""
+
+    before: Check
+    barrage: BarrageRun | None  # None: the target was not up before, so nothing was sent
+    after: Check | None
+    seed: int
+    broken_off: str | None = None
+
+    @property
+    def up(self) -> bool:
+        """The target survived."""
+        return self.after is not None and self.after.answer is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An exchange, or a whole set-up, as the report counts it."""
+
+    messages: int  # of both sides, retransmissions included
+    bytes: int  # of IKE messages, so that links of other kinds compare
+    rtt_ns: int | None  # of a set-up: its time
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One exchange, recorded and live."""
+
+    exchange: str  # name of the exchange type
+    message_id: int
+    attempt: int  # 1, or more where the request was repeated with another body
+    recorded: Side | None  # None: there was no such exchange
+    live: Side | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A recorded handshake and the live one of a run, side by side, both by the report."""
+
+    run: int
+    rows: tuple[Row, ...]
+    together: tuple[Side | None, Side | None]  # recorded, live
+    outcomes: tuple[str | None, str | None]
+    proposals: tuple[str | None, str | None]
+    blowups: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A replay."""
+
+    mode: Mode
+    capture: str
+    handshake: int | None  # of the capture; None: the first messages of all (mutated ones)
+    target: str
+    way: Way
+    local: Local
+    rate: float  # handshakes a second at most
+    began_ns: int  # since 1970-01-01 UTC
+    ended_ns: int
+    counts: Counts
+    runs: tuple[Run, ...] = ()
+    mutated: Mutated | None = None
+    policy: str | None = None
+    faults: tuple[str, ...] = ()  # as they were asked for
+    notes: tuple[str, ...] = ()  # of the shape: what is guessed, what is left out
+    recording: str | None = None  # path of our capture
+    keys: str | None = None  # path of the keys to it
+    compared: tuple[Compared, ...] = ()
+
+    @property
+    def key_sets(self) -> Sequence[KeySet]:
+        """The keys of all runs."""
+        return [keys for run in self.runs if run.result is not None for keys in run.result.keys]

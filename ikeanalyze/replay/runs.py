@@ -1,0 +1,157 @@
+"""The modes of a replay over a transport: run after run, never two at once, and never faster than allowed."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ikeanalyze.replay.barrage import Barrage
+from ikeanalyze.replay.drive import Driven, Driver
+from ikeanalyze.replay.faults import Fault, Faults
+from ikeanalyze.replay.initiator import Initiator
+from ikeanalyze.replay.mutation import mutate
+from ikeanalyze.replay.recorded import RecordedHandshake, RecordedMessage
+from ikeanalyze.replay.renewal import Endpoint, Randomness, Renewed, renew
+from ikeanalyze.replay.replayed import Check, Mutated, Run, Traffic
+from ikeanalyze.replay.target import Target
+from ikeanalyze.replay.transport import Transport
+from ikeanalyze.replay.verbatim import Verbatim, VerbatimRun
+
+#: Seconds that a responder has to answer again after mutated messages: charon lets half-open IKE SAs go after 30.
+RECOVERY_S: Final = 45.0
+_CHECK_WAIT_S: Final = 2.0
+_CHECK_GAP_S: Final = 1.0
+_CLOSING_S: Final = 10.0
+
+Tell = Callable[[Run], None]
+
+
+class Runs:
+    """Runs to one target."""
+
+    def __init__(
+        self,
+        target: Target,
+        transport: Transport,
+        *,
+        rate: float,
+        seconds: float,
+        randomness: Randomness,
+        tell: Tell = lambda _: None,
+    ) -> None:
+        """`rate`: handshakes a second, `seconds`: of one run, at most; `tell` hears of each run when it is over."""
+        self._target, self._transport = target, transport
+        self._rate, self._seconds = rate, seconds
+        self._randomness, self._tell = randomness, tell
+        self._started = -1 / rate
+
+    def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[Run]:
+        """Recorded messages, `count` times."""
+
+        def one(number: int) -> Run:
+            driver, driven = self._verbatim(handshake, speed, wait_s)
+            spi_i = driven.finished.spi_i if driven.finished else None
+            return Run(number, _traffic(driver), spi_i, driven.why, verbatim=driven.finished)
+
+        return self._each(count, one)
+
+    def reenact(
+        self,
+        make: Callable[[], Initiator],
+        count: int,
+        *,
+        faults: Sequence[Fault] = (),
+        seed: int | None = None,
+    ) -> list[Run]:
+        """Live handshakes, `count` times, each deleted again; the n-th meets its faults by `seed` + n - 1."""
+        first = random.randrange(1 << 32) if seed is None else seed
+
+        def one(number: int) -> Run:
+            its_seed = first + number - 1
+            initiator, some = make(), Faults(faults, its_seed)
+            self._pace()
+            driver = Driver(self._transport, self._target, faults=some)
+            driven = driver.drive(initiator, initiator.begin, self._seconds)
+            # the target is told to forget what stands, or what it may believe that stands
+            closed = driver.drive(initiator, initiator.close, _CLOSING_S)
+            # what was broken off is concluded by closing it
+            result = driven.finished or closed.finished
+            return Run(
+                number, _traffic(driver), None if result is None else result.spi_i, driven.why, result=result,
+                met=Counter({str(what): count for what, count in some.met.items()}), seed=its_seed if faults else None,
+            )  # fmt: skip
+
+        return self._each(count, one)
+
+    def _each(self, count: int, one: Callable[[int], Run]) -> list[Run]:
+        """Run after run. Whoever interrupts a long row of them gets those that were over."""
+        runs: list[Run] = []
+        for number in range(1, count + 1):
+            try:
+                runs.append(one(number))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+                break
+            self._tell(runs[-1])
+        return runs
+
+    def mutated(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> Mutated:
+        """Mutants of recorded first messages, `count` of them, between two ordinary IKE_SA_INIT requests."""
+        ordinary = handshakes[0]
+        before = self._check(ordinary, 0)
+        if before.answer is None:
+            return Mutated(before, None, None, seed)
+        chance = random.Random(seed)
+        firsts = [one.first for one in handshakes if one.first is not None]
+        mutants = [mutate(self._renewed(chance.choice(firsts)).data, chance) for _ in range(count)]
+        barrage = Barrage(mutants, self._rate)
+        driver = Driver(self._transport, self._target, most=20 * count + 1000)
+        driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
+        return Mutated(before, driven.finished, self._check(ordinary, RECOVERY_S), seed, driven.why)
+
+    def _check(self, handshake: RecordedHandshake, patience_s: float) -> Check:
+        """Ask until there is an answer, or for so many seconds; at least once."""
+        began, attempts = time.monotonic(), 0
+        first = handshake.first
+        alone = replace(
+            handshake,
+            messages=tuple(one for one in handshake.messages if first and one.exchange == first.exchange),
+        )
+        while True:
+            attempts += 1
+            run = self._verbatim(alone, 1000.0, _CHECK_WAIT_S)[1].finished
+            answers = [sent.answers[0] for sent in run.sent if sent.answers] if run else []
+            seconds = time.monotonic() - began
+            if answers or seconds >= patience_s:
+                return Check(answers[0] if answers else None, attempts, seconds)
+            time.sleep(_CHECK_GAP_S)
+
+    def _verbatim(
+        self, handshake: RecordedHandshake, speed: float, wait_s: float
+    ) -> tuple[Driver, Driven[VerbatimRun]]:
+        self._pace()
+        driver = Driver(self._transport, self._target)
+        core = Verbatim(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
+        return driver, driver.drive(core, core.begin, self._seconds, core.sent)
+
+    def _renewed(self, message: RecordedMessage) -> Renewed:
+        local = self._transport.local
+        ours = Endpoint(local.packed, local.port_of(message.role))
+        theirs = Endpoint(self._target.packed, self._target.port_of(message.role))
+        return renew(message, ours, theirs, self._randomness)
+
+    def _pace(self) -> None:
+        """Wait until another handshake may begin."""
+        now = time.monotonic()
+        time.sleep(max(self._started + 1 / self._rate - now, 0))
+        self._started = time.monotonic()
+
+
+def _traffic(driver: Driver) -> Traffic:
+    tally = driver.tally
+    return Traffic(
+        tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup
+    )

@@ -1,0 +1,295 @@
+"""What of a recorded handshake is re-enacted, and where it comes from.
+
+IKE_SA_INIT is in clear, so its proposals and abilities are always known. What stands in IKE_AUTH is known with keys
+alone; without them there are defaults, and `guessed` names them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.replay.steps import CannotReplayError
+from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.ikev2 import parse_notify, read_init
+from ikeanalyze.wire.ikev2_payloads import Identification, parse_identification
+from ikeanalyze.wire.proposals import Attribute, Proposal, Transform, read_sa
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.ikev2 import (
+    Encryption,
+    ExchangeType,
+    Integrity,
+    NotifyType,
+    PayloadType,
+    ProtocolId,
+    TrafficSelectorType,
+    TransformAttribute,
+    TransformType,
+)
+from ikeanalyze.wire.traffic_selectors import TrafficSelector, read_traffic_selectors
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.contents import Content
+    from ikeanalyze.analysis.ike_sas import IkeSa
+    from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.keys.files import KeyFile
+
+_Value = TypeVar("_Value")
+
+#: Notifies that are said again, because we do what they announce or they commit to nothing; others are left out and named.
+_INIT_NOTIFIES: Final = frozenset(
+    {
+        NotifyType.IKEV2_FRAGMENTATION_SUPPORTED,
+        NotifyType.SIGNATURE_HASH_ALGORITHMS,
+        NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED,
+        NotifyType.REDIRECT_SUPPORTED,
+    }
+)
+_AUTH_NOTIFIES: Final = frozenset(
+    {
+        NotifyType.USE_TRANSPORT_MODE,
+        NotifyType.ESP_TFC_PADDING_NOT_SUPPORTED,
+        NotifyType.NON_FIRST_FRAGMENTS_ALSO,
+        NotifyType.MOBIKE_SUPPORTED,
+        NotifyType.NO_ADDITIONAL_ADDRESSES,
+        NotifyType.MULTIPLE_AUTH_SUPPORTED,
+        NotifyType.EAP_ONLY_AUTHENTICATION,
+        NotifyType.IKEV2_MESSAGE_ID_SYNC_SUPPORTED,
+    }
+)
+#: Made anew for each handshake, or answers to what the recorded responder asked for.
+_MADE_ANEW: Final = frozenset(
+    {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
+)
+#: Bytes of an IKE message that fit into strongSwan's default of 1,280 bytes for an IP packet, IPv4, on port 4500.
+_USUAL_FRAGMENT: Final = 1248
+_NONCE: Final = 32
+_MOST: Final = 255  # transforms, proposals, traffic selectors: their number is one byte
+_PORT_4500: Final = 4500
+
+
+def _transform(kind: TransformType, number: int, bits: int | None = None) -> Transform:
+    attributes = () if bits is None else (Attribute(TransformAttribute.KEY_LENGTH, bits),)
+    return Transform(kind, number, attributes)
+
+
+#: Two proposals that nearly every responder knows, of AEAD and not.
+USUAL_ESP: Final = (
+    Proposal(
+        1,
+        ProtocolId.ESP,
+        b"",
+        (_transform(TransformType.ENCR, Encryption.AES_GCM_16, 256), _transform(TransformType.SN, 0)),
+    ),
+    Proposal(
+        2,
+        ProtocolId.ESP,
+        b"",
+        (
+            _transform(TransformType.ENCR, Encryption.AES_CBC, 256),
+            _transform(TransformType.INTEG, Integrity.HMAC_SHA2_256_128),
+            _transform(TransformType.SN, 0),
+        ),
+    ),
+)
+#: All addresses of IPv4 and IPv6: the responder narrows them down (RFC 7296, section 2.9).
+EVERYTHING: Final = tuple(
+    TrafficSelector(kind, 0, (0, 0xFFFF), bytes(size), b"\xff" * size, b"")
+    for kind, size in (
+        (TrafficSelectorType.TS_IPV4_ADDR_RANGE, 4),
+        (TrafficSelectorType.TS_IPV6_ADDR_RANGE, 16),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A handshake as its initiator wants it. Sizes are bytes."""
+
+    proposals: tuple[Proposal, ...]  # for the IKE SA, in order of preference
+    key_exchange: int  # method of the first KE payload
+    nonce_bytes: int = _NONCE
+    notifies: tuple[tuple[int, bytes], ...] = ()  # type and data, of IKE_SA_INIT, without those made anew
+    fragment_size: int | None = None  # largest IKE message that is not cut; None: no IKE fragmentation
+    floats: bool = False  # goes over to port 4500 after IKE_SA_INIT, be there a NAT or not
+    esp_proposals: tuple[Proposal, ...] = USUAL_ESP  # none: an IKE SA without CHILD_SA (RFC 6023)
+    selectors_i: tuple[TrafficSelector, ...] = EVERYTHING
+    selectors_r: tuple[TrafficSelector, ...] = EVERYTHING
+    configuration: bytes | None = None  # body of the CP payload; None: there was none
+    auth_notifies: tuple[tuple[int, bytes], ...] = ()  # of the first IKE_AUTH request
+    identity_i: Identification | None = None
+    identity_r: Identification | None = None  # that was asked for; None: none
+    auth_initiator: str | None = None  # the report's word: psk, rsa, ecdsa-256, eap; None: credentials decide
+    auth_responder: str | None = None
+    eap: str | None = None  # EAP-MD5, EAP-MSCHAPv2; None: whatever the responder asks for
+    asks_certificates: bool = False  # sends CERTREQ; with trusted authorities it does so anyway
+    guessed: tuple[str, ...] = ()  # names of fields that are defaults, because the capture does not tell
+    left_out: tuple[str, ...] = ()  # what was recorded and is not done again
+
+    @property
+    def additional(self) -> bool:
+        """Whether additional key exchanges are offered (RFC 9370)."""
+        kinds = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
+        return any(one.type in kinds and one.id for proposal in self.proposals for one in proposal.transforms)
+
+
+def read_shape(
+    path: str | Path,
+    handshake: int | None = None,
+    *,
+    keys: "str | Path | Sequence[str | Path | KeyFile]" = (),
+    ports: Sequence[int] = (),
+) -> tuple[int, Shape]:
+    """The shape of a handshake in a capture, and its number as the report counts.
+
+    `handshake`: that number; None: the first that can be re-enacted. `keys`, `ports`: as in `analysis.read.read`.
+    Raises `CannotReplayError` if the capture cannot be read or has no such handshake.
+    """
+    from ikeanalyze.analysis.ike_sas import ike_sas
+    from ikeanalyze.analysis.read import read
+
+    found: list[IkeSa] = []
+    analysis = read(
+        path,
+        ports=ports,
+        keys=keys,
+        payloads=True,
+        looked=lambda conversation, sealed, contents: found.extend(
+            ike_sas(conversation, sealed, contents, ())
+        ),
+    )
+    if not analysis.captures:
+        why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
+        raise CannotReplayError(f"{path}: {why}")
+    whole = {sa.handshake + 1: sa for sa in found if sa.version == Protocol.IKEV2 and _requests(sa)}
+    if handshake is None and whole:
+        handshake = min(whole)
+    if handshake is None or handshake not in whole:
+        which = "no handshake" if handshake is None else f"handshake {handshake} is none"
+        raise CannotReplayError(f"{path}: {which} of IKEv2 with an IKE_SA_INIT request in the capture")
+    return handshake, shape_of(whole[handshake], analysis)
+
+
+def shape_of(sa: "IkeSa", analysis: "Analysis") -> Shape:
+    """The shape of one IKE SA of a capture that was read alone, with the messages of `sa` looked into."""
+    init = read_init(_requests(sa)[0])
+    offered = init.proposals
+    if not offered or init.ke_method is None:
+        raise CannotReplayError(
+            f"handshake {sa.handshake + 1}: its IKE_SA_INIT request has no proposal or no key exchange"
+        )
+    fragment_size, floats, guessed = _sizes(sa.handshake + 1, init.notifies, analysis)
+    row = analysis.handshakes.row(sa.handshake, named=True)
+    if row["auth_guessed"] or row["auth_initiator"] is None:
+        guessed.append("auth_initiator")
+    shape = Shape(
+        proposals=offered,
+        key_exchange=init.ke_method,
+        nonce_bytes=len(init.nonce or bytes(_NONCE)),
+        notifies=tuple(one for one in init.notifies if one[0] in _INIT_NOTIFIES),
+        fragment_size=fragment_size,
+        floats=floats,
+        auth_initiator=row["auth_initiator"],
+        auth_responder=row["auth_responder"],
+        eap=row["auth_eap"],
+        left_out=_names(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES | _MADE_ANEW),
+    )
+    first = next((one.content for one in sa.messages if _begins_auth(one.content)), None)
+    if first is None:
+        guessed += ["identity_i", "identity_r", "esp_proposals", "selectors_i", "selectors_r"]
+        return replace(shape, guessed=tuple(guessed))
+    return replace(_with_auth(shape, first), guessed=tuple(guessed))
+
+
+def _requests(sa: "IkeSa") -> list[bytes]:
+    """The IKE_SA_INIT requests, in order."""
+    return [
+        one.message
+        for one in sa.messages
+        if one.content.exchange_type == ExchangeType.IKE_SA_INIT and not one.content.response
+    ]
+
+
+def _begins_auth(content: "Content") -> bool:
+    """The first IKE_AUTH request: the one that says who the initiator is."""
+    return (
+        content.exchange_type == ExchangeType.IKE_AUTH
+        and content.from_initiator
+        and not content.response
+        and bool(content.bodies(PayloadType.IDI))
+    )
+
+
+def _sizes(
+    handshake: int, notifies: Sequence[tuple[int, bytes]], analysis: "Analysis"
+) -> tuple[int | None, bool, list[str]]:
+    """Largest message that is not cut, whether port 4500 is used, and which of these is guessed.
+
+    Fragments tell the first; without any, what was sent whole is a lower bound.
+    """
+    import polars as pl
+
+    requests = analysis.messages.filter(
+        handshake=handshake, sender="initiator", kind="request", set_up=True
+    ).select("message", "type")
+    frames = analysis.frames.join(requests, on="message").filter(
+        pl.col("exchange_type") != ExchangeType.IKE_SA_INIT
+    )
+    floats = bool((frames["destination_port"] == _PORT_4500).any())
+    if not any(kind == NotifyType.IKEV2_FRAGMENTATION_SUPPORTED for kind, _ in notifies):
+        return None, floats, []
+    cut = frames.filter(pl.col("fragment").is_not_null())
+    largest = cut["ike_bytes"].max() if len(cut) else None
+    if isinstance(largest, int):
+        return largest, floats, []
+    whole = frames["ike_bytes"].max() if len(frames) else None
+    return max(_USUAL_FRAGMENT, whole if isinstance(whole, int) else 0), floats, ["fragment_size"]
+
+
+def _with_auth(shape: Shape, first: "Content") -> Shape:
+    """What the first IKE_AUTH request adds. Payloads that make no sense count as if they were not there."""
+    notifies = [(one.type, one.data) for one in _parsed(parse_notify, first.bodies(PayloadType.NOTIFY))]
+    initiator, responder = (
+        next(iter(_parsed(parse_identification, first.bodies(kind))), None)
+        for kind in (PayloadType.IDI, PayloadType.IDR)
+    )
+    security = first.bodies(PayloadType.SA)
+    esp = [one for body in security for one in read_sa(body).proposals if one.protocol == ProtocolId.ESP]
+    esp = [one for one in esp if len(one.transforms) <= _MOST][:_MOST]
+    selectors_i, selectors_r = (
+        tuple(
+            one
+            for body in first.bodies(kind)
+            for one in read_traffic_selectors(body).selectors
+            if one.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
+        )
+        for kind in (PayloadType.TSI, PayloadType.TSR)
+    )
+    return replace(
+        shape,
+        # counted from 1 without a gap (RFC 7296, section 3.3.1)
+        esp_proposals=tuple(replace(one, number=number) for number, one in enumerate(esp, 1))
+        or (USUAL_ESP if security else ()),
+        selectors_i=selectors_i[:_MOST] or EVERYTHING,
+        selectors_r=selectors_r[:_MOST] or EVERYTHING,
+        configuration=next(iter(first.bodies(PayloadType.CP)), None),
+        auth_notifies=tuple(one for one in notifies if one[0] in _AUTH_NOTIFIES),
+        identity_i=initiator,
+        identity_r=responder,
+        asks_certificates=bool(first.bodies(PayloadType.CERTREQ)),
+        left_out=shape.left_out + _names(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
+    )
+
+
+def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_Value]:
+    found = []
+    for body in bodies:
+        with suppress(WireError):
+            found.append(parse(body))
+    return found
+
+
+def _names(kinds: Iterable[int]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name_of(NotifyType, kind) for kind in kinds))

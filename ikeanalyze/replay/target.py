@@ -1,0 +1,114 @@
+"""Whom a replay talks to, and whom it does not talk to unless it is told to.
+
+A replayer sends what others recorded to whoever is named. So by itself it only talks to addresses that lead nowhere but
+to machines of one's own: loopback, private and link-local ones, and those of documentation and benchmarks, which are not
+routed and which testbeds use.
+"""
+
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final, Literal
+
+#: The ports that IKE has (RFC 7296, 2): the plain one, and the one with the non-ESP marker (RFC 3948).
+IKE_PORT: Final = 500
+NAT_PORT: Final = 4500
+#: Which of a peer's two ports, whatever number they have.
+Role = Literal[500, 4500]
+
+#: RFC 1122, 1918, 3927, 5737, 2544; RFC 4291, 4193, 3849, 5180.
+_NEAR: Final = tuple(
+    ip_network(text)
+    for text in (
+        *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"),
+        *("::1/128", "fe80::/10", "fc00::/7", "2001:db8::/32", "2001:2::/48"),
+    )
+)
+
+
+class TargetError(ValueError):
+    """The target cannot be meant, or must not be talked to; one line that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A responder."""
+
+    address: str  # canonical text; a link-local IPv6 address with its zone
+    port: int = IKE_PORT
+    nat_port: int = NAT_PORT  # where messages go with the non-ESP marker
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """AF_INET or AF_INET6."""
+        return socket.AF_INET6 if ":" in self.address else socket.AF_INET
+
+    @property
+    def packed(self) -> bytes:
+        """The address' 4 or 16 bytes."""
+        return ip_address(self.address.partition("%")[0]).packed
+
+    def port_of(self, role: Role) -> int:
+        """The port with that role."""
+        return self.nat_port if role == NAT_PORT else self.port
+
+    def marked(self, role: Role) -> bool:
+        """Whether messages to and from that port have the non-ESP marker (RFC 3948, 2.2)."""
+        return self.port_of(role) in (NAT_PORT, self.nat_port)
+
+    def __str__(self) -> str:
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+def read_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT) -> Target:
+    """A target from ADDRESS, ADDRESS:PORT, IPV6 or [IPV6]:PORT.
+
+    Args:
+        text: as the user wrote it.
+        any_target: addresses of the Internet are meant.
+        nat_port: the target's port for messages with the non-ESP marker.
+
+    Raises:
+        TargetError: it is no address, no single host's, or one of the Internet.
+    """
+    host, port = _split(text)
+    try:
+        address = ip_address(host)
+    except ValueError:
+        raise TargetError(
+            f"{text!r} is no target; one looks like 192.0.2.1, 192.0.2.1:500 or [2001:db8::1]:500"
+        ) from None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        raise TargetError(f"{text}: write it as IPv4: {address.ipv4_mapped}")
+    if address.is_multicast or address.is_unspecified or address == IPv4Address("255.255.255.255"):
+        raise TargetError(f"{text}: no address of a single host")
+    zone = isinstance(address, IPv6Address) and address.scope_id
+    if isinstance(address, IPv6Address) and address.is_link_local and not zone:
+        raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
+    if zone and zone not in (name for _, name in socket.if_nameindex()):
+        raise TargetError(f"{text}: there is no interface {zone!r}")
+    if not any_target and not any(
+        address in network for network in _NEAR if network.version == address.version
+    ):
+        raise TargetError(
+            f"{address} is not a loopback, private or link-local address. If its owner agrees, say --any-target"
+        )
+    return Target(str(address), port, nat_port)
+
+
+def _split(text: str) -> tuple[str, int]:
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise TargetError(f"{text!r} is no target; with IPv6 and a port it looks like [2001:db8::1]:500")
+        port = rest[1:] if rest else None
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    else:
+        host, port = text, None
+    if port is None:
+        return host, IKE_PORT
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise TargetError(f"{text}: {port!r} is no port; ports are 1 to 65535")
+    return host, int(port)

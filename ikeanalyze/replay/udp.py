@@ -1,0 +1,77 @@
+"""Ordinary UDP sockets as the way to the wire: for those who may not send packets of their own making.
+
+The IP packets of the recording are made up of the datagrams, with the times and TTLs that the kernel tells: nobody saw how the
+network cut them.
+"""
+
+import random
+import selectors
+import time
+
+from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
+from ikeanalyze.replay.ports import Ports
+from ikeanalyze.replay.target import Role, Target
+from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Record, Way, payload_of, sift
+
+
+class UdpTransport:
+    """A way to one target over two UDP sockets."""
+
+    way: Way = "UDP"
+
+    def __init__(self, target: Target, record: Record) -> None:
+        self._target, self._record = target, record
+        self._ports = Ports(target)
+        self.local: Local = self._ports.local
+        self.counts = Counts()
+        self._identification = random.randrange(1 << 16)
+        self._selector = selectors.DefaultSelector()
+        for role, opened in self._ports.sockets.items():
+            self._selector.register(opened, selectors.EVENT_READ, role)
+
+    def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
+        """Make an IKE message ready and record it as sent now."""
+        packed = Packed(role, payload_of(data, self._target, role))
+        now = time.time_ns()
+        # a packet of another number is no copy of the one before it
+        self._identification = (self._identification + 1) % (1 << 16)
+        self._record(now, self._frame(role, packed.payload, sent=True))
+        return packed, now
+
+    def put(self, packed: Packed) -> None:
+        """Put it on the wire."""
+        try:
+            self._ports.sockets[packed.role].sendto(packed.payload, self._ports.remote(packed.role))
+        except BlockingIOError:
+            return  # the queue is full: lost, as in a network
+        except OSError as error:
+            self._ports.note(packed.role, error, self.counts)
+            return
+        self.counts.sent += 1
+
+    def receive(self, seconds: float) -> Datagram | None:
+        """The next datagram of the target."""
+        for key, _ in self._selector.select(max(seconds, 0)):
+            role: Role = key.data
+            got = self._ports.receive(role, self.counts)
+            if got is None:
+                continue
+            if got.address == self._target.address.partition("%")[0]:
+                self._record(got.time_ns, self._frame(role, got.payload, sent=False, ttl=got.ttl))
+            return sift(
+                self._target, self.counts, got.payload,
+                address=got.address, port=got.port, role=role, time_ns=got.time_ns,
+            )  # fmt: skip
+        return None
+
+    def close(self) -> None:
+        """Give the ports back."""
+        self._selector.close()
+        self._ports.close()
+
+    def _frame(self, role: Role, payload: bytes, *, sent: bool, ttl: int | None = None) -> bytes:
+        ours = Endpoint(self.local.packed, self.local.port_of(role))
+        theirs = Endpoint(self._target.packed, self._target.port_of(role))
+        if sent:
+            return datagram_frame(ours, theirs, payload, identification=self._identification)
+        return datagram_frame(theirs, ours, payload, ttl=ttl)

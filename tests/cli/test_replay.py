@@ -1,0 +1,242 @@
+"""The command against targets on the loopback interface, by ordinary UDP sockets."""
+
+import json
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from replay.peers import free_port, peer
+from replay.responder import Responder
+
+import ikeanalyze
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+#: What the tests' own responder can do: AES-CBC-256, HMAC-SHA2-256, ECP-256.
+PSK = CAPTURES / "lab" / "ipv6.pcapng"
+SILENT = ("--sockets", "--wait", "0.2", "--speed", "1000")
+
+
+def at(target):
+    return ["--target", f"{target.address}:{target.port}", "--nat-port", str(target.nat_port)]
+
+
+class Standing:
+    """A responder for each IKE SA, from the RFCs."""
+
+    def __init__(self, **how):
+        self.how, self.all = how, {}
+
+    def __call__(self, data, role):
+        if data[18] != 34 and data[:8] not in self.all:
+            return []  # recorded, of another IKE SA
+        one = self.all.setdefault(data[:8], Responder(addresses=("127.0.0.1", "127.0.0.1"), **self.how))
+        return one.answer(data)
+
+
+@pytest.fixture
+def credentials(tmp_path):
+    path = tmp_path / "credentials.toml"
+    path.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfish"\n')
+    path.chmod(0o600)
+    return path
+
+
+def test_verbatim(run, tmp_path):
+    live = tmp_path / "live.pcapng"
+    with peer(Standing()) as one:
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare", "-w", str(live))
+    assert done.exit_code == 0
+    assert done.stderr.startswith(
+        f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports "
+    )
+    assert "by ordinary UDP sockets (asked for): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
+    lines = done.stdout.splitlines()
+    assert "  mode       verbatim" in lines
+    assert "  outcome   1 of 2 requests answered" in lines
+    assert any(line.startswith("Recorded and live") for line in lines)
+    assert len(ikeanalyze.read(live).frames) == 3
+    assert not live.with_suffix(".keys.json").exists()
+
+
+def test_reenact_as_json(run, tmp_path, credentials):
+    live, behave = tmp_path / "live.pcapng", Standing()
+    with peer(behave) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials),
+            "--sockets", "--runs", "2", "--compare", "--format", "json", "-w", str(live), "--verbose",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "reenact: sending to" in done.stderr
+    assert (
+        "of the shape of handshake 1 (2 messages, 672 bytes were recorded), each message up to 6 times"
+        in done.stderr
+    )
+    assert "run 2 of 2: established" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["mode"], found["way"]) == ("ikeanalyze.replay/1", "reenact", "UDP")
+    assert all(one.established and one.deleted for one in behave.all.values())
+    assert [run_["handshake"]["established"] for run_ in found["runs"]] == [True, True]
+    assert (
+        [run_["blowup"] for run_ in found["runs"]]
+        == [run_["report_blowup"] for run_ in found["runs"]]
+        == [1, 1]
+    )
+    assert found["runs"][0]["compared"]["outcome"]["live"].startswith("established")
+    keys = Path(found["keys"])
+    assert keys == tmp_path / "live.keys.json"
+    assert keys.stat().st_mode & 0o077 == 0
+    target = one.target
+    report = ikeanalyze.read(live, keys=[str(keys)], ports=[target.port, target.nat_port])
+    assert report.handshakes["outcome"].to_list() == ["established"] * 2
+    secret = json.loads(keys.read_text())["key_sets"][0]["sk_ei"]
+    assert secret not in done.stdout + done.stderr
+    assert "swordfish" not in done.stdout + done.stderr
+
+
+def test_impair(run, credentials):
+    with peer(Standing()) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
+            "--drop", "IKE_AUTH:response", "--duplicate", "IKE_SA_INIT:request", "--delay", "IKE_SA_INIT:response:20ms",
+            "--policy", "exponential:timeout=0.2", "--format", "json", "--quiet",
+        )  # fmt: skip
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    (run_,) = found["runs"]
+    assert found["faults"] == [
+        "drop IKE_AUTH:response",
+        "duplicate IKE_SA_INIT:request",
+        "delay IKE_SA_INIT:response:20ms",
+    ]
+    assert run_["faults_met"] == {"delay": 1, "drop": 1, "duplicate": 1}
+    assert run_["blowup"] == run_["report_blowup"] > 1
+    assert [one["transmissions"] for one in run_["handshake"]["exchanges"]][:2] == [1, 2]
+
+
+def test_mutated(run):
+    recorded = Standing()
+
+    def sturdy(data, role):
+        with suppress(AssertionError, struct.error, IndexError, KeyError):
+            return recorded(data, role)
+        return []
+
+    with peer(sturdy) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--sockets", "--mutate", "20", "--seed", "3", "--rate", "500"
+        )
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert "  mode       mutated first messages" in lines
+    assert "  up before  yes: accepted" in lines
+    assert "  mutants    20, seed 3" in lines
+    assert "  up after   yes: accepted" in lines
+    assert len(one.got) == 22
+
+
+def test_nobody_there(run):
+    done = run("replay", str(PSK), "--target", f"127.0.0.1:{free_port()}", *SILENT)
+    assert done.exit_code == 1
+    assert "does not answer; the network says: Connection refused" in done.stderr
+
+
+def test_silence(run):
+    with peer(lambda *_: []) as one:
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
+        mutated = run("replay", str(PSK), *at(one.target), "--sockets", "--mutate", "5")
+    assert (done.exit_code, done.stderr) == (1, f"ikeanalyze: 127.0.0.1:{one.target.port} does not answer\n")
+    assert mutated.exit_code == 1
+    assert "no mutated message was sent" in mutated.stderr
+
+
+def test_garbage(run):
+    with peer(lambda *_: [bytes(50)]) as one:
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
+    assert done.exit_code == 1
+    assert "sends 2 datagrams that answer nothing" in done.stderr
+
+
+def test_a_secret_that_is_wrong(run, credentials):
+    credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
+    with peer(Standing()) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets"
+        )  # fmt: skip
+    assert done.exit_code == 1
+    assert "no IKE SA was established: " in done.stderr
+    assert "swordfis" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--target", "192.0.3.1"], "say --any-target"),
+        (["--target", "nobody"], "is no target"),
+        (
+            ["--target", "127.0.0.1", "--mode", "live"],
+            "there is no mode 'live'; there are verbatim, reenact, impair",
+        ),
+        (["--target", "127.0.0.1", "--mode", "reenact"], "--credentials"),
+        (["--target", "127.0.0.1", "--policy", "cisco"], "--policy"),
+        (["--target", "127.0.0.1", "--mode", "impair", "--credentials", "x", "--drop", "2"], "--drop"),
+        (["--target", "127.0.0.1", "--drop", "0.1"], "it is for --mode impair"),
+        (["--target", "127.0.0.1", "--format", "csv"], "there is no format 'csv'"),
+        (["--target", "127.0.0.1", "-w", "-"], "name a file"),
+        (["--target", "127.0.0.1", "--mutate", "1", "--compare"], "nothing to compare"),
+        (["--target", "127.0.0.1", "--mutate", "1", "--mode", "reenact", "--credentials", "x"], "--mutate"),
+        ([], "--target"),
+    ],
+)
+def test_wrong_usage(run, options, what):
+    done = run("replay", str(PSK), *options)
+    assert done.exit_code == 2, done.stderr
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("written", ["a.pcapng", "link.pcapng", "b.pcapng"])
+def test_what_is_read_is_not_overwritten(run, tmp_path, written):
+    """The capture, by its name and through a link; and the keys to it, which our own would replace."""
+    capture, keys = tmp_path / "a.pcapng", tmp_path / "b.keys.json"
+    capture.write_bytes(PSK.read_bytes())
+    keys.write_bytes(PSK.with_name(f"{PSK.stem}.keys.json").read_bytes())
+    (tmp_path / "link.pcapng").symlink_to(capture)
+    before = capture.read_bytes(), keys.read_bytes()
+    target = f"127.0.0.1:{free_port()}"
+    done = run(
+        "replay", str(capture), "--keys", str(keys), "--target", target, "--sockets", "-w", str(tmp_path / written)
+    )  # fmt: skip
+    assert done.exit_code == 2
+    assert "would be overwritten" in done.stderr
+    assert (capture.read_bytes(), keys.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("capture", "options", "what"),
+    [
+        (CAPTURES / "ikev1-xauth.pcap", [], "no IKE_SA_INIT request is whole in it"),
+        (PSK, ["--handshake", "9"], "there is no handshake 9 of IKEv2"),
+        ("none.pcap", [], "none.pcap"),
+        (PSK, ["--mode", "reenact", "--credentials", "nothing.toml"], "nothing.toml"),
+        (PSK, ["--mode", "reenact", "--credentials", str(PSK)], "ipv6.pcapng"),
+        (
+            CAPTURES / "lab" / "two-additional.pcapng",
+            ["--mode", "reenact", "--credentials", "KEYS"],
+            "ML-KEM-512",
+        ),
+    ],
+)
+def test_what_cannot_be_done(run, credentials, capture, options, what):
+    options = [str(credentials) if option == "KEYS" else option for option in options]
+    done = run("replay", str(capture), "--target", f"127.0.0.1:{free_port()}", "--sockets", *options)
+    assert done.exit_code == 1, done.stdout
+    assert what in done.stderr
+    assert "sending to" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_standard_input_is_refused(run):
+    done = run("replay", "-", "--target", "127.0.0.1")
+    assert done.exit_code == 2
+    assert "standard input" in done.stderr or "read twice" in done.stderr

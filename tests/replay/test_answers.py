@@ -1,0 +1,85 @@
+import pytest
+from craft import Handshake, ike
+
+from ikeanalyze.replay.answers import Answer, differences, header_of, read_answer
+
+#: What craft's responder says.
+NOTIFIES = (
+    "NAT_DETECTION_SOURCE_IP",
+    "NAT_DETECTION_DESTINATION_IP",
+    "IKEV2_FRAGMENTATION_SUPPORTED",
+    "SIGNATURE_HASH_ALGORITHMS",
+    "INTERMEDIATE_EXCHANGE_SUPPORTED",
+)
+SPI_I, SPI_R = b"initiato", b"responde"
+GCM = "AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768"
+
+
+def response(*payloads, exchange_type=34):
+    return ike.message(SPI_I, SPI_R, exchange_type, ike.RESPONSE, 0, payloads)
+
+
+def test_an_accepted_proposal():
+    _, reply = Handshake(1, proposals=[ike.HYBRID]).init()[:2]
+    answer = read_answer(reply.ike[0])
+    assert (answer.exchange, answer.message_id, answer.response) == ("IKE_SA_INIT", 0, True)
+    assert (answer.kind, answer.proposal, answer.key_exchange) == ("accepted", GCM, "X25519")
+    assert answer.notifies == NOTIFIES
+    assert answer.payloads[:3] == ("SA", "KE(X25519)", "No")
+    assert answer.bytes == len(reply.ike[0])
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        (ike.notify(ike.COOKIE, b"12345678"), "COOKIE"),
+        (ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x14"), "INVALID_KE_PAYLOAD"),
+        (ike.notify(ike.NO_PROPOSAL_CHOSEN), "NO_PROPOSAL_CHOSEN"),
+        (ike.notify(ike.REDIRECT, b"\3\1x"), "REDIRECT"),
+        (ike.notify(9999), "9999"),
+        (ike.nonce(bytes(32)), "clear"),
+    ],
+)
+def test_what_came_instead(payload, kind):
+    assert read_answer(response(payload)).kind == kind
+
+
+def test_encrypted_ones():
+    whole = ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(60))
+    assert (read_answer(whole).kind, read_answer(whole).fragments) == ("encrypted", None)
+    first, second = ike.skf(SPI_I, SPI_R, 43, ike.RESPONSE, 1, ike.KE, [bytes(60), bytes(20)])
+    assert (read_answer(second).kind, read_answer(second).fragments) == ("encrypted", 2)
+    assert read_answer(first).payloads == ("SKF(1/2)",)
+
+
+def test_what_is_no_message():
+    data = response(ike.notify(ike.COOKIE, b"12345678"))
+    for cut in range(len(data)):
+        assert read_answer(data[:cut]) is None
+    assert header_of(data + b"x") is None
+    assert header_of(data[:17] + b"\x10" + data[18:]) is None  # IKEv1
+
+
+def test_differences():
+    _, reply = Handshake(1, proposals=[ike.HYBRID]).init()[:2]
+    accepted = read_answer(reply.ike[0])
+    again = read_answer(Handshake(2, proposals=[ike.HYBRID]).init()[1].ike[0])
+    assert differences(accepted, again) == ()
+    cookie = read_answer(response(ike.notify(ike.COOKIE, b"12345678")))
+    assert differences(accepted, cookie) == (
+        "answer: accepted recorded, COOKIE now",
+        f"proposal: {GCM} recorded, none now",
+        "key exchange: X25519 recorded, none now",
+        f"only recorded: {', '.join(NOTIFIES)}",
+        "only now: COOKIE",
+    )
+    assert differences(None, cookie) == ("no answer recorded",)
+    assert differences(cookie, None) == ("no answer",)
+    assert differences(None, None) == ()
+
+
+def test_sizes_of_encrypted_ones_differ():
+    def sealed(size: int) -> Answer:
+        return read_answer(ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(size)))
+
+    assert differences(sealed(60), sealed(61)) == ("bytes: 92 recorded, 93 now",)

@@ -1,0 +1,176 @@
+"""Credentials files: what is read, and that everything wrong is said in one line, with file and key, without a secret."""
+
+import os
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+
+from ikeanalyze.lab import pki
+from ikeanalyze.replay.credentials import (
+    Credentials,
+    CredentialsError,
+    identification,
+    key_family,
+    load_credentials,
+)
+from ikeanalyze.wire.identification import identity_text
+
+CHAIN = pki.make("ecdsa", 256, 3, "initiator.lab")
+OTHER = pki.make("ecdsa", 256, 2, "other.lab")
+PEM = serialization.Encoding.PEM
+PKCS8 = serialization.PrivateFormat.PKCS8
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """With a chain, its key, and another's root."""
+    for name, content in {
+        "chain.pem": "".join(CHAIN.certificates[:-1]),
+        "key.pem": CHAIN.key,
+        "roots.pem": CHAIN.root + OTHER.root,
+        "other.pem": OTHER.end,
+        "empty.pem": "",
+    }.items():
+        (tmp_path / name).touch(0o600)
+        (tmp_path / name).write_text(content)
+    key = ec.generate_private_key(ec.SECP256R1())
+    protected = key.private_bytes(PEM, PKCS8, serialization.BestAvailableEncryption(b"opensesame"))
+    exchange = x25519.X25519PrivateKey.generate().private_bytes(PEM, PKCS8, serialization.NoEncryption())
+    for name, data in {"protected.pem": protected, "exchange.pem": exchange}.items():
+        (tmp_path / name).touch(0o600)
+        (tmp_path / name).write_bytes(data)
+    return tmp_path
+
+
+def load(folder, text):
+    path = folder / "credentials.toml"
+    path.touch(0o600)
+    path.write_text(text)
+    return load_credentials(path)
+
+
+FULL = """
+[local]
+identity = "initiator.lab"
+psk = "0x73776f726466697368"
+certificate = "chain.pem"
+key = "key.pem"
+[remote]
+identity = "192.0.2.2"
+authorities = ["roots.pem", "other.pem"]
+[eap]
+identity = "carol"
+password = "tuna"
+"""
+
+
+def test_all_of_it(folder):
+    loaded = load(folder, FULL)
+    found = loaded.credentials
+    assert loaded.warnings == ()
+    assert (found.local_identity.type, found.local_identity.data) == (2, b"initiator.lab")
+    assert (found.remote_identity.type, found.remote_identity.data) == (1, bytes([192, 0, 2, 2]))
+    assert found.psk == b"swordfish"
+    assert (len(found.certificates), len(found.authorities)) == (2, 3)
+    assert (found.eap_identity, found.eap_password) == ("carol", "tuna")
+    assert key_family(found.key) == "ecdsa"
+
+
+def test_nothing_of_it(folder):
+    assert load(folder, "").credentials == Credentials()
+
+
+def test_no_secret_is_shown(folder):
+    text = repr(load(folder, FULL))
+    assert "swordfish" not in text
+    assert "tuna" not in text
+    assert "PrivateKey" not in text
+
+
+def test_files_that_others_can_read(folder):
+    path = folder / "credentials.toml"
+    load(folder, FULL)
+    for name in ("credentials.toml", "key.pem"):
+        os.chmod(folder / name, 0o644)
+    loaded = load_credentials(path)
+    assert loaded.warnings == tuple(
+        f"{folder / name}: others can read it, and it has secrets: chmod 600 {folder / name}"
+        for name in ("credentials.toml", "key.pem")
+    )
+
+
+WRONG = {
+    "not = toml = at all": "not TOML (at line 1, column 7)",
+    'psk = "swordfish"': "there is no 'psk'; there are [local], [remote], [eap]",
+    '[locals]\npsk = "swordfish"': "there is no 'locals'; there are [local], [remote], [eap]",
+    '[local]\npks = "swordfish"': "local.pks is not known; [local] has identity, psk, certificate, key, key_password",
+    "[local]\npsk = 12345": "local.psk must be a text of 1 to 1,024 characters",
+    '[local]\npsk = ""': "local.psk must be a text of 1 to 1,024 characters",
+    '[local]\npsk = "0xswordfish"': "local.psk cannot be used: what is behind 0x is no hex digits",
+    '[local]\nidentity = "O=x, =y"': "local.identity is no distinguished name, though it has a = in it",
+    '[local]\ncertificate = "chain.pem"': "local.certificate needs local.key beside it",
+    '[local]\nkey = "key.pem"': "local.key needs local.certificate beside it",
+    '[local]\ncertificate = "other.pem"\nkey = "key.pem"': (
+        "local.key is not that of the first certificate of local.certificate"
+    ),
+    '[local]\ncertificate = "missing.pem"\nkey = "key.pem"': "local.certificate: {}/missing.pem: cannot be read",
+    '[local]\ncertificate = "empty.pem"\nkey = "key.pem"': (
+        "local.certificate names {}/empty.pem, which has no certificate in PEM"
+    ),
+    '[local]\ncertificate = "chain.pem"\nkey = "chain.pem"': (
+        "local.key names {}/chain.pem, which has no private key in PEM"
+    ),
+    '[local]\ncertificate = "chain.pem"\nkey = "protected.pem"': (
+        "local.key names {}/protected.pem, which is encrypted: local.key_password is missing"
+    ),
+    '[local]\ncertificate = "chain.pem"\nkey = "protected.pem"\nkey_password = "swordfish"': (
+        "local.key names {}/protected.pem, which does not open with local.key_password"
+    ),
+    '[local]\ncertificate = "chain.pem"\nkey = "key.pem"\nkey_password = "swordfish"': (
+        "local.key names {}/key.pem, which is not encrypted, but there is a local.key_password"
+    ),
+    '[local]\ncertificate = "chain.pem"\nkey = "exchange.pem"': (
+        "local.key names {}/exchange.pem, whose key is neither RSA, ECDSA nor Ed25519"
+    ),
+    '[remote]\nauthorities = "roots.pem"': "remote.authorities must be a list of paths",
+    '[remote]\nauthorities = ["roots.pem", 3]': "remote.authorities must be a list of paths",
+    '[remote]\nauthorities = ["."]': "remote.authorities: {}: cannot be read",
+    '[eap]\npassword = "swordfish"': "[eap] needs both identity and password",
+    '[eap]\nidentity = "carol"': "[eap] needs both identity and password",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong(folder, text):
+    with pytest.raises(CredentialsError) as caught:
+        load(folder, text)
+    said = str(caught.value)
+    assert said.startswith(f"{folder}/credentials.toml: {WRONG[text].format(folder)}")
+    assert "\n" not in said
+    assert "swordfish" not in said.removeprefix(str(folder))
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 100_000, b"x" * (1 << 20) + b"y"])
+def test_files_that_are_no_credentials(folder, data):
+    path = folder / "credentials.toml"
+    path.write_bytes(data)
+    with pytest.raises(CredentialsError, match=r"not TOML|too large"):
+        load_credentials(path)
+    with pytest.raises(CredentialsError, match="cannot be read"):
+        load_credentials(folder / "nothing.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5), ("CN=gw,O=lab", 9)],
+)
+def test_identities(text, kind):
+    found = identification(text)
+    assert found.type == kind
+    assert identity_text(found.type, found.data) == text
+
+
+def test_kinds_of_keys():
+    assert key_family(None) is None
+    assert key_family(ed25519.Ed25519PrivateKey.generate()) == "ed25519"

@@ -1,0 +1,139 @@
+"""Conversations between a clock, a transport and faults: with real sockets, and conversations that the test writes."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from ikeanalyze.replay.drive import Driver, Tally
+from ikeanalyze.replay.faults import Faults, What, read_fault
+from ikeanalyze.replay.steps import Outgoing, Step
+from ikeanalyze.replay.udp import UdpTransport
+from ikeanalyze.wire.header import HEADER
+from replay.peers import peer
+
+MS = 1_000_000
+
+
+def message(number, *, exchange_type=34, response=False, size=60):
+    head = HEADER.pack(b"initiato", bytes(8), 0, 0x20, exchange_type, 0x20 if response else 8, number, size)
+    return head + bytes(size - len(head))
+
+
+def outgoing(number, transmission=1, port=500):
+    return Outgoing(message(number), 34, number, False, None, None, transmission, port)
+
+
+@dataclass
+class Script:
+    """Sends messages 0 to `count` - 1 one after another, each when the one before was answered or after `wait_ms`, twice."""
+
+    count: int
+    wait_ms: int = 100
+    told: list[int] = field(default_factory=list)  # times
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    number: int = 0
+    transmission: int = 1
+    wake_ns: int = 0
+
+    def begin(self, now_ns):
+        return self.send(now_ns)
+
+    def send(self, now_ns):
+        self.told.append(now_ns)
+        self.wake_ns = now_ns + self.wait_ms * MS
+        return Step((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
+
+    def receive(self, data, now_ns, from_port):
+        self.told.append(now_ns)
+        self.answers.append((from_port, data))
+        if int.from_bytes(data[20:24], "big") != self.number:
+            return Step((), self.wake_ns)
+        self.number, self.transmission = self.number + 1, 1
+        return Step((), None, "done") if self.number == self.count else self.send(now_ns)
+
+    def tick(self, now_ns):
+        assert now_ns >= self.wake_ns
+        if self.transmission == 3:
+            return Step((), None, "silence")
+        self.transmission += 1
+        return self.send(now_ns)
+
+
+def answering(data, _):
+    return [message(int.from_bytes(data[20:24], "big"), response=True, size=100)]
+
+
+def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
+    frames = []
+    with peer(behave) as one:
+        transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
+        try:
+            faults = Faults([read_fault(What(what), text) for what, text in rules], seed)
+            driver = Driver(transport, one.target, faults=faults)
+            result = driver.drive(script, script.begin, seconds)
+        finally:
+            transport.close()
+    return result, driver.tally, frames, one
+
+
+def test_to_the_end():
+    script = Script(3)
+    result, tally, frames, one = driven(script)
+    assert (result.finished, result.why, result.sent, result.received) == ("done", None, 3, 3)
+    assert [role for role, *_ in one.got] == [500, 4500, 4500]
+    assert [port for port, _ in script.answers] == [500, 4500, 4500]
+    assert script.told == sorted(script.told)
+    # IPv4 and UDP are 28 bytes, the marker 4
+    assert tally.total == {True: 3 * 88 + 2 * 4, False: 3 * 128 + 2 * 4}
+    assert tally.blowup == 1
+    assert sum(len(frame) for _, frame in frames) == tally.total.total()
+
+
+def test_silence():
+    script = Script(1, wait_ms=20)
+    result, tally, _, _ = driven(script, lambda *_: [])
+    assert (result.finished, result.sent) == ("silence", 3)
+    assert tally.blowup == 3
+
+
+def test_what_is_dropped_is_recorded_and_counted_as_sent():
+    script = Script(2, wait_ms=50)
+    result, tally, frames, one = driven(script, rules=[("drop", "IKE_SA_INIT:request")])
+    assert result.finished == "done"
+    assert len(one.got) == result.sent == 2  # on the wire
+    assert (tally.datagrams[True], len(frames)) == (4, 6)
+    assert tally.blowup == pytest.approx((2 * 88 + 2 * 92 + 128 + 132) / (88 + 92 + 128 + 132))
+
+
+def test_what_is_dropped_on_its_way_to_us():
+    script = Script(1, wait_ms=50)
+    result, tally, frames, one = driven(script, rules=[("drop", "any:response")])
+    assert result.finished == "done"
+    assert len(script.answers) == 1
+    assert (len(one.got), result.received, tally.datagrams[False], len(frames)) == (2, 2, 2, 4)
+
+
+def test_doubled_and_late():
+    script = Script(1, wait_ms=500)
+    result, tally, _, one = driven(
+        script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")]
+    )
+    assert result.finished == "done"
+    assert len(one.got) == 2
+    assert tally.datagrams[True] == 1
+    assert script.told[-1] - script.told[0] >= 60 * MS
+
+
+def test_what_is_not_of_the_set_up_is_not_counted():
+    tally = Tally()
+    assert tally.blowup is None
+    script = Script(1)
+    _, tally, _, _ = driven(
+        script, lambda data, _: [message(9, exchange_type=37, response=True), *answering(data, 0)]
+    )
+    assert tally.datagrams == {True: 1, False: 1}
+
+
+def test_no_end():
+    result, _, _, _ = driven(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
+    assert (result.finished, result.why) == (None, "not over after 0.2 s")

@@ -1,0 +1,228 @@
+"""The initiator against strongSwan in namespaces, over plain sockets: what the responder's log says counts."""
+
+import re
+import select
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.keys.files import read_keys
+from ikeanalyze.lab import scenario
+from ikeanalyze.lab.standing import standing, write_credentials
+from ikeanalyze.model.policy import strongswan
+from ikeanalyze.replay.credentials import load_credentials
+from ikeanalyze.replay.initiator import Initiator
+from ikeanalyze.replay.shape import read_shape
+from ikeanalyze.wire.proposals import Proposal, Transform
+from replay.driving import CBC, SHA2_256, SHA2_256_128
+
+pytestmark = pytest.mark.lab
+RECORDED = Path(__file__).parents[2] / "captures" / "lab"
+MARKER = bytes(4)
+POLICY = strongswan(timeout=1.0, tries=3)
+ESTABLISHED = re.compile(r"IKE_SA lab\[\d+\] established between")
+
+
+class Live:
+    """A responder, and handshakes with it one after another."""
+
+    def __init__(self, responder, credentials, sockets):
+        self.responder, self.credentials, self.sockets = responder, credentials, sockets
+
+    def initiator(self, shape, credentials=None):
+        return Initiator(
+            shape,
+            credentials or self.credentials,
+            policy=POLICY,
+            local=(self.responder.local, 500),
+            remote=(self.responder.remote, 500),
+        )
+
+    def drive(self, initiator, step):
+        while True:
+            for one in step.send:
+                data = (MARKER if one.port == 4500 else b"") + one.data
+                self.sockets[one.port].sendto(data, (self.responder.remote, one.port))
+            if step.finished is not None:
+                return step.finished
+            wait = max(step.wake_ns - time.monotonic_ns(), 0) / 1e9
+            ready, _, _ = select.select(list(self.sockets.values()), [], [], wait)
+            if not ready:
+                step = initiator.tick(time.monotonic_ns())
+                continue
+            data, source = ready[0].recvfrom(65535)
+            data = data.removeprefix(MARKER) if ready[0] is self.sockets[4500] else data
+            step = initiator.receive(data, time.monotonic_ns(), source[1])
+
+    def handshake(self, shape, credentials=None):
+        """To its end, the delete included."""
+        initiator = self.initiator(shape, credentials)
+        before = self.established
+        result = self.drive(initiator, initiator.begin(time.monotonic_ns()))
+        assert self.established - before == result.established, result.reason
+        return self.drive(initiator, initiator.close(time.monotonic_ns()))
+
+    @property
+    def established(self) -> int:
+        """IKE SAs that the responder says stand or stood."""
+        return len(ESTABLISHED.findall(self.responder.log))
+
+
+@contextmanager
+def live(folder, **given):
+    """A responder of a case; nested keys of a scenario."""
+    (case,) = scenario.cases(given, "here", "live")
+    with standing(case) as responder, ExitStack() as stack:
+        family = socket.AF_INET6 if ":" in responder.local else socket.AF_INET
+        sockets = {}
+        with responder.initiators_place():
+            for port in (500, 4500):
+                sockets[port] = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                sockets[port].bind((responder.local, port))
+        loaded = load_credentials(write_credentials(responder, case, folder))
+        assert loaded.warnings == ()
+        yield Live(responder, loaded.credentials, sockets)
+
+
+def recorded(name, *, keys=True):
+    """The shape of a recorded handshake, its additional key exchange of ML-KEM-512 made one of 768."""
+    _, shape = read_shape(RECORDED / f"{name}.pcapng", keys=[RECORDED / f"{name}.keys.json"] if keys else [])
+    return replace(
+        shape,
+        proposals=tuple(
+            replace(
+                one,
+                transforms=tuple(
+                    replace(t, id=36) if (t.type, t.id) == (6, 35) else t for t in one.transforms
+                ),
+            )
+            for one in shape.proposals
+        ),
+    )
+
+
+KINDS = {
+    "mlkem768-psk": (
+        {"ike": {"proposals": "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"}},
+        ("PSK", "PSK"),
+        [34, 43, 35, 37],
+    ),
+    "two-additional": (
+        {"ike": {"proposals": "chacha20poly1305-prfsha256-x25519-ke1_mlkem768-ke2_mlkem1024"}},
+        ("PSK", "PSK"),
+        [34, 43, 43, 35, 37],
+    ),
+    "ecdsa": (
+        {"initiator": {"auth": "ecdsa", "key_bits": 384}, "responder": {"auth": "ecdsa", "key_bits": 521}},
+        ("ECDSA with SHA2-384", "ECDSA with SHA2-512"),
+        [34, 35, 37],
+    ),
+    "rsa-chain3": (
+        {"initiator": {"auth": "rsa", "chain": 3}, "responder": {"auth": "rsa", "chain": 3}},
+        ("RSASSA-PKCS1-v1_5 with SHA2-256", "RSASSA-PKCS1-v1_5 with SHA2-256"),
+        [34, 35, 37],
+    ),
+    "eap-md5": (
+        {"initiator": {"auth": "eap-md5"}, "responder": {"auth": "rsa"}},
+        ("EAP-MD5", "RSASSA-PKCS1-v1_5 with SHA2-256"),
+        [34, *[35] * 4, 37],
+    ),
+    "eap-mschapv2": (
+        {"initiator": {"auth": "eap-mschapv2"}, "responder": {"auth": "rsa"}},
+        ("EAP-MSCHAPv2", "RSASSA-PKCS1-v1_5 with SHA2-256"),
+        [34, *[35] * 5, 37],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_responder_says_established(lab, tmp_path, name):
+    given, authentication, exchanges = KINDS[name]
+    with live(tmp_path, **given) as peer:
+        shape = recorded(name)
+        result = peer.handshake(shape)
+        assert result.established, result.reason
+        assert result.child_error is None
+        assert result.authentication == authentication
+        assert [one.exchange_type for one in result.exchanges] == exchanges
+        assert all(one.transmissions == 1 for one in result.exchanges)
+        assert "IKE_SA deleted" in peer.responder.log
+        # the same again without keys for the capture: credentials and defaults do
+        assert peer.handshake(recorded(name, keys=False)).established
+        if name == "ecdsa":
+            old = replace(shape, notifies=tuple(one for one in shape.notifies if one[0] != 16431))
+            assert peer.handshake(old).authentication == ("ECDSA P-384", "ECDSA P-521")
+        if name == "rsa-chain3":
+            old = replace(shape, notifies=tuple(one for one in shape.notifies if one[0] != 16431))
+            assert peer.handshake(old).authentication == ("RSA", "RSA")
+            assert result.exchanges[1].datagrams_needed == 2
+            assert result.exchanges[1].datagrams_used == 2
+        keys = read_keys(str(peer.responder.responder.log)).key_sets
+        theirs = {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in keys}
+        assert {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in result.keys} <= theirs
+
+
+def test_groups(lab, tmp_path):
+    groups = {"x448": 32, "ecp256": 19, "ecp521": 21, "modp2048": 14, "modp3072": 15, "modp4096": 16}
+    proposals = ",".join(f"aes256-sha256-{one}" for one in groups)
+    with live(tmp_path, ike={"proposals": proposals}) as peer:
+        shape = recorded("psk")
+        for method in groups.values():
+            transforms = (CBC, SHA2_256_128, SHA2_256, Transform(4, method, ()))
+            one = replace(shape, proposals=(Proposal(1, 1, b"", transforms),), key_exchange=method)
+            assert peer.handshake(one).established, method
+
+
+def test_refusals(lab, tmp_path):
+    with live(tmp_path, ike={"proposals": "aes256-sha256-ecp256"}) as peer:
+        shape = recorded("psk")
+        other = replace(peer.credentials, psk=b"other")
+        assert peer.handshake(shape, other).reason == "AUTHENTICATION_FAILED"
+        transforms = (CBC, SHA2_256_128, SHA2_256, Transform(4, 31, ()))
+        none = replace(shape, proposals=(Proposal(1, 1, b"", transforms),), key_exchange=31)
+        assert peer.handshake(none).reason == "NO_PROPOSAL_CHOSEN"
+        both = replace(
+            none, proposals=(replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),)
+        )
+        result = peer.handshake(both)
+        assert result.established
+        assert [one.answer for one in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]
+
+
+def test_cookies(lab, tmp_path):
+    with live(tmp_path, ike={"cookie_threshold": 2}) as peer:
+        shape = recorded("psk")
+        half_open = [peer.initiator(shape) for _ in range(3)]
+        for one in half_open:
+            for out in one.begin(0).send:
+                peer.sockets[500].sendto(out.data, (peer.responder.remote, 500))
+                assert select.select([peer.sockets[500]], [], [], 5)[0]
+                peer.sockets[500].recvfrom(65535)
+        result = peer.handshake(shape)
+        assert result.established
+        assert [one.answer for one in result.exchanges[:2]] == ["COOKIE", None]
+
+
+@pytest.mark.parametrize("given", [{"ip_version": 6}, {"link": {"nat": True}}], ids=["IPv6", "NAT"])
+def test_paths(lab, tmp_path, given):
+    with live(tmp_path, **given) as peer:
+        assert peer.handshake(recorded("psk")).established
+
+
+def test_a_lossy_path(lab, tmp_path):
+    """A fifth is lost each way: all end, whatever comes of them."""
+    proposals = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
+    with live(tmp_path, ike={"proposals": proposals}, link={"loss_percent": 20}) as peer:
+        peer_policy = strongswan(timeout=0.1, base=1.3, tries=6)
+        for _ in range(5):
+            one = Initiator(
+                recorded("mlkem768-psk"), peer.credentials, policy=peer_policy,
+                local=(peer.responder.local, 500), remote=(peer.responder.remote, 500),
+            )  # fmt: skip
+            result = peer.drive(one, one.begin(time.monotonic_ns()))
+            assert result.established or result.reason == "no answer"
+            peer.drive(one, one.close(time.monotonic_ns()))

@@ -1,0 +1,202 @@
+"""Against strongSwan in a namespace of the lab: the way that a user goes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ikeanalyze
+from ikeanalyze.lab import scenario
+from ikeanalyze.lab.standing import standing, write_credentials
+from ikeanalyze.replay.answers import read_answer
+from ikeanalyze.replay.recorded import read_recorded
+from ikeanalyze.replay.runs import Runs
+from ikeanalyze.replay.target import read_target
+from ikeanalyze.replay.transport import open_transport
+
+pytestmark = pytest.mark.lab
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+#: A responder that talks to whoever half-opens IKE SAs by the dozen.
+PATIENT = {"block_threshold": "0", "cookie_threshold": "10000", "cookie_threshold_ip": "10000"}
+ML_KEM = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
+#: strongSwan's words for IANA's.
+WORDS = (
+    (r"AES-CBC-(\d+)/", r"aes\1/"),
+    (r"AES-GCM-16-(\d+)/", r"aes\1gcm16/"),
+    ("CHACHA20-POLY1305", "chacha20poly1305"),
+    (r"HMAC-SHA2-(\d+)-\d+/HMAC-SHA2-\1", r"sha\1"),
+    ("HMAC-SHA1-96/HMAC-SHA1", "sha1"),
+    (r"HMAC-SHA2-(\d+)", r"prfsha\1"),
+    (r"ADDKE(\d):ML-KEM-(\d+)", r"ke\1_mlkem\2"),
+    (r"ECP-(\d+)", r"ecp\1"),
+    (r"MODP-(\d+)", r"modp\1"),
+    ("X25519", "x25519"),
+)
+
+
+def case_of(proposals, **more):
+    return scenario.cases({"ike": {"proposals": proposals, **more}}, "test", "replay")[0]
+
+
+def in_strongswans_words(proposal):
+    for pattern, word in WORDS:
+        proposal = re.sub(pattern, word, proposal)
+    return proposal.replace("/", "-")
+
+
+def recordings():
+    """For each capture between daemons: its name, the first IKE_SA_INITs of its handshakes, and what was configured
+    where that is not what was chosen."""
+    for path in sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("lab/*.pcapng")]):
+        analysis = ikeanalyze.read(path)
+        ids = analysis.handshakes.filter(pl.col("protocol") == "IKEv2")["handshake"].to_list()
+        toml = CAPTURES / "scenarios" / f"{path.stem}.toml"
+        known = tomllib.loads(toml.read_text()).get("ike", {}) if toml.exists() else {}
+        for one in read_recorded(str(path), analysis, ids[:2]):
+            requests = [message for message in one.requests if message.exchange_type == 34]
+            answers = [one.response_to(request) for request in requests]
+            if not requests or answers[0] is None:
+                continue  # all its answers were lost
+            kinds = [read_answer(answer.data) for answer in answers if answer is not None]
+            chosen = next((kind.proposal for kind in kinds if kind.proposal), None)
+            configured = known.get("responder_proposals") or in_strongswans_words(chosen)
+            first = tuple(message for message in one.messages if message.exchange == requests[0].exchange)
+            yield path.stem, configured, replace(one, messages=first), kinds[0]
+
+
+def test_every_recorded_first_message_gets_the_same_kind_of_answer(lab):
+    groups = {}
+    for name, configured, handshake, recorded in recordings():
+        # whoever asked for a cookie had half-open IKE SAs before
+        groups.setdefault((configured, recorded.kind == "COOKIE"), []).append((name, handshake, recorded))
+    assert sum(map(len, groups.values())) > 40
+    assert len(groups) > 10
+    wrong = []
+    for (configured, cookies), some in groups.items():
+        settings = {**PATIENT, "cookie_threshold": "1" if cookies else "10000"}
+        with standing(case_of(configured), settings) as responder:
+            if cookies:
+                assert len(list(answers_of(responder, some[:1]))) == 1
+            for name, kind, recorded in answers_of(responder, some):
+                if kind != (recorded.kind, recorded.proposal, recorded.key_exchange):
+                    wrong.append((name, configured, recorded.kind, kind))
+    assert not wrong
+
+
+def answers_of(responder, some):
+    target = read_target(responder.remote)
+    with responder.initiators_place():
+        transport, why = open_transport(target, lambda *_: None)
+    assert why is None
+    try:
+        runs = Runs(target, transport, rate=1000, seconds=10, randomness=os.urandom)
+        for name, handshake, recorded in some:
+            (run,) = runs.verbatim(handshake, 1, speed=1, wait_s=3)
+            arrived = run.verbatim.sent[0].answers
+            answer = arrived[0].answer if arrived else None
+            yield name, answer and (answer.kind, answer.proposal, answer.key_exchange), recorded
+    finally:
+        transport.close()
+
+
+@pytest.fixture
+def ml_kem(lab, tmp_path):
+    """A responder with ML-KEM, and a function that replays to it: JSON, standard error."""
+    case = case_of(ML_KEM)
+    with standing(case, PATIENT) as responder:
+        credentials = write_credentials(responder, case, tmp_path)
+
+        def replay(*options, status=0):
+            command = [sys.executable, "-m", "ikeanalyze", "replay", str(CAPTURES / "pq-mlkem768-psk.pcap")]
+            live = [] if "--mode" not in options else ["--credentials", str(credentials)]
+            done = subprocess.run(
+                responder.host.inside(*command, "--target", responder.remote, "--format", "json", *live, *options),
+                capture_output=True, text=True, timeout=200, check=False,
+            )  # fmt: skip
+            assert done.returncode == status, done.stderr
+            return json.loads(done.stdout), done.stderr
+
+        replay.responder = responder
+        yield replay
+
+
+@pytest.mark.parametrize("sockets", [False, True])
+def test_a_live_handshake_of_the_same_shape(ml_kem, tmp_path, sockets):
+    path = tmp_path / "live.pcapng"
+    way = ["--sockets"] if sockets else []
+    found, said = ml_kem("--mode", "reenact", "--compare", "-w", str(path), *way)
+    (run,) = found["runs"]
+    assert found["way"] == ("UDP" if sockets else "layer 3")
+    assert run["handshake"]["established"]
+    assert "established between" in ml_kem.responder.log
+    assert "a live handshake of the shape of handshake 1" in said
+    # the report of our own capture, with our own keys
+    report = ikeanalyze.read(path, keys=[str(tmp_path / "live.keys.json")])
+    (row,) = report.handshakes.iter_rows(named=True)
+    assert (row["outcome"], row["spi_i"], row["auth_guessed"]) == ("established", run["spi_i"], False)
+    assert row["initiator_bytes"] == run["sent"]["bytes"]
+    assert row["responder_bytes"] == run["received"]["bytes"]
+    compared = run["compared"]
+    assert compared["outcome"] == {"recorded": "completed", "live": "established"}
+    rows = {one["type"]: (one["recorded"], one["live"]) for one in compared["exchanges"]}
+    assert list(rows) == ["IKE_SA_INIT", "IKE_INTERMEDIATE", "IKE_AUTH"]
+    # the same proposals and fragments: these are of the same size, byte by byte
+    for name in ("IKE_SA_INIT", "IKE_INTERMEDIATE"):
+        recorded, live = rows[name]
+        assert (live["messages"], live["bytes"]) == (recorded["messages"], recorded["bytes"])
+
+
+def test_twenty_runs_at_a_loss_of_20_percent(ml_kem, tmp_path):
+    path = tmp_path / "live.pcapng"
+    policy = "exponential:timeout=0.06,base=1.25,tries=14"
+    found, _ = ml_kem(
+        "--mode", "impair", "--drop", "0.2", "--runs", "20", "--seed", "1", "--policy", policy, "-w", str(path)
+    )  # fmt: skip
+    runs = found["runs"]
+    assert len(runs) == 20
+    assert all(run["broken_off"] is None for run in runs)
+    assert all(run["handshake"]["established"] for run in runs)
+    assert sum(run["faults_met"].get("drop", 0) for run in runs) > 20
+    report = ikeanalyze.read(path)
+    rows = {row["spi_i"]: row for row in report.handshakes.iter_rows(named=True)}
+    assert len(rows) == 20
+    assert max(run["blowup"] for run in runs) > 1.2
+    for run in runs:
+        row = rows[run["spi_i"]]
+        assert row["blowup"] == pytest.approx(run["blowup"]) == run["report_blowup"]
+        # what the initiator itself counts: 28 bytes of headers, 4 of marker after IKE_SA_INIT
+        sent = [
+            one["sent"]["bytes"] + one["sent"]["datagrams"] * (28 if one["type"] == "IKE_SA_INIT" else 32)
+            for one in run["handshake"]["exchanges"]
+            if one["type"] != "INFORMATIONAL"
+        ]
+        assert sum(sent) == run["sent"]["bytes"] == row["initiator_bytes"]
+    assert ml_kem.responder.log.count("established between") >= 20
+
+
+def test_a_named_fragment_is_lost_once(ml_kem):
+    found, _ = ml_kem(
+        "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--policy", "exponential:timeout=0.2"
+    )  # fmt: skip
+    (run,) = found["runs"]
+    assert run["faults_met"] == {"drop": 1}
+    transmissions = {one["type"]: one["transmissions"] for one in run["handshake"]["exchanges"]}
+    assert transmissions["IKE_INTERMEDIATE"] == 2
+    assert transmissions["IKE_SA_INIT"] == transmissions["IKE_AUTH"] == 1
+    assert run["handshake"]["established"]
+
+
+def test_two_hundred_mutated_messages_leave_the_responder_up(ml_kem):
+    found, said = ml_kem("--mutate", "200", "--seed", "1", "--rate", "200")
+    mutated = found["mutated"]
+    assert (mutated["up"], mutated["sent"]) == (True, 200)
+    assert sum(mutated["answered"].values()) > 50
+    assert "200 messages with errors in them" in said
+    assert ml_kem.responder.responder.daemon.alive

@@ -1,0 +1,60 @@
+import socket
+import time
+
+from ikeanalyze.replay.ports import Ports
+from ikeanalyze.replay.target import Target
+from ikeanalyze.replay.transport import Counts
+from replay.peers import free_port
+
+
+def test_two_ports_of_the_address_that_leads_to_the_target():
+    ports = Ports(Target("127.0.0.1", free_port()))
+    try:
+        local = ports.local
+        assert (local.address, local.packed) == ("127.0.0.1", bytes((127, 0, 0, 1)))
+        assert local.port != local.nat_port
+        assert [local.port_of(500), local.port_of(4500)] == [local.port, local.nat_port]
+        assert {one.getsockname()[1] for one in ports.sockets.values()} == {local.port, local.nat_port}
+    finally:
+        ports.close()
+
+
+def test_the_targets_own_ports_are_not_taken():
+    """Else what we send to a port of our own that nobody owns would come back to us."""
+    ports = Ports(Target("127.0.0.1"))
+    try:
+        assert ports.local.port != 500
+        assert ports.local.nat_port != 4500
+    finally:
+        ports.close()
+
+
+def test_ports_in_use_are_left_alone():
+    target = Target("127.0.0.1", free_port())
+    first, second = Ports(target), Ports(target)
+    try:
+        assert len({first.local.port, first.local.nat_port, second.local.port, second.local.nat_port}) == 4
+    finally:
+        first.close()
+        second.close()
+
+
+def test_time_and_ttl_of_what_comes():
+    ports = Ports(Target("127.0.0.1", free_port()))
+    counts = Counts()
+    try:
+        assert ports.receive(500, counts) is None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", 0))
+            other.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 17)
+            before = time.time_ns()
+            other.sendto(b"hello", ("127.0.0.1", ports.local.port))
+            port = other.getsockname()[1]
+            time.sleep(0.05)
+        got = ports.receive(500, counts)
+    finally:
+        ports.close()
+    assert (got.payload, got.address, got.port, got.ttl) == (b"hello", "127.0.0.1", port, 17)
+    # the kernel's time, not that of our looking
+    assert before <= got.time_ns < before + 45_000_000
+    assert counts == Counts()

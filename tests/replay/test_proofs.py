@@ -1,0 +1,92 @@
+"""IKE_AUTH where it goes another way than in `test_initiator`: EAP alone, and responses that lack something."""
+
+import pytest
+from craft import eap, ike
+
+from replay.driving import Wire, credentials, initiator, shape
+from replay.responder import IDENTITY, Responder
+
+EAP = credentials(eap_identity="carol", eap_password="tuna")
+
+
+def reason(responder, **changes):
+    """Why a handshake with EAP is given up; what the responder was told."""
+    wire = Wire(initiator(shape(auth_initiator="eap", **changes), EAP), responder.answer)
+    result = wire.begin()
+    assert not result.established
+    wire.close()
+    return result.reason
+
+
+class Eap(Responder):
+    """Answers IKE_AUTH with given payloads, one list for each request."""
+
+    def __init__(self, *rounds):
+        super().__init__(md5_password=b"tuna")
+        self.rounds = list(rounds)
+
+    def _auth(self, ident, bodies):
+        self.first_auth = ident
+        self.identity = bodies.get(ike.ID_I, b"")
+        return self.rounds.pop(0)
+
+
+ID = (ike.ID_R, IDENTITY)
+ASKED = (ike.EAP, eap.eap(1, 7, eap.IDENTITY))
+CHALLENGED = (ike.EAP, eap.eap(1, 8, eap.MD5, bytes([16]) + bytes(16)))
+SUCCESS = (ike.EAP, eap.eap(3, 8))
+
+
+def test_eap_alone_needs_a_method_that_makes_a_key():
+    """RFC 5998, section 4: EAP-MD5 authenticates nobody but us."""
+    assert reason(Eap([ID, ASKED], [CHALLENGED], [SUCCESS])) == (
+        "the responder has not authenticated itself, and EAP-MD5 makes no key"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([[]], "the responder does not say who it is"),
+        ([[ID]], "the responder does not begin or go on with EAP"),
+        ([[ike.notify(ike.AUTHENTICATION_FAILED)]], "AUTHENTICATION_FAILED"),
+        ([[ID, ASKED], [ike.notify(ike.AUTHENTICATION_FAILED)]], "AUTHENTICATION_FAILED"),
+        ([[ID, ASKED], [(ike.EAP, eap.eap(4, 7))]], "EAP failure"),
+        (
+            [[ID, ASKED], [(ike.EAP, eap.eap(4, 7)), ike.notify(ike.AUTHENTICATION_FAILED)]],
+            "AUTHENTICATION_FAILED",
+        ),
+        ([[ID, ASKED], [SUCCESS]], "EAP success without its method having come to its end"),
+        ([[ID, ike.auth(2, bytes(32)), ASKED]], "AUTH does not verify: the responder has another secret"),
+        ([[(ike.ID_R, b"\2\0\0")]], "4 bytes are needed, 3 are left (at byte 0)"),
+    ],
+)
+def test_eap_that_ends_early(rounds, said):
+    responder = Eap(*rounds)
+    assert reason(responder) == said
+    assert responder.refused == ([ike.AUTHENTICATION_FAILED] if "verify" in said else [])
+
+
+def test_a_last_response_without_auth():
+    responder = Responder(md5_password=b"tuna")
+    before = responder._auth
+
+    def auth(ident, bodies):
+        found = before(ident, bodies)
+        return [one for one in found if one[0] != ike.AUTH] if ike.AUTH in bodies else found
+
+    responder._auth = auth
+    assert reason(responder) == "the responder sends no AUTH after EAP"
+
+
+def test_more_than_one_authentication():
+    responder = Responder(auth_notifies=[ike.notify(16405)])
+    result = Wire(initiator(), responder.answer).begin()
+    assert result.reason == "the responder wants to authenticate more than once (RFC 4739)"
+
+
+def test_a_responder_that_begins_eap_unasked():
+    responder = Responder(md5_password=b"tuna")
+    responder._auth = lambda ident, bodies: [ID, ASKED]
+    result = Wire(initiator(), responder.answer).begin()
+    assert result.reason == "the responder does not authenticate itself"
