@@ -11,7 +11,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli import decrypt, doctor, keys, lab, ladder, report, verify, wireshark
+from ikeanalyze.cli import (
+    batch,
+    compare,
+    decrypt,
+    doctor,
+    keys,
+    lab,
+    ladder,
+    predict,
+    replay,
+    report,
+    verify,
+    view,
+    wireshark,
+)
 from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
 
 
@@ -102,6 +116,11 @@ app.command(
 )(ladder.ladder)
 app.command(
     cls=_Command,
+    options_metavar="CAPTURE [OPTIONS]",
+    short_help="Browse handshakes in the terminal.",
+)(view.view)
+app.command(
+    cls=_Command,
     options_metavar="CAPTURE --keys FILE -o OUT.pcapng [OPTIONS]",
     short_help="The same capture with its messages in clear.",
 )(decrypt.decrypt)
@@ -115,6 +134,26 @@ app.command(
     options_metavar="CAPTURE --keys FILE... [OPTIONS]",
     short_help="Whether a handshake follows from a daemon's log.",
 )(verify.verify)
+app.command(
+    cls=_Command,
+    options_metavar="PATH... -o DATASET [OPTIONS]",
+    short_help="Thousands of captures to a folder of Parquet tables.",
+)(batch.batch)
+app.command(
+    cls=_Command,
+    options_metavar="DATASET --by COLUMN... [OPTIONS]",
+    short_help="Groups of handshakes beside one another.",
+)(compare.compare)
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE... --rtt MS [OPTIONS]",
+    short_help="What a handshake would take on another link.",
+)(predict.predict)
+app.command(
+    cls=_Command,
+    options_metavar="CAPTURE --target ADDRESS[:PORT] [OPTIONS]",
+    short_help="A recorded handshake, taken to a live responder.",
+)(replay.replay)
 app.add_typer(
     wireshark.app,
     name="wireshark",

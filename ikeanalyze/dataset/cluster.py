@@ -1,0 +1,80 @@
+"""Tasks done by a Dask cluster. `distributed` is an extra, and loaded here alone."""
+
+import logging
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any
+
+from ikeanalyze.dataset.task import TaskError, perform
+
+if TYPE_CHECKING:
+    from ikeanalyze.dataset.task import Task, Written
+
+_PATIENCE = "10s"
+
+
+class Cluster:
+    """Does tasks on the workers of a Dask scheduler.
+
+    What a lost worker was doing, the scheduler gives to another by itself. Only a task that several workers in turn did not
+    survive comes back as lost.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Connect to a scheduler (`tcp://host:8786`).
+
+        Raises:
+            TaskError: there is none that answers, or `distributed` is not installed.
+
+        """
+        try:
+            import distributed
+        except ImportError:
+            raise TaskError(
+                "--cluster needs Dask: pip install 'ikeanalyze[cluster]', here and on all workers"
+            ) from None
+        self._address = address
+        for name in ("distributed", "distributed.client"):  # what goes wrong we say ourselves, in a line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        connect: Any = distributed.Client  # not annotated
+        self._killed = distributed.KilledWorker
+        try:
+            self._client = connect(address, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise TaskError(f"--cluster {address}: no scheduler there ({why})") from None
+        self._executor = self._client.get_executor(pure=False)
+
+    @property
+    def width(self) -> int:
+        """Tasks that are done at the same time."""
+        threads: int = sum(self._client.nthreads().values())
+        return max(1, threads)
+
+    def submit(self, task: "Task") -> "Future[Written]":
+        """Begin a task."""
+        future: Future[Written] = self._executor.submit(perform, task)
+        return future
+
+    def lost(self, error: BaseException) -> bool:
+        """Whether the error says that workers ended over this task."""
+        if isinstance(error, CancelledError):
+            raise TaskError(
+                f"--cluster {self._address}: the scheduler is gone, or has dropped the tasks"
+            ) from None
+        if isinstance(error, ModuleNotFoundError) or "deserialization" in str(error):
+            raise TaskError(
+                f"--cluster {self._address}: the scheduler or a worker does not have ikeanalyze as it is here. "
+                "Install the same version on all"
+            ) from None
+        return isinstance(error, self._killed)
+
+    def waiting(self) -> str | None:
+        """Why nothing goes on, if that is so."""
+        if self._client.status != "running":
+            return f"no connection to the scheduler {self._address}"
+        return None if self._client.nthreads() else f"the cluster {self._address} has no workers"
+
+    def close(self) -> None:
+        """Have the scheduler forget what is not done, and leave it."""
+        self._executor.shutdown(wait=False)
+        self._client.close(timeout=_PATIENCE)

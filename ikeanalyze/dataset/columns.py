@@ -1,0 +1,119 @@
+"""The columns of a dataset's tables, with types that every reader of Parquet has.
+
+They are those of `analysis.schema`, but: text is text, and no reader's own kind of category, since each file would have
+categories of its own; integers have a sign, so that a difference of two columns may be negative. The row of a handshake,
+exchange or message is known by `capture` and its id, which counts within the capture.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.result import ACCOUNTING
+from ikeanalyze.dataset.patterns import Kind
+
+Columns = dict[str, pl.DataType]
+
+#: One row is one capture that was named or found, whether it could be read or not. Of one that could not, all is null from
+#: `format` on.
+_CAPTURES: Final[schema.Schema] = {
+    "capture": pl.String,  # the path as it was given; no other capture of the dataset has it
+    "state": pl.String,  # "read" or "failed"
+    "reason": pl.String,  # why it could not be read; null: it could
+    "file_bytes": pl.Int64,  # of the file as it is, compressed or not
+    "sha256": pl.String,  # of the same; null: it could not be opened
+    "keys": pl.List(pl.String),  # files with its keys, as seen from its folder
+    "format": pl.String,  # "pcap" or "pcapng"
+    "packets": pl.Int64,
+    "bytes": pl.Int64,  # sum of the frame lengths on the wire
+    "first_ns": pl.Int64,  # time of the first packet; null: it has none
+    "last_ns": pl.Int64,
+    "snaplen_truncated": pl.Int64,  # packets of which the file has less than crossed the wire
+    "damaged": pl.Boolean,  # cut or broken behind the last packet that was read
+    **{f"{what}_{unit}": pl.Int64 for what in ACCOUNTING for unit in ("packets", "bytes")},
+    "handshakes": pl.Int64,  # rows in that table
+    "warnings": pl.List(
+        pl.String
+    ),  # what could be read and counted, but that one should know of; of its keys, too
+}
+_PLAIN: Final[Mapping[str, Any]] = {
+    "int": pl.Int64,
+    "float": pl.Float64,
+    "str": pl.String,
+    "bool": pl.Boolean,
+}
+_LABELLED: Final = ("captures", "handshakes")
+
+
+def _plain(given: object) -> pl.DataType:
+    """The type of a column of the dataset for one of the analysis."""
+    dtype: Any = given() if isinstance(given, type) else given
+    match dtype:
+        case pl.List():
+            return pl.List(_plain(dtype.inner))
+        case pl.Struct():
+            return pl.Struct({field.name: _plain(field.dtype) for field in dtype.fields})
+        case pl.Enum() | pl.Categorical():
+            return pl.String()
+        case pl.UInt8() | pl.UInt16():
+            return pl.Int32()
+        case pl.UInt32() | pl.UInt64():
+            return pl.Int64()
+        case pl.DataType():
+            return dtype
+    raise TypeError(f"{given} is no type of a column")
+
+
+_TABLES: Final[Mapping[str, Columns]] = {
+    name: {column: _plain(dtype) for column, dtype in columns.items()}
+    for name, columns in (
+        ("captures", _CAPTURES),
+        ("handshakes", schema.HANDSHAKES),
+        ("exchanges", schema.EXCHANGES),
+        ("messages", schema.MESSAGES),
+    )
+}
+
+
+def columns_of(table: str, labels: Mapping[str, Kind]) -> Columns:
+    """Name and type of each column of a table, the labels last."""
+    own = dict(_TABLES[table])
+    if table in _LABELLED:
+        own.update({name: _PLAIN[kind]() for name, kind in labels.items()})
+    return own
+
+
+def reserved() -> set[str]:
+    """Names that a label cannot have."""
+    return {column for table in _LABELLED for column in _TABLES[table]}
+
+
+def described(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
+    """All tables with their columns and types in words, for the manifest."""
+    return {
+        table: {name: str(dtype) for name, dtype in columns_of(table, labels).items()} for table in _TABLES
+    }
+
+
+def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """A table of the analysis with the dataset's types.
+
+    Digests are 64 bits of which the highest becomes the sign: only whether two are equal means something.
+    """
+    return table.select(
+        pl.col(column).reinterpret(signed=True) if column == "digest" else pl.col(column).cast(dtype)
+        for column, dtype in _TABLES[name].items()
+    )
+
+
+def labelled(
+    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]
+) -> pl.DataFrame:
+    """The table with its label columns, by the captures' labels; those that it had go."""
+    own = table.select([name for name in table.columns if name in reserved()])
+    rows = [(capture, *(one.get(name) for name in kinds)) for capture, one in labels.items()]
+    columns = {"capture": pl.String(), **{name: _PLAIN[kind]() for name, kind in kinds.items()}}
+    known = pl.DataFrame(rows, schema=columns, orient="row")
+    return own.join(known, on="capture", how="left", maintain_order="left")

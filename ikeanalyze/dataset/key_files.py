@@ -1,0 +1,121 @@
+"""The files with keys of a capture: those beside it, and those that were named.
+
+`run1.pcapng` is opened with `run1.keys*` and `run1.charon.log*`, and where there are no `run1.keys*` with
+`run1.initiator.log*` too, the log that the lab keeps beside the keys. In a folder that was named, `run1.*` is for
+`run1.pcapng`; what lies in folders of that folder is for captures in folders of the same names, if there are any, so
+that `keys/psk/run1.log` is not for `runs/eap/run1.pcapng`.
+"""
+
+import os
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import file_digest, sha256
+from itertools import takewhile
+
+from ikeanalyze.dataset.finding import Listed, stem_of
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file, and by what one sees that it is another now."""
+
+    path: str  # absolute
+    bytes: int
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class KeyFiles:
+    """Knows which files have the keys of which capture."""
+
+    folders: Sequence[str] = ()  # that were named, absolute
+    _listings: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    _named: dict[str, list[tuple[str, str, str]]] | None = field(default=None, repr=False)
+
+    def of(self, capture: Listed) -> list[FileState]:
+        """The key files of a capture, in order; each once."""
+        folder, name = os.path.split(capture.path)
+        stem = stem_of(name)
+        names = self._names_in(folder)
+        own = _beginning(names, f"{stem}.keys")
+        logs = _beginning(names, f"{stem}.charon.log")
+        if not own:
+            logs += _beginning(names, f"{stem}.initiator.log")
+        paths = [os.path.join(folder, one) for one in own + logs]
+        paths += self._in_folders(folder, stem)
+        return [state for path in dict.fromkeys(paths) if (state := file_state(path)) is not None]
+
+    def _names_in(self, folder: str) -> list[str]:
+        if folder not in self._listings:
+            if len(self._listings) > 1000:  # captures come folder by folder
+                self._listings.clear()
+            try:
+                self._listings[folder] = sorted(os.listdir(folder))
+            except OSError:
+                self._listings[folder] = []
+        return self._listings[folder]
+
+    def _in_folders(self, capture_folder: str, stem: str) -> list[str]:
+        if self._named is None:
+            self._named = {}
+            for root in self.folders:
+                for folder, _, names in os.walk(root):
+                    inner = os.path.relpath(folder, root)
+                    for name in names:
+                        # `run1.x.log` may be of `run1` and of `run1.x`
+                        for at in (i for i, letter in enumerate(name) if letter == "." and i):
+                            entry = (root, "" if inner == "." else inner, os.path.join(folder, name))
+                            self._named.setdefault(name[:at], []).append(entry)
+        candidates = self._named.get(stem, [])
+        chosen: list[str] = []
+        for root in self.folders:
+            fitting = [
+                (inner, path)
+                for of_root, inner, path in candidates
+                if of_root == root and f"{capture_folder}/".endswith(f"/{inner}/" if inner else "/")
+            ]
+            nearest = max((len(inner) for inner, _ in fitting), default=0)
+            chosen += sorted(path for inner, path in fitting if len(inner) == nearest)
+        return chosen
+
+
+def _beginning(names: Sequence[str], prefix: str) -> list[str]:
+    """Those of the sorted names that begin so."""
+    begin = bisect_left(names, prefix)
+    return list(takewhile(lambda name: name.startswith(prefix), names[begin:]))
+
+
+def file_state(path: str) -> FileState | None:
+    """The state of a file; None: there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return FileState(path, status.st_size, status.st_mtime_ns)
+
+
+def digest_of(path: str) -> str:
+    """SHA-256 of a file, hex digits; OSError if it cannot be read."""
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def digest_of_all(files: Sequence[FileState]) -> str | None:
+    """SHA-256 over the digests of files, whatever they are called and in which order; None: no files.
+
+    A file that cannot be read has its reason in the place of the digest, so that it counts as changed when it can be.
+    """
+    if not files:
+        return None
+    return sha256("\n".join(sorted(map(_digest_or_reason, files))).encode()).hexdigest()
+
+
+@lru_cache(4096)
+def _digest_or_reason(file: FileState) -> str:
+    """The same file may be for thousands of captures."""
+    try:
+        return digest_of(file.path)
+    except OSError as error:
+        return str(error.strerror)

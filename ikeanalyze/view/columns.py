@@ -1,0 +1,159 @@
+"""The columns of the list of handshakes: what stands in them, what they are sorted by, what is found in them."""
+
+import ipaddress
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.render.columns import text_columns
+from ikeanalyze.render.values import clean, iso, key_exchanges, ms, number
+from ikeanalyze.view.lines import SPECIAL, WRONG
+
+_OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
+_WIDEST: Final = 45  # cells of a column at most: an IPv6 address with a dotted end
+_DAY: Final = 86_400_000_000_000  # ns
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the list."""
+
+    name: str  # as it stands above the list and in filters
+    source: str  # column of the prepared table that it is sorted and filtered by
+    text: Callable[[dict[str, Any]], str]  # of a row of that table
+    right: bool = False  # numbers stand at the right
+    style: Callable[[dict[str, Any]], str] | None = None
+
+
+def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
+    """The table of the list: of each handshake what is shown, sorted by and searched, in order of ids.
+
+    `search` has all texts of a row in small letters.
+    """
+    table = handshakes.with_columns(*text_columns(handshakes)).sort("handshake")
+    additional = (
+        pl.col("additional_key_exchanges")
+        .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
+        .list.join(" + ")
+    )
+    table = table.select(
+        "handshake",
+        "protocol",
+        pl.col("start_ns").alias("time"),
+        pl.col("initiator_address").alias("initiator"),
+        "initiator_port",
+        pl.col("responder_address").alias("responder"),
+        "responder_port",
+        pl.col("aaa_address").alias("aaa"),
+        "outcome",
+        "reason",
+        "child_error",
+        (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
+        (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
+        pl.col("setup_ns").alias("setup"),
+        pl.col("retransmitted_messages").alias("retransmissions"),
+        "key_exchange",
+        "additional_key_exchanges",
+        pl.concat_str("key_exchange", additional, separator=" + ", ignore_nulls=True).alias("kex"),
+        pl.col("spi_i").alias("spii"),
+        pl.col("spi_r").alias("spir"),
+        pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias(
+            "auth"
+        ),
+        "auth_guessed",
+        "nat",
+        pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),
+    )
+    texts = (
+        "initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth",
+        "protocol", "algorithms",
+    )  # fmt: skip
+    numbers = ("handshake", "initiator_port", "responder_port", "messages", "bytes")
+    moment = pl.from_epoch("time", time_unit="ns").dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
+    return table.with_columns(
+        pl.concat_str(
+            *texts,
+            moment,
+            *(pl.col(name).cast(pl.String) for name in numbers),
+            separator=" ",
+            ignore_nulls=True,
+        )
+        .str.to_lowercase()
+        .alias("search")
+    )
+
+
+def columns_of(table: pl.DataFrame) -> list[Column]:
+    """The columns of the list, made for what is in `table`."""
+    times = table["time"].drop_nulls()
+    dated = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
+    return [
+        Column("#", "handshake", lambda row: number(row["handshake"]), right=True),
+        Column("time", "time", lambda row: _time(row["time"], dated)),
+        Column("initiator", "initiator", lambda row: clean(row["initiator"] or "-")),
+        Column("responder", "responder", lambda row: clean(row["responder"] or "-")),
+        Column(
+            "outcome",
+            "outcome",
+            lambda row: row["outcome"],
+            style=lambda row: _OUTCOMES.get(row["outcome"], ""),
+        ),
+        Column("msgs", "messages", lambda row: number(row["messages"]), right=True),
+        Column("bytes", "bytes", lambda row: number(row["bytes"]), right=True),
+        Column("set-up, ms", "setup", lambda row: ms(row["setup"]), right=True),
+        Column(
+            "rtx",
+            "retransmissions",
+            lambda row: number(row["retransmissions"]),
+            right=True,
+            style=lambda row: SPECIAL if row["retransmissions"] else "",
+        ),
+        Column(
+            "key exchange",
+            "kex",
+            lambda row: key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-",
+        ),
+        *_reason(table),
+    ]
+
+
+def _reason(table: pl.DataFrame) -> Iterator[Column]:
+    if table["reason"].null_count() < table.height:
+        yield Column("reason", "reason", lambda row: clean(row["reason"] or ""))
+
+
+def _time(ns: int | None, dated: bool) -> str:
+    """UTC, to the millisecond, with its date where the capture has several."""
+    text = iso(ns)
+    if text is None:
+        return "-"
+    return f"{text[:10]} {text[11:23]}" if dated else text[11:23]
+
+
+def ordered(table: pl.DataFrame, by: str, *, falling: bool) -> pl.Series:
+    """Rows of the table in the order of one of its columns, what is unknown last. Addresses go by number."""
+    column = table[by]
+    if by in ("initiator", "responder"):
+        known = column.unique().drop_nulls().to_list()
+        ranks = {text: rank for rank, text in enumerate(sorted(known, key=_address))}
+        column = column.replace_strict(ranks, default=None, return_dtype=pl.UInt32)
+    return column.arg_sort(descending=falling, nulls_last=True)
+
+
+def _address(text: str) -> tuple[int, int]:
+    address = ipaddress.ip_address(text)
+    return address.version, int(address)
+
+
+def widths(columns: Sequence[Column], table: pl.DataFrame) -> list[int]:
+    """Cells that each column takes, whichever rows are shown."""
+    found = []
+    for column in columns:
+        series = table[column.source]
+        longest: Any = series.str.len_chars().max() if series.dtype == pl.String else None
+        if longest is None and not series.is_empty():
+            longest = len(column.text({column.source: series.max()}))
+        found.append(min(max(len(column.name), longest or 0), _WIDEST))
+    return found

@@ -1,0 +1,124 @@
+"""The list of handshakes: filtered, sorted, some of them chosen."""
+
+from typing import Any, Final
+
+import polars as pl
+from rich.text import Text
+from textual.events import Resize
+
+from ikeanalyze.render.table import pad
+from ikeanalyze.view.columns import Column, columns_of, ordered, prepare, widths
+from ikeanalyze.view.filters import condition
+from ikeanalyze.view.lines import NAME
+from ikeanalyze.view.rows import Rows
+
+_CHOSEN: Final = {True: "*", False: " "}
+
+
+class Listing(Rows):
+    """All handshakes that the filter lets through, a line each."""
+
+    def __init__(self, handshakes: pl.DataFrame, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.table = prepare(handshakes)
+        self.columns = columns_of(self.table)
+        self.chosen: set[int] = set()  #: ids of handshakes that were chosen to be saved
+        self.sorted_by = 0  #: index of a column
+        self.falling = False
+        self.filter = ""
+        self._widths = widths(self.columns, self.table)
+        self._gap = "  "
+        self._order = pl.int_range(self.table.height, eager=True).to_list()
+        self._shown = self._order
+
+    def on_resize(self, _: Resize) -> None:
+        """Closer together where that makes them fit better."""
+        self._gap = "  "
+        if self.cells() > self.scrollable_content_region.width:
+            self._gap = " "
+        self.renew(self.cursor)
+
+    @property
+    def shown(self) -> list[int]:
+        """Ids of the handshakes that the filter lets through, in their order."""
+        ids: list[int] = self.table["handshake"].gather(self._shown).to_list()
+        return ids
+
+    @property
+    def current(self) -> int | None:
+        """Id of the handshake under the cursor; None: there is none."""
+        return int(self.row(self.cursor)["handshake"]) if self._shown else None
+
+    def row(self, entry: int) -> dict[str, Any]:
+        """What is known of an entry."""
+        return self.table.row(self._shown[entry], named=True)
+
+    def choose(self) -> None:
+        """Choose the handshake under the cursor, or not any more, and go on to the next."""
+        if self.current is not None:
+            self.chosen ^= {self.current}
+            self.action_move(1)
+            self.refresh()
+
+    def set_filter(self, text: str) -> None:
+        """Show those that a filter lets through."""
+        self.filter = text
+        self._rearrange()
+
+    def sort(self, column: int, *, falling: bool = False) -> None:
+        """Sort by another column."""
+        self.sorted_by = column % len(self.columns)
+        self.falling = falling
+        self._order = ordered(self.table, self.columns[self.sorted_by].source, falling=falling).to_list()
+        self._rearrange()
+
+    def _rearrange(self) -> None:
+        """Put order and filter together; the cursor stays at its handshake if that is still there."""
+        before = self.current
+        fits = self.table.select("handshake", condition(self.filter).alias("fits"))["fits"]
+        order = pl.Series(self._order, dtype=pl.Int64)
+        self._shown = order.filter(fits.gather(order)).to_list()
+        shown = self.shown
+        self.renew(shown.index(before) if before in shown else 0)
+
+    def heading(self) -> list[Text]:
+        """The names of the columns, with the way that they are sorted."""
+        line = Text(_CHOSEN[False])
+        for index, (column, width) in enumerate(zip(self.columns, self._widths, strict=True)):
+            name, here = column.name, index == self.sorted_by
+            if here and len(name) < width:
+                sign = "▼" if self.falling else "▲"
+                name = f"{sign}{name}" if column.right else f"{name}{sign}"
+            line.append(pad(name, width, right=column.right), "bold" if here else NAME).append(self._gap)
+        return [line]
+
+    def heading_clicked(self, cell: int) -> None:
+        """Sort by the column that was clicked; the other way round if it is so already."""
+        end = len(_CHOSEN[False])
+        for index, width in enumerate(self._widths):
+            end += width + len(self._gap)
+            if cell < end:
+                self.sort(index, falling=index == self.sorted_by and not self.falling)
+                return
+
+    def entries(self) -> int:
+        """Handshakes that are shown."""
+        return len(self._shown)
+
+    def cells(self) -> int:
+        """Those of a line."""
+        return sum(self._widths) + len(self._gap) * len(self._widths) + len(_CHOSEN[True])
+
+    def draw(self, line: int) -> Text:
+        """One handshake."""
+        row = self.row(line)
+        text = Text(_CHOSEN[row["handshake"] in self.chosen])
+        for column, width in zip(self.columns, self._widths, strict=True):
+            text.append(pad(column.text(row), width, right=column.right), _style(column, row)).append(
+                self._gap
+            )
+        return text
+
+
+def _style(column: Column, row: dict[str, Any]) -> str:
+    return "" if column.style is None else column.style(row)

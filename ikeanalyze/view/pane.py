@@ -1,0 +1,67 @@
+"""A pane of text that fits its lines to its width."""
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ikeanalyze.view.lines import Line, wrapped
+
+#: Makes the lines for a pane of so many cells.
+Maker = Callable[[int], Iterable[Line]]
+
+
+class Pane(ScrollView, can_focus=True):
+    """Text to be read and scrolled through."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("ctrl+b", "page_up", show=False),
+        Binding("ctrl+f,space", "page_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+    DEFAULT_CSS = """
+    Pane { scrollbar-gutter: stable; scrollbar-size: 0 1; overflow-x: hidden; overflow-y: scroll; }
+    """
+
+    def __init__(self, make: Maker | None = None, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._make = make
+        self._rows: list[Text] = []
+
+    def show(self, make: Maker) -> None:
+        """Show other text, from its beginning."""
+        self._make = make
+        self._fit()
+        self.scroll_home(animate=False, force=True)
+
+    def on_resize(self, _: Resize) -> None:
+        """Fit the text to the new width."""
+        self._fit()
+
+    def _fit(self) -> None:
+        width = self.scrollable_content_region.width
+        if self._make is None or width <= 0:
+            return
+        self._rows = wrapped(self._make(width), width)
+        self.virtual_size = Size(width, len(self._rows))
+        self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What stands in the pane, row by row."""
+        return "\n".join(row.plain for row in self._rows)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen."""
+        row = y + round(self.scroll_y)
+        text = self._rows[row] if row < len(self._rows) else Text()
+        strip = Strip(list(text.render(self.app.console)), text.cell_len)
+        return strip.crop_extend(0, self.size.width, self.rich_style).apply_style(self.rich_style)

@@ -1,0 +1,29 @@
+"""A screen of text: help, warnings, the differences between two messages."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ikeanalyze.view.bars import Keys, Title
+from ikeanalyze.view.pane import Maker, Pane
+
+
+class ReadingScreen(Screen[None]):
+    """Text over the whole screen, until a key takes it away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,question_mark,f1", "dismiss", show=False),
+    ]
+
+    def __init__(self, title: str, make: Maker) -> None:
+        super().__init__()
+        self._title = title
+        self._make = make
+
+    def compose(self) -> ComposeResult:
+        """Title, text, keys."""
+        yield Title(self._title)
+        yield Pane(self._make)
+        yield Keys([("↑↓", "scroll"), ("Esc", "back")])

@@ -1,0 +1,181 @@
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.dataset.made import capture, runs
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs(Path("runs"), 3)
+
+
+def refused(run, *arguments):
+    done = run("batch", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert not Path("out").exists()
+    return done.stderr
+
+
+def test_done(run):
+    done = run("batch", "runs", "-o", "out")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert re.fullmatch(
+        r"ikeanalyze: 3 captures read in \d+\.\d s\. out: 3 captures, 3 handshakes\n", done.stderr
+    )
+    assert pl.read_parquet("out/handshakes").height == 3
+    done = run("batch", "runs", "-o", "out")
+    assert done.exit_code == 0
+    assert "0 captures read" in done.stderr
+    assert "3 unchanged" in done.stderr
+
+
+def test_quiet(run):
+    done = run("batch", "runs", "-o", "out", "--quiet", "--workers", "1")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_some_cannot_be_read(run):
+    for number in range(12):
+        Path(f"runs/empty{number:02}.pcap").touch()
+    done = run("batch", "runs", "none.pcap", "-o", "out", "--quiet")
+    assert (done.exit_code, done.stdout) == (3, "")
+    lines = done.stderr.splitlines()
+    assert lines[0] == "ikeanalyze: none.pcap: no such file or folder"
+    assert lines[1] == "ikeanalyze: runs/empty00.pcap: the file is empty"
+    assert lines[-1].startswith("ikeanalyze: 2 more captures cannot be read. --verbose names all")
+    assert len(lines) == 12
+    done = run("batch", "runs", "-o", "out", "--verbose")  # they are still as they were
+    assert done.exit_code == 3
+    assert len(done.stderr.splitlines()) == 13
+    assert done.stderr.endswith("15 unchanged, 12 cannot be read. out: 15 captures, 3 handshakes\n")
+
+
+def test_none_can_be_read(run):
+    Path("empty.pcap").touch()
+    done = run("batch", "empty.pcap", "-o", "out")
+    assert done.exit_code == 1
+    assert pl.read_parquet("out/captures")["reason"].to_list() == ["the file is empty"]
+    done = run("batch", "nothing", "-o", "other")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "ikeanalyze: nothing: no such file or folder",
+        "ikeanalyze: no capture to read",
+    ]
+    assert not Path("other").exists()
+
+
+def test_labels_and_keys(run):
+    Path("psk").mkdir()
+    Path("psk/1.pcap").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    Path("keys").mkdir()
+    Path("keys/1.json").write_bytes((CAPTURES / "psk-classic.keys.json").read_bytes())
+    done = run(
+        "batch", "psk", "-o", "out", "--keys", "keys", "--label", "{config}/{n:int}.pcap", "--port", "4711"
+    )
+    assert done.exit_code == 0
+    (row,) = pl.read_parquet("out/handshakes").select("outcome", "config", "n").rows()
+    assert row == ("established", "psk", 1)
+    (shard,) = json.loads(Path("out/manifest.json").read_text())["shards"]
+    assert shard["reading"] == {"ports": [4711], "vantage": None}
+
+
+def test_no_key_in_the_output(run):
+    Path("a.pcap").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    Path("a.keys.json").write_bytes((CAPTURES / "psk-classic.keys.json").read_bytes())
+    run("batch", "a.pcap", "-o", "out", "--verbose")
+    keys = re.findall(r'"([0-9a-f]{32,})"', Path("a.keys.json").read_text())
+    assert keys
+    written = b"".join(path.read_bytes() for path in Path("out").rglob("*") if path.is_file())
+    assert not [key for key in keys if key.encode() in written or bytes.fromhex(key) in written]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["runs"], "Missing option '-o' / '--output'"),
+        (["-o", "out"], "Missing argument 'PATH...'"),
+        (["runs", "-o", "-"], "a dataset is a folder: name it"),
+        (["-", "-o", "out"], "a batch reads files, not standard input"),
+        (["runs", "-o", "out", "--keys", "-"], "a batch reads files, not standard input"),
+        (["runs", "-o", "out", "--label", "{x"], "expected '}' before end of string"),
+        (["runs", "-o", "out", "--label", "{x:date}.pcap"], "a label is int, float or str"),
+        (["runs", "-o", "out", "--workers", "0"], "Invalid value for '--workers'"),
+        (["runs", "-o", "out", "--workers", "2", "--cluster", "tcp://x:1"], "--workers is of this machine"),
+        (["runs", "-o", "out", "--vantage", "left"], "'left' is neither initiator nor responder"),
+    ],
+)
+def test_wrong_usage(run, arguments, why):
+    assert why in refused(run, *arguments)
+
+
+def test_a_label_that_is_a_column(run):
+    done = run("batch", "runs", "-o", "out", "--label", "{outcome}/{}/{}.pcap")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "the label outcome would be a column that is there already" in done.stderr
+
+
+def test_a_folder_that_is_something_else(run):
+    done = run("batch", "runs", "-o", "runs")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "ikeanalyze: runs: is neither empty nor a dataset. Name another folder with -o\n"
+
+
+def test_a_cluster_that_is_not_there(run, monkeypatch):
+    from ikeanalyze.dataset import cluster
+
+    monkeypatch.setattr(cluster, "_PATIENCE", "0.5s")
+    done = run("batch", "runs", "-o", "out", "--cluster", "tcp://127.0.0.1:9")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("ikeanalyze: --cluster tcp://127.0.0.1:9: no scheduler there (")
+    assert done.stderr.count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    """Standard error of somebody who looks."""
+
+    def isatty(self):
+        return True
+
+
+def test_progress_for_people_who_look(monkeypatch):
+    from ikeanalyze.cli.batch import _progress
+    from ikeanalyze.dataset.batch import Status
+
+    screen = Terminal()
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with _progress(quiet=False) as tell:
+        tell(Status(2000, 500, 40_000_000, 10_000_000, 3))
+    shown = screen.getvalue()
+    assert "500/2,000 captures" in shown
+    assert "10.0/40.0 MB" in shown
+    assert "3 failed" in shown
+    with _progress(quiet=True) as tell:
+        assert tell is None
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with _progress(quiet=False) as tell:
+        assert tell is None
+
+
+def test_a_name_that_is_no_text(run):
+    Path("runs/li\nne.pcap").write_bytes(capture(5))
+    Path("runs/wei\udcfcrd.pcap").write_bytes(capture(6))
+    Path("runs/li\nne.keys\udcff").write_text("x")
+    done = run("batch", "runs", "-o", "out", "--label", "{name}.pcap")
+    assert done.exit_code == 3
+    assert "ikeanalyze: runs/wei\\xfcrd.pcap: its path is not UTF-8: rename it\n" in done.stderr
+    rows = pl.read_parquet("out/captures").select("capture", "state", "name", "keys").rows()
+    assert ("runs/li\nne.pcap", "read", "li\nne", ["li\nne.keys\\xff"]) in rows
+    assert ("runs/wei\\xfcrd.pcap", "failed", "wei\\xfcrd", []) in rows

@@ -1,0 +1,187 @@
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+ALTERNATE_SCREEN_LEFT = b"\x1b[?1049l"
+
+
+class Terminal:
+    """The command in a terminal of its own."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "ikeanalyze", "view", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **environment},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.fd = ours
+        self.seen = b""
+
+    def until(self, text: bytes, seconds: float = 20) -> bool:
+        """Wait for output; False: it did not come."""
+        end = time.monotonic() + seconds
+        while text not in self.seen and time.monotonic() < end:
+            ready, _, _ = select.select([self.fd], [], [], 0.2)
+            if ready:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError:  # the other side is closed
+                    break
+        return text in self.seen
+
+    def keys(self, keys: bytes) -> None:
+        os.write(self.fd, keys)
+
+    def end(self) -> int:
+        """Its exit status, with all output read."""
+        self.until(b"\0never", 10)
+        try:
+            return self.process.wait(10)
+        finally:
+            self.process.kill()
+            os.close(self.fd)
+
+
+@pytest.mark.parametrize("leave", [b"q", b"\x03"])
+def test_in_a_terminal(leave):
+    capture = CAPTURES / "psk-classic.pcap"
+    terminal = Terminal(str(capture), "--keys", str(CAPTURES / "psk-classic.keys.json"))
+    assert terminal.until(b"established"), terminal.seen
+    terminal.keys(b"\r")
+    assert terminal.until(b"IKE_AUTH 1 request"), terminal.seen
+    if leave == b"q":  # back to the list first
+        terminal.seen = b""
+        terminal.keys(b"q")
+        assert terminal.until(b"established"), terminal.seen
+    terminal.keys(leave)
+    assert terminal.end() == 0
+    assert ALTERNATE_SCREEN_LEFT in terminal.seen
+    assert b"Traceback" not in terminal.seen
+
+
+def test_a_broken_capture_is_one_line_before_the_screen(tmp_path):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(b"no capture at all")
+    terminal = Terminal(str(path))
+    assert terminal.end() == 1
+    assert terminal.seen.decode().split("\r\n") == [
+        f"ikeanalyze: {path}: is no pcap or pcapng capture; it looks like text",
+        "",
+    ]
+
+
+def test_colours_are_the_terminals_own_and_none_with_no_color():
+    capture = str(CAPTURES / "loss20-classic.pcap")
+    for more in ({}, {"NO_COLOR": "1"}):
+        terminal = Terminal(capture, **more)
+        assert terminal.until(b"25 handshakes")
+        terminal.until(b"quit", 5)
+        terminal.keys(b"q")
+        assert terminal.end() == 0
+        assert b"[38;2;" not in terminal.seen
+        assert b";38;2;" not in terminal.seen
+        assert b"48;2;" not in terminal.seen
+        assert bool(re.search(rb"[\[;]35[;m]", terminal.seen)) == (not more), "magenta: retransmissions"
+        assert re.search(rb"[\[;]7[;m]", terminal.seen), "the cursor is reversed, with colours and without"
+
+
+def test_a_terminal_that_sends_no_utf8():
+    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"))
+    assert terminal.until(b"quit")
+    terminal.keys(b"\xe9")
+    terminal.keys(b"q")  # what follows it shows that it is none
+    assert terminal.end() == 1
+    assert terminal.seen.count(b"ikeanalyze: the terminal cannot be read: ") == 1
+    assert b"Set it to UTF-8" in terminal.seen
+    assert b"Traceback" not in terminal.seen
+
+
+def test_not_a_terminal():
+    command = [sys.executable, "-m", "ikeanalyze", "view", str(CAPTURES / "psk-classic.pcap")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ikeanalyze: view needs a terminal, and standard input is none. ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_that_cannot_move_its_cursor():
+    terminal = Terminal("x", TERM="dumb")
+    assert terminal.end() == 2
+    assert b"Set TERM" in terminal.seen
+
+
+def test_without_the_extra(tmp_path):
+    # Python looks here first, and finds a package that says it is not there
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'textual' else find(name, *more)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths)
+    assert terminal.end() == 1
+    assert terminal.seen == (
+        b"ikeanalyze: view needs Textual, which is not installed: pip install 'ikeanalyze[view]'\r\n"
+    )
+
+
+def test_who_quits_while_a_handshake_is_read_leaves_nothing_behind(tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time\nfrom ikeanalyze.view import opening\nread = opening.read\n"
+        "def slowly(*a, **k):\n    time.sleep(1.5)\n    return read(*a, **k)\nopening.read = slowly\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths, TMPDIR=str(room))
+    assert terminal.until(b"quit")
+    terminal.keys(b"\r")
+    assert terminal.until(b"looking into it")
+    end = time.monotonic() + 10
+    while not list(room.iterdir()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert list(room.iterdir())
+    terminal.keys(b"\x03")
+    assert terminal.end() == 0
+    assert list(room.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["listing.Listing.choose", "opening.Browsed.open"])
+def test_a_bug_of_ours_is_one_line_and_shows_no_values(tmp_path, where):
+    module, name, method = where.split(".")
+    (tmp_path / "sitecustomize.py").write_text(
+        f"from ikeanalyze.view.{module} import {name}\n"
+        "def fails(self, *_):\n    key = 'SK_' + 'secret'\n    raise RuntimeError('oops')\n"
+        f"{name}.{method} = fails\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    terminal = Terminal(str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths)
+    assert terminal.until(b"1 handshake")
+    terminal.keys(b" " if method == "choose" else b"\r")
+    assert terminal.end() == 1
+    told = terminal.seen.rpartition(b"\x1b")[2]
+    assert b"ikeanalyze: internal error: " in told
+    assert b"oops" in told
+    assert b"Traceback" not in terminal.seen
+    assert b"SK_secret" not in terminal.seen
+
+
+@pytest.mark.parametrize("arguments", [["-"], ["x", "--keys", "-"]])
+def test_standard_input_is_for_keys(run, arguments):
+    done = run("view", *arguments)
+    assert done.exit_code == 2
+    assert "name a file" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,159 @@
+"""A real Dask cluster on this machine: a scheduler, and two workers that are processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+import distributed
+import pytest
+
+from ikeanalyze.dataset.cluster import Cluster
+from ikeanalyze.dataset.processes import Processes
+from ikeanalyze.dataset.task import TaskError
+from tests.dataset.made import MESSAGES, batch, files, manifest, runs, small_groups, tables
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    scratch = dask.config.set({"temporary-directory": str(tmp_path_factory.mktemp("dask"))})
+    with (
+        scratch,
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as one,
+    ):
+        yield one
+
+
+@pytest.fixture
+def captures(tmp_path, monkeypatch):
+    small_groups(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    runs(Path("runs"), 24)
+    Path("runs/empty.pcap").touch()
+    return tmp_path
+
+
+def test_the_same_files_as_by_processes(cluster, captures):
+    label = ["{config}/loss{loss:float}/{run:int}.pcap"]
+    summary = batch("by-cluster", "runs", workers=Cluster(cluster.scheduler_address), label=label)
+    batch("by-processes", "runs", workers=Processes(2), label=label)
+    assert files(captures / "by-cluster") == files(captures / "by-processes")
+    assert (summary.read, len(summary.failed), summary.handshakes) == (25, 1, 24)
+    assert (
+        sum(one["rows"]["messages"] for one in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
+    )
+
+
+def test_both_workers_do_it(cluster, captures):
+    workers = Cluster(cluster.scheduler_address)
+    assert workers.width == 2
+    seen = set()
+    submit = workers.submit
+
+    def noting(task):
+        future = submit(task)
+        future.add_done_callback(lambda done: seen.add(done.result().process))
+        return future
+
+    workers.submit = noting
+    batch("out", "runs", workers=workers)
+    assert len(seen) == 2
+    assert not any(f"process {os.getpid()}" in one for one in seen)
+
+
+def test_a_worker_is_lost(cluster, captures):
+    for copy in range(2):
+        shutil.copytree("runs", f"runs/copy{copy}")
+    batch("whole", "runs", workers=Processes(2))
+    workers = Cluster(cluster.scheduler_address)
+    pids = list(workers._client.run(os.getpid).values())
+
+    def kill():
+        while not list(captures.glob("out/captures/part-*")):
+            time.sleep(0.005)
+        os.kill(pids[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    batch("out", "runs", workers=workers)
+    killer.join()
+    assert tables(captures / "out") == tables(captures / "whole")
+
+
+def test_no_scheduler(monkeypatch):
+    from ikeanalyze.dataset import cluster as module
+
+    monkeypatch.setattr(module, "_PATIENCE", "0.5s")
+    with pytest.raises(TaskError, match=r"--cluster tcp://127.0.0.1:9: no scheduler there \("):
+        Cluster("tcp://127.0.0.1:9")
+    with pytest.raises(TaskError, match="no scheduler there"):
+        Cluster("nonsense://x y")
+
+
+@contextmanager
+def scheduler(folder, environment):
+    """A scheduler that is a process of its own, with a worker where one is wanted."""
+    began = folder / "scheduler.json"
+    command = [
+        sys.executable,
+        "-m",
+        "dask",
+        "scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+    ]
+    with subprocess.Popen(
+        [*command, "--scheduler-file", str(began)],
+        cwd=folder,
+        env={**environment, "DASK_TEMPORARY_DIRECTORY": str(folder)},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while not began.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield process, json.loads(began.read_text())["address"]
+        process.kill()
+
+
+def test_a_scheduler_that_goes(captures):
+    with scheduler(captures, os.environ) as (process, address):
+        workers = Cluster(address)
+        assert workers.waiting() == f"the cluster {address} has no workers"
+        threading.Timer(1, process.kill).start()
+        with pytest.raises(TaskError, match=f"--cluster {address}: the scheduler is gone"):
+            batch("out", "runs", workers=workers)
+    assert manifest(captures / "out")["state"] == "unfinished"
+
+
+def test_a_scheduler_without_ikeanalyze(captures):
+    (captures / "other").mkdir()
+    (captures / "other" / "ikeanalyze.py").write_text("")  # found before any other
+    environment = {**os.environ, "PYTHONPATH": str(captures / "other")}
+    with scheduler(captures, environment) as (_, address):
+        workers = Cluster(address)
+        with pytest.raises(
+            TaskError, match="the scheduler or a worker does not have ikeanalyze as it is here"
+        ):
+            batch("out", "runs", workers=workers)
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(TaskError, match=r"pip install 'ikeanalyze\[cluster\]'"):
+        Cluster("tcp://127.0.0.1:9")

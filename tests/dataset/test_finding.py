@@ -1,0 +1,115 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.dataset.finding import find_captures, stem_of
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "runs/a.pcap",
+        "runs/b.PCAPNG",
+        "runs/deep/er/c.pcapng.gz",
+        "runs/deep/d.cap",
+        "runs/deep/e.pcap12",
+        "runs/deep/f.pcap.zst",
+        "runs/deep/notes.txt",
+        "runs/deep/a.keys.json",
+        "runs/.hidden/x.pcap",
+        "runs/.y.pcap",
+        "other.bin",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * len(name))
+    return tmp_path
+
+
+def names(*paths, out="out"):
+    found = find_captures(paths, Path(out))
+    return [one.name for one in found.captures], found.problems
+
+
+ALL = [
+    "runs/a.pcap",
+    "runs/b.PCAPNG",
+    "runs/deep/d.cap",
+    "runs/deep/e.pcap12",
+    "runs/deep/er/c.pcapng.gz",
+    "runs/deep/f.pcap.zst",
+]
+
+
+def test_a_folder_with_all_below_it(here):
+    assert names("runs") == (ALL, [])
+    assert names("./runs/") == (ALL, [])
+
+
+def test_a_file_is_taken_whatever_its_name(here):
+    assert names("other.bin", "runs/.y.pcap") == (["other.bin", "runs/.y.pcap"], [])
+
+
+def test_patterns(here):
+    assert names("runs/*.pcap") == (["runs/a.pcap"], [])
+    assert names("runs/**/*.pcap*") == (["runs/a.pcap", *ALL[3:]], [])
+    assert names("run?") == (ALL, [])
+    assert names("runs/*.none") == ([], ["runs/*.none: nothing has a name of this pattern"])
+
+
+def test_a_name_that_looks_like_a_pattern(here):
+    (here / "x[1].pcap").write_bytes(b"x")
+    assert names("x[1].pcap") == (["x[1].pcap"], [])
+
+
+def test_each_capture_once(here):
+    found, problems = names("runs", "runs/deep", str(here / "runs/a.pcap"), "runs/../runs/a.pcap")
+    assert (found, problems) == (ALL, [])
+
+
+def test_what_leads_nowhere(here):
+    (here / "empty").mkdir()
+    found, problems = names("none.pcap", "empty", "runs/a.pcap")
+    assert found == ["runs/a.pcap"]
+    assert problems == [
+        "none.pcap: no such file or folder",
+        "empty: no capture in this folder (*.pcap, *.pcapng, *.cap, *.ntar)",
+    ]
+
+
+def test_a_pipe_is_no_capture(here):
+    os.mkfifo("pipe.pcap")
+    assert names("pipe.pcap") == ([], ["pipe.pcap: is no file, and a batch may have to read it twice"])
+
+
+def test_links_to_folders_are_followed_once(here):
+    os.symlink("../runs", "runs/deep/loop")
+    os.mkdir("links")
+    os.symlink("../runs/deep/er", "links/one")
+    os.symlink("nowhere", "links/broken.pcap")
+    found, problems = names("links")
+    assert (found, problems) == (["links/one/c.pcapng.gz"], [])
+    found, _ = names("runs")
+    assert [os.path.basename(name) for name in found].count("d.cap") == 1
+
+
+def test_the_dataset_is_left_out(here):
+    (here / "runs/out").mkdir()
+    (here / "runs/out/z.pcap").write_bytes(b"x")
+    assert names("runs", out="runs/out") == (ALL, [])
+
+
+def test_size_and_path(here):
+    (one,) = find_captures(["runs/a.pcap"], Path("out")).captures
+    assert (one.path, one.bytes) == (str(here / "runs/a.pcap"), len("runs/a.pcap"))
+    assert one.mtime_ns == os.stat("runs/a.pcap").st_mtime_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [("a.pcap", "a"), ("a.b.pcapng.gz", "a.b"), ("x.pcap3", "x"), ("dump.bin", "dump"), ("plain", "plain")],
+)
+def test_stems(name, stem):
+    assert stem_of(name) == stem

@@ -1,0 +1,265 @@
+"""Whatever ends a batch, the next one makes of it what an undisturbed one would have made."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ikeanalyze.dataset.manifest import DatasetError
+from ikeanalyze.dataset.opened import open_dataset
+from ikeanalyze.dataset.task import TaskError
+from tests.dataset.made import (
+    MESSAGES,
+    TABLES,
+    Here,
+    batch,
+    capture,
+    files,
+    manifest,
+    runs,
+    small_groups,
+    tables,
+)
+
+LABEL = ["{config}/loss{loss:float}/{run:int}.pcap"]
+#: What changes something on the disk, or makes sure that it is there.
+CALLS = ("replace", "unlink", "fsync", "mkdir", "truncate")
+
+
+class Killed(BaseException):
+    """Nothing that our code expects, or handles."""
+
+
+class Kill:
+    """The n-th call of any of CALLS does not happen, and none after it: what a dead process leaves behind."""
+
+    def __init__(self, monkeypatch, at):
+        self.count, self.at = 0, at
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._counted(getattr(os, name)))
+
+    def _counted(self, call):
+        def counted(*args, **options):
+            self.count += 1
+            if self.at is not None and self.count >= self.at:
+                raise Killed
+            return call(*args, **options)
+
+        return counted
+
+
+#: At each step, and for those in a hurry at some.
+STRIDES = pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.large)])
+
+
+def killed_everywhere(monkeypatch, stride, prepare, again, out):
+    """Kill the job at its steps, one after another, do it again, and compare with one that nobody disturbed."""
+    prepare()
+    with monkeypatch.context() as patch:
+        steps = Kill(patch, None)
+        again()
+    wanted = files(out)
+    for at in range(1, steps.count + 1, stride):
+        prepare()
+        with monkeypatch.context() as patch:
+            Kill(patch, at)
+            with pytest.raises(Killed):
+                again()
+        if (out / "manifest.json").exists():
+            lazy = open_dataset(out)  # what is done can be read, whatever lies beside it
+            names = lazy.captures.filter(pl.col("state") == "read").select("capture").collect()["capture"]
+            assert names.is_unique().all(), at
+            assert lazy.messages.collect().height == len(names) * MESSAGES, at
+        again()
+        assert files(out) == wanted, at
+    return steps.count
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    small_groups(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "out"
+
+
+@STRIDES
+def test_killed_at_every_step(out, monkeypatch, stride):
+    runs(Path("runs"), 4)
+    count = killed_everywhere(
+        monkeypatch,
+        stride,
+        lambda: shutil.rmtree(out, ignore_errors=True),
+        lambda: batch(out, "runs", label=LABEL),
+        out,
+    )
+    assert count > 30  # 2 shards, each of 4 files that are written, named, and noted
+
+
+@STRIDES
+def test_killed_at_every_step_of_a_change(out, monkeypatch, tmp_path, stride):
+    """One capture has changed, one is new, and labels have another name."""
+    runs(Path("runs"), 4)
+    batch(out, "runs", label=LABEL)
+    finished = tmp_path / "finished"
+    out.rename(finished)
+    Path("runs/psk/loss0/0000.pcap").write_bytes(capture(70))
+    runs(Path("more"), 1)
+
+    def prepare():
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(finished, out)
+
+    count = killed_everywhere(
+        monkeypatch,
+        stride,
+        prepare,
+        lambda: batch(out, "runs", "more", label=["{config}/loss{percent:int}/{run:int}.pcap"]),
+        out,
+    )
+    assert count > 40
+    assert manifest(out)["labels"] == {"config": "str", "percent": "int", "run": "int"}
+
+
+def test_finished_captures_are_not_read_again(out, monkeypatch):
+    runs(Path("runs"), 2)
+    batch(out, "runs")
+    runs(Path("runs"), 9)
+
+    class Impatient(Here):
+        def submit(self, task):
+            if len(self.tasks) == 2:
+                raise KeyboardInterrupt
+            return super().submit(task)
+
+    with pytest.raises(KeyboardInterrupt):
+        batch(out, "runs", workers=Impatient())
+    document = manifest(out)
+    assert document["state"] == "unfinished"
+    done = {one["capture"] for shard in document["shards"] for one in shard["captures"]}
+    here = Here()
+    batch(out, "runs", workers=here)
+    assert {one.capture for task in here.tasks for one in task.captures}.isdisjoint(done)
+    assert manifest(out)["state"] == "complete"
+
+
+def command(out, *paths, workers=2):
+    return [sys.executable, "-m", "ikeanalyze", "batch", *paths, "-o", str(out), "--workers", str(workers)]
+
+
+def test_a_full_disk(out):
+    """A limit on the size of files stands in for it: the system refuses to write, in the workers and in us."""
+    runs(Path("runs"), 2)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+    done = subprocess.run(command(out, "runs"), capture_output=True, text=True, preexec_fn=limit, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "cannot be written to (" in done.stderr
+    assert "File too large" in done.stderr
+    assert not [path for path in out.rglob("*") if "part-" in path.name or path.name.endswith(".tmp")]
+    subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
+    assert open_dataset(out).captures.collect().height == 2
+
+
+def test_a_disk_that_is_full_when_we_note_it(out, monkeypatch):
+    runs(Path("runs"), 6)
+    fsync = os.fsync
+    calls = 0
+
+    def full(descriptor):
+        nonlocal calls
+        calls += 1
+        if calls > 12:
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises((DatasetError, TaskError), match="No space left on device"):
+            batch(out, "runs")
+    batch(out, "runs")
+    batch(out.with_name("other"), "runs")
+    assert tables(out) == tables(out.with_name("other"))
+
+
+def alive(marker):
+    """Processes that have this in their environment."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            ours = process.name.isdigit() and marker.encode() in (process / "environ").read_bytes()
+            if ours and (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_ctrl_c(out):
+    runs(Path("runs"), 60)
+    environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
+    with subprocess.Popen(
+        command(out, "runs"), stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        while not (out / "journal.jsonl").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all
+        said = process.stderr.read()
+    assert process.returncode in (130, 0)
+    if process.returncode == 130:
+        assert (
+            said
+            == f"ikeanalyze: what is done is in {out}; the same command goes on\nikeanalyze: interrupted\n"
+        )
+    assert alive(str(out)) == []
+    subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
+    assert open_dataset(out).handshakes.collect().height == 60
+
+
+@pytest.mark.large
+def test_kill_9_at_ten_random_moments(tmp_path):
+    rng = random.Random(7)
+    folder = tmp_path / "runs"
+    whole = runs(folder, 40)
+    for copy in range(1, 30):  # in all 1,200 captures, ten shards
+        shutil.copytree(whole / "psk", folder / f"copy{copy}" / "psk")
+        shutil.copytree(whole / "eap", folder / f"copy{copy}" / "eap")
+    wanted, out = tmp_path / "wanted", tmp_path / "out"
+    start = time.monotonic()
+    subprocess.run(command(wanted, str(folder)), check=True, capture_output=True, timeout=120)
+    takes = time.monotonic() - start
+    environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
+    ended = 0
+    for _ in range(10):
+        with subprocess.Popen(
+            command(out, str(folder)), stderr=subprocess.DEVNULL, env=environment
+        ) as process:
+            try:
+                process.wait(rng.uniform(0.2, takes))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                ended += 1
+        deadline = time.monotonic() + 10
+        while alive(str(out)) and time.monotonic() < deadline:
+            time.sleep(0.02)  # workers see by themselves that they are alone
+        assert alive(str(out)) == []
+    assert ended >= 3
+    subprocess.run(command(out, str(folder)), check=True, capture_output=True, timeout=120)
+    assert files(out) == files(wanted)
+    assert {table: pl.scan_parquet(out / table).select(pl.len()).collect().item() for table in TABLES} == {
+        "captures": 1200,
+        "handshakes": 1200,
+        "exchanges": 1200 * MESSAGES // 2,
+        "messages": 1200 * MESSAGES,
+    }

@@ -1,0 +1,94 @@
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.dataset.finding import Listed
+from ikeanalyze.dataset.key_files import KeyFiles, digest_of_all, file_state
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
+
+@pytest.fixture
+def made(tmp_path):
+    def make(*names):
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+        return tmp_path
+
+    return make
+
+
+def of(capture, keys=None):
+    path = os.path.abspath(capture)
+    found = (keys or KeyFiles()).of(Listed(path, path, 1, 1))
+    return [Path(one.path).name for one in found]
+
+
+def test_beside_the_capture(made):
+    root = made(
+        "a.pcap", "a.keys", "a.keys.json", "a.charon.log", "a.charon.log.gz", "ab.keys", "a.log", "b.keys"
+    )
+    assert of(root / "a.pcap") == ["a.keys", "a.keys.json", "a.charon.log", "a.charon.log.gz"]
+    assert of(root / "c.pcap") == []
+
+
+def test_the_logs_of_the_lab_only_without_keys(made):
+    root = made("a.keys.json", "a.initiator.log.gz", "b.initiator.log.gz", "b.responder.log.gz")
+    assert of(root / "a.pcapng") == ["a.keys.json"]
+    assert of(root / "b.pcapng") == ["b.initiator.log.gz"]
+
+
+def test_the_recorded_ones():
+    assert of(CAPTURES / "psk-classic.pcap") == ["psk-classic.keys.json", "psk-classic.charon.log.gz"]
+    assert of(CAPTURES / "lab" / "no-proposal.pcapng") == ["no-proposal.initiator.log.gz"]
+
+
+def test_in_a_folder_by_name(made):
+    root = made("keys/a.log", "keys/a.b.json", "keys/ab.log", "keys/x/b.log", "keys/b.log", "runs/a.keys")
+    keys = KeyFiles(folders=[str(root / "keys")])
+    assert of(root / "runs/a.pcapng.gz", keys) == ["a.keys", "a.b.json", "a.log"]
+    assert of(root / "runs/a.b.pcap", keys) == ["a.b.json"]
+    assert of(root / "runs/c.pcap", keys) == []
+
+
+def test_in_folders_of_a_folder(made):
+    root = made("keys/psk/1.log", "keys/eap/1.log", "keys/1.log", "keys/deep/psk/1.log")
+    keys = KeyFiles(folders=[str(root / "keys")])
+
+    def where(capture):
+        return [
+            os.path.relpath(one.path, root) for one in keys.of(Listed(capture, str(root / capture), 1, 1))
+        ]
+
+    assert where("runs/psk/1.pcap") == ["keys/psk/1.log"]
+    assert where("runs/eap/1.pcap") == ["keys/eap/1.log"]
+    assert where("runs/deep/psk/1.pcap") == ["keys/deep/psk/1.log"]
+    assert where("runs/rsa/1.pcap") == ["keys/1.log"]
+    assert where("runs/notpsk/1.pcap") == ["keys/1.log"]
+
+
+def test_state(made):
+    path = made("a") / "a"
+    os.utime(path, ns=(5, 7_000_000_001))
+    state = file_state(str(path))
+    assert (state.bytes, state.mtime_ns) == (1, 7_000_000_001)
+    assert file_state(str(path) + "x") is None
+
+
+def test_digest_of_all(made):
+    root = made("a", "b")
+    a, b = file_state(str(root / "a")), file_state(str(root / "b"))
+    each = sorted(hashlib.sha256(name).hexdigest() for name in (b"a", b"b"))
+    assert (
+        digest_of_all([a, b]) == digest_of_all([b, a]) == hashlib.sha256("\n".join(each).encode()).hexdigest()
+    )
+    assert digest_of_all([]) is None
+    (root / "a").unlink()
+    gone = file_state(str(root / "b"))
+    (root / "b").unlink()
+    digest_of_all.__globals__["_digest_or_reason"].cache_clear()
+    assert digest_of_all([gone]) == hashlib.sha256(b"No such file or directory").hexdigest()

@@ -1,0 +1,172 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ikeanalyze.dataset.manifest import (
+    SCHEMA,
+    DatasetError,
+    Entry,
+    Journal,
+    Manifest,
+    Shard,
+    load,
+    locked,
+    save,
+)
+
+ENTRY = Entry("a.pcap", "/r/a.pcap", 5, 6, "ab", "read", None, {"run": 1}, [("/r/a.keys", 7, 8)], "cd")
+FAILED = Entry("b.pcap", "/r/b.pcap", 0, 6, None, "failed", "the file is empty", {}, [], None)
+
+
+def shard(name, *entries):
+    return Shard(name, "1.0", {"ports": [], "vantage": None}, {"run": "int"}, {"captures": len(entries)}, entries)
+
+
+def saved(folder, *shards, complete=True):
+    manifest = Manifest(complete, {"run": "int"}, ["{run:int}.pcap"], {one.name: one for one in shards})
+    save(folder, manifest, "1.0", {"captures": {"capture": "String"}})
+    return manifest
+
+
+def as_lists(manifest):
+    return {name: [list(one.captures), dict(one.rows)] for name, one in manifest.shards.items()}
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    saved(tmp_path, shard("x", ENTRY), shard("y", FAILED))
+    manifest = load(tmp_path)
+    assert manifest.complete
+    assert (manifest.labels, manifest.patterns) == ({"run": "int"}, ["{run:int}.pcap"])
+    assert as_lists(manifest) == {"x": [[ENTRY], {"captures": 1}], "y": [[FAILED], {"captures": 1}]}
+    assert [entry.capture for _, entry in manifest.entries()] == ["a.pcap", "b.pcap"]
+    assert os.listdir(tmp_path) == ["manifest.json"]
+
+
+def test_it_is_json_with_a_schema(tmp_path):
+    saved(tmp_path, shard("x", ENTRY))
+    document = json.loads((tmp_path / "manifest.json").read_text())
+    assert document["schema"] == SCHEMA == "ikeanalyze.dataset/1"
+    assert document["state"] == "complete"
+    assert document["shards"][0]["captures"][0]["sha256"] == "ab"
+    saved(tmp_path)
+    assert json.loads((tmp_path / "manifest.json").read_text())["shards"] == []
+
+
+def test_the_order_of_shards_is_that_of_captures(tmp_path):
+    saved(tmp_path, shard("x", FAILED), shard("y", ENTRY))
+    first = (tmp_path / "manifest.json").read_bytes()
+    saved(tmp_path, shard("y", ENTRY), shard("x", FAILED))
+    assert (tmp_path / "manifest.json").read_bytes() == first
+
+
+def journalled(folder):
+    saved(folder, shard("x", ENTRY))
+    with Journal(folder) as journal:
+        journal.add(labels={"config": "str"}, patterns=["{config}"])
+        journal.add(add=shard("y", FAILED))
+        journal.add(drop=["x"], add=shard("z", ENTRY))
+    return {"y": [[FAILED], {"captures": 1}], "z": [[ENTRY], {"captures": 1}]}
+
+
+def test_the_journal_counts(tmp_path):
+    wanted = journalled(tmp_path)
+    manifest = load(tmp_path)
+    assert as_lists(manifest) == wanted
+    assert (manifest.labels, manifest.patterns) == ({"config": "str"}, ["{config}"])
+    assert not manifest.complete
+
+
+def test_a_journal_read_twice_changes_nothing(tmp_path):
+    wanted = journalled(tmp_path)
+    journal = (tmp_path / "journal.jsonl").read_bytes()
+    save(tmp_path, load(tmp_path), "1.0", {})
+    assert not (tmp_path / "journal.jsonl").exists()
+    (tmp_path / "journal.jsonl").write_bytes(journal)  # as if the kill came between the two
+    assert as_lists(load(tmp_path)) == wanted
+
+
+def test_torn_at_every_byte(tmp_path):
+    journalled(tmp_path)
+    path = tmp_path / "journal.jsonl"
+    whole = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == 10]
+    states = [{"x"}, {"x"}, {"x", "y"}, {"y", "z"}]
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        done = sum(end <= size for end in ends)
+        assert set(load(tmp_path).shards) == states[done], size
+        with Journal(tmp_path) as journal:  # what comes next stands behind the last whole line
+            journal.add(drop=["w"])
+        assert path.read_bytes() == whole[: ([0, *ends])[done]] + b'{"drop": ["w"]}\n'
+
+
+@pytest.mark.parametrize("end", [b"\0\0\0\n", b"[]\n", b"\xff\n", b'"x"\n'])
+def test_a_journal_that_ends_in_something_else(tmp_path, end):
+    wanted = journalled(tmp_path)
+    with open(tmp_path / "journal.jsonl", "ab") as file:
+        file.write(end)
+    assert as_lists(load(tmp_path)) == wanted
+
+
+def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
+    saved(tmp_path)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(tmp_path) as journal:
+        journal.add(drop=["w"])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                journal.add(add=shard("x", ENTRY))
+        journal.add(add=shard("y", ENTRY))
+    assert set(load(tmp_path).shards) == {"y"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "no dataset. `ikeanalyze batch PATH... -o DATASET` makes one"),
+        ("{", "is no manifest of a dataset, or is damaged"),
+        ("[1]", "its schema is not ikeanalyze.dataset/1"),
+        ('{"schema": "ikeanalyze.lab/1"}', "its schema is not ikeanalyze.dataset/1"),
+        ('{"schema": "ikeanalyze.dataset/2"}', "schema ikeanalyze.dataset/2, and this ikeanalyze knows"),
+        ('{"schema": "ikeanalyze.dataset/1", "state": "complete"}', "something that belongs there is missing"),
+        (
+            '{"schema": "ikeanalyze.dataset/1", "state": "", "labels": {}, "patterns": [], "shards": [{"name": 1}]}',
+            "is damaged",
+        ),
+    ],
+)
+def test_what_is_no_dataset(tmp_path, text, why):
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(DatasetError) as raised:
+        load(tmp_path)
+    assert why in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(DatasetError, match="no such folder"):
+        load(tmp_path / "none")
+
+
+def test_one_at_a_time(tmp_path):
+    other = (
+        "import sys, time; from pathlib import Path; from ikeanalyze.dataset.manifest import locked\n"
+        "with locked(Path(sys.argv[1])): print('mine', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", other, tmp_path], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"mine\n"
+        with pytest.raises(DatasetError, match="another batch is writing to it"), locked(tmp_path):
+            pass
+        process.kill()
+        process.wait()
+    with locked(tmp_path):
+        pass

@@ -1,0 +1,44 @@
+import random
+
+import pytest
+
+from ikeanalyze.dataset.plan import group
+from ikeanalyze.dataset.task import Wanted
+
+MIB = 1 << 20
+
+
+def wanted(sizes):
+    return [(Wanted(str(number), f"/{number}", {}, ()), size) for number, size in enumerate(sizes)]
+
+
+def grouped(sizes):
+    return [([int(one.capture) for one in found.captures], found.bytes) for found in group(wanted(sizes))]
+
+
+def test_small_captures_by_number():
+    assert [len(captures) for captures, _ in grouped([10] * 300)] == [128, 128, 44]
+
+
+def test_by_bytes():
+    assert grouped([6 * MIB] * 4) == [([0, 1, 2], 18 * MIB), ([3], 6 * MIB)]
+
+
+def test_large_captures_alone():
+    assert grouped([1, 16 * MIB, 2, 20 * MIB, 3]) == [([1], 16 * MIB), ([3], 20 * MIB), ([0, 2, 4], 6)]
+
+
+def test_nothing():
+    assert grouped([]) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_are_the_same_when_some_are_done(seed):
+    rng = random.Random(seed)
+    captures = wanted([rng.choice([1, 50_000, 3 * MIB, 30 * MIB]) for _ in range(rng.randrange(1, 900))])
+    whole = list(group(captures))
+    left = rng.sample(whole, rng.randrange(len(whole) + 1))
+    names = {one.capture for found in left for one in found.captures}
+    again = list(group([one for one in captures if one[0].capture in names]))
+    assert sorted(again, key=repr) == sorted(left, key=repr)
+    assert sum(len(found.captures) for found in whole) == len(captures)

@@ -1,0 +1,102 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze.dataset import shards
+from ikeanalyze.dataset.processes import Processes, processors
+from ikeanalyze.dataset.task import Reading, Task, TaskError, Wanted
+from tests.dataset.made import capture
+from tests.dataset.test_interruptions import alive
+
+
+@pytest.fixture
+def task(tmp_path):
+    dataset = tmp_path / "out"
+    shards.make_folders(dataset)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(capture(1))
+    return Task(
+        str(dataset), (Wanted("a.pcap", str(path), {}, ()),), (), {}, Reading(), ikeanalyze.__version__
+    )
+
+
+@pytest.fixture
+def processes():
+    one = Processes(1)
+    yield one
+    one.close()
+
+
+def children():
+    own = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {int(pid) for pid in own if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def test_a_task_is_done(task, processes):
+    written = processes.submit(task).result(timeout=30)
+    assert [entry.capture for entry in written.shard.captures] == ["a.pcap"]
+    assert written.shard.rows["handshakes"] == 1
+    assert f"process {os.getpid()}" not in written.process
+    assert processes.waiting() is None
+
+
+def test_an_error_comes_back(task, processes):
+    with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99"):
+        processes.submit(replace(task, version="99")).result(timeout=30)
+    with pytest.raises(TaskError, match="does not see this folder"):
+        processes.submit(replace(task, dataset="/nowhere")).result(timeout=30)
+    assert not processes.lost(TaskError("x"))
+
+
+def test_a_process_that_is_killed(task, processes):
+    processes.submit(task).result(timeout=30)
+    (process,) = children()
+    os.kill(process, signal.SIGSTOP)
+    future = processes.submit(task)
+    os.kill(process, signal.SIGKILL)
+    error = future.exception(timeout=30)
+    assert processes.lost(error)
+    assert processes.submit(task).result(timeout=30).shard.rows["captures"] == 1
+
+
+def test_closing_ends_them_at_once(task):
+    processes = Processes(2)
+    processes.submit(task).result(timeout=30)
+    (process, *_) = children()
+    os.kill(process, signal.SIGSTOP)  # as busy as one can be
+    processes.submit(task)
+    start = time.monotonic()
+    processes.close()
+    assert time.monotonic() - start < 5
+    assert children() == set()
+
+
+def test_they_end_with_the_process_that_began_them(tmp_path):
+    program = (
+        "import time; from concurrent.futures import Future; from ikeanalyze.dataset.processes import Processes\n"
+        "if __name__ == '__main__':\n"
+        "    one = Processes(1); one.submit(None).exception(); print('there', flush=True); time.sleep(60)"
+    )
+    (tmp_path / "program.py").write_text(program)
+    marker = str(tmp_path / "marker")
+    environment = {**os.environ, "BATCH_OF_A_TEST": marker}
+    command = [sys.executable, str(tmp_path / "program.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout.readline() == b"there\n"
+        assert len(alive(marker)) >= 2
+        process.kill()
+    deadline = time.monotonic() + 10
+    while alive(marker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert alive(marker) == []
+
+
+def test_processors():
+    assert 1 <= processors() <= os.cpu_count()

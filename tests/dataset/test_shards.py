@@ -1,0 +1,119 @@
+import os
+
+import polars as pl
+import pytest
+
+from ikeanalyze.dataset import shards
+from ikeanalyze.dataset.columns import columns_of
+from ikeanalyze.dataset.manifest import Entry, Shard
+from tests.dataset.made import TABLES
+
+
+def empty(**rows):
+    frames = {table: pl.DataFrame(schema=columns_of(table, {})) for table in TABLES}
+    for table, captures in rows.items():
+        blank = dict.fromkeys(columns_of(table, {}))
+        frames[table] = pl.DataFrame(
+            [{**blank, "capture": one} for one in captures], schema=columns_of(table, {})
+        )
+    return frames
+
+
+def entry(name, **labels):
+    return Entry(name, f"/r/{name}", 1, 1, "ab", "read", None, labels, [], None)
+
+
+def shard(*entries, **more):
+    fields = {"version": "1", "reading": {}, "labels": {}, "rows": {}, **more}
+    return shards.named(Shard(name="", captures=entries, **fields))
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    shards.make_folders(tmp_path)
+    return tmp_path
+
+
+def there(dataset):
+    return sorted(str(path.relative_to(dataset)) for path in dataset.rglob("*") if path.is_file())
+
+
+def test_hidden_until_it_is_published(dataset):
+    token = shards.write_hidden(dataset, empty(captures=["a"]))
+    assert len(there(dataset)) == 4
+    assert not list(dataset.glob("*/*.parquet"))
+    assert all(os.path.basename(name).startswith(".") for name in there(dataset))
+    shards.publish(dataset, token, "part-1")
+    assert there(dataset) == sorted(f"{table}/part-1.parquet" for table in TABLES)
+    assert shards.read(dataset, "captures", "part-1")["capture"].to_list() == ["a"]
+
+
+def test_what_is_not_there_cannot_be_published(dataset):
+    with pytest.raises(FileNotFoundError):
+        shards.publish(dataset, "x", "part-1")
+
+
+def test_nothing_stays_of_what_cannot_be_written(dataset, monkeypatch):
+    fsync = os.fsync
+    calls = []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        shards.write_hidden(dataset, empty())
+    assert there(dataset) == []
+
+
+def test_sweep_and_lacking(dataset):
+    for name in ("part-1", "part-2"):
+        shards.publish(dataset, shards.write_hidden(dataset, empty()), name)
+    shards.write_hidden(dataset, empty())
+    (dataset / "captures" / "notes.txt").touch()
+    shards.sweep(dataset, ["part-2", "part-3"])
+    assert there(dataset) == sorted(["captures/notes.txt", *(f"{table}/part-2.parquet" for table in TABLES)])
+    assert shards.lacking(dataset, ["part-2", "part-3"]) == ["part-3"]
+    (dataset / "messages" / "part-2.parquet").unlink()
+    assert shards.lacking(dataset, ["part-2"]) == ["part-2"]
+    shards.remove(dataset, ["part-2"])
+    assert there(dataset) == ["captures/notes.txt"]
+
+
+def test_the_name_is_made_of_what_the_rows_come_from():
+    one = shard(entry("a"), entry("b"))
+    assert one.name.startswith("part-")
+    assert one.name == shard(entry("a"), entry("b"), rows={"captures": 2}).name
+    others = [
+        shard(entry("a")),
+        shard(entry("b"), entry("a")),
+        shard(entry("a", x=1), entry("b")),
+        shard(entry("a"), entry("b"), version="2"),
+        shard(entry("a"), entry("b"), labels={"x": "int"}),
+        shard(entry("a"), entry("b"), reading={"ports": [4711]}),
+    ]
+    assert len({one.name, *(other.name for other in others)}) == 7
+
+
+def test_rewritten_with_some_captures_and_labels(dataset):
+    old = shard(entry("a"), entry("b"))
+    tables = empty(captures=["a", "b"], handshakes=["a", "b", "b"], messages=["a", "a", "b"])
+    shards.publish(dataset, shards.write_hidden(dataset, tables), old.name)
+    token, new = shards.rewrite(dataset, old, [entry("b", x=5)], {"x": "int"})
+    shards.publish(dataset, token, new.name)
+    assert new.rows == {"captures": 1, "handshakes": 2, "exchanges": 0, "messages": 1}
+    assert new.labels == {"x": "int"}
+    handshakes = shards.read(dataset, "handshakes", new.name)
+    assert handshakes.select("capture", "x").rows() == [("b", 5), ("b", 5)]
+    assert "x" not in shards.read(dataset, "messages", new.name).columns
+
+
+def test_a_shard_that_is_damaged(dataset):
+    old = shard(entry("a"))
+    shards.publish(dataset, shards.write_hidden(dataset, empty(captures=["a"])), old.name)
+    (dataset / "messages" / f"{old.name}.parquet").write_bytes(b"PAR1")
+    with pytest.raises(OSError, match="is damaged"):
+        shards.rewrite(dataset, old, [entry("a")], {})

@@ -1,0 +1,124 @@
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ikeanalyze
+from ikeanalyze.dataset import shards
+from ikeanalyze.dataset.key_files import file_state
+from ikeanalyze.dataset.task import Reading, Task, TaskError, Wanted, failed, perform
+from tests.dataset.made import MESSAGES, TABLES, capture
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
+
+@pytest.fixture
+def task(tmp_path):
+    dataset = tmp_path / "out"
+    shards.make_folders(dataset)
+    for number in range(3):
+        (tmp_path / f"{number}.pcap").write_bytes(capture(number, handshakes=number + 1))
+    (tmp_path / "1.pcap").write_bytes(b"")
+    wanted = [Wanted(f"runs/{n}.pcap", str(tmp_path / f"{n}.pcap"), {"run": n}, ()) for n in range(3)]
+    return Task(str(dataset), tuple(wanted), (), {"run": "int"}, Reading(), ikeanalyze.__version__)
+
+
+def hidden(task, written):
+    return {
+        table: pl.read_parquet(Path(task.dataset) / table / f".{written.token}.parquet.tmp", glob=False)
+        for table in TABLES
+    }
+
+
+def test_the_rows(task):
+    written = perform(task)
+    found = hidden(task, written)
+    assert {name: table.height for name, table in found.items()} == written.shard.rows
+    assert written.shard.rows == {
+        "captures": 3,
+        "handshakes": 4,
+        "exchanges": 4 * MESSAGES // 2,
+        "messages": 4 * MESSAGES,
+    }
+    assert found["handshakes"].select("capture", "handshake", "run").rows() == [
+        ("runs/0.pcap", 1, 0),
+        ("runs/2.pcap", 1, 2),
+        ("runs/2.pcap", 2, 2),
+        ("runs/2.pcap", 3, 2),
+    ]
+    assert found["captures"].select("capture", "state", "reason", "packets", "handshakes", "run").rows() == [
+        ("runs/0.pcap", "read", None, MESSAGES, 1, 0),
+        ("runs/1.pcap", "failed", "the file is empty", None, None, 1),
+        ("runs/2.pcap", "read", None, 3 * MESSAGES, 3, 2),
+    ]
+
+
+def test_the_entries(task):
+    entries = perform(task).shard.captures
+    data = Path(task.captures[0].path).read_bytes()
+    assert entries[0].sha256 == hashlib.sha256(data).hexdigest()
+    assert (entries[0].bytes, entries[0].mtime_ns) == (len(data), os.stat(task.captures[0].path).st_mtime_ns)
+    assert [(one.state, one.labels) for one in entries] == [
+        ("read", {"run": 0}),
+        ("failed", {"run": 1}),
+        ("read", {"run": 2}),
+    ]
+    assert perform(task).shard == perform(task).shard
+
+
+def test_no_capture_can_be_read(task):
+    written = perform(replace(task, captures=task.captures[1:2]))
+    assert written.shard.rows == {"captures": 1, "handshakes": 0, "exchanges": 0, "messages": 0}
+
+
+def test_a_capture_that_is_gone(task):
+    os.unlink(task.captures[0].path)
+    entries = perform(task).shard.captures
+    assert (entries[0].reason, entries[0].sha256) == ("no such file", None)
+    assert entries[2].state == "read"
+
+
+def test_accounting_adds_up(task):
+    row = hidden(task, perform(task))["captures"].row(2, named=True)
+    packets = sum(value for name, value in row.items() if name.endswith("_packets"))
+    total = sum(value for name, value in row.items() if name.endswith("_bytes") and name != "file_bytes")
+    assert (packets, total) == (row["packets"], row["bytes"])
+    assert row["ike_packets"] == 3 * MESSAGES
+
+
+def test_shared_keys_are_read_once_and_used(task, monkeypatch):
+    from ikeanalyze.dataset import task as module
+
+    keys = file_state(str(CAPTURES / "psk-classic.keys.json"))
+    psk = Wanted("psk", str(CAPTURES / "psk-classic.pcap"), {}, ())
+    with_keys = replace(task, captures=(psk,), shared_keys=(keys,))
+    count = []
+    read = module.read_keys
+    monkeypatch.setattr(module, "read_keys", lambda path: count.append(path) or read(path))
+    for _ in range(2):
+        written = perform(with_keys)
+    assert hidden(with_keys, written)["handshakes"]["outcome"].to_list() == ["established"]
+    assert len(count) == 1
+    (entry,) = written.shard.captures
+    assert entry.keys == [(keys.path, keys.bytes, keys.mtime_ns)]
+
+
+def test_another_version(task):
+    with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99\. Install the same on all"):
+        perform(replace(task, version="99"))
+
+
+def test_a_dataset_that_this_process_does_not_see(task):
+    with pytest.raises(TaskError, match="does not see this folder"):
+        perform(replace(task, dataset="/nowhere"))
+
+
+def test_failed(task):
+    written = failed(task, "too much for it")
+    found = hidden(task, written)
+    assert found["captures"]["reason"].to_list() == ["too much for it"] * 3
+    assert found["handshakes"].height == 0
+    assert {one.sha256 for one in written.shard.captures} == {None}

@@ -1,0 +1,68 @@
+"""The browser, driven by Textual's pilot: keys go in, the screen's text comes out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import ikeanalyze
+from ikeanalyze.keys.files import read_keys
+from ikeanalyze.view.app import Browser
+from ikeanalyze.view.opening import Browsed
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def browsed(name: str, *keys: str, **options: Any) -> Browsed:
+    """A recorded capture, with files of keys beside it."""
+    path = str(CAPTURES / name)
+    files = [read_keys(str(CAPTURES / key)) for key in keys]
+    return Browsed(path, ikeanalyze.read(path, keys=files, **options), files)
+
+
+class Driver:
+    """A browser that runs."""
+
+    def __init__(self, app: Browser, pilot: Any) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> str:
+        """The screen, when all that the keys asked for is done."""
+        await self.pilot.press(*keys)
+        return await self.settled()
+
+    async def type(self, text: str) -> str:
+        names = {
+            " ": "space",
+            ":": "colon",
+            ">": "greater_than_sign",
+            ".": "full_stop",
+            "/": "slash",
+            "-": "minus",
+        }
+        return await self.press(*(names.get(sign, sign) for sign in text))
+
+    async def settled(self) -> str:
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+        return self.screen()
+
+    def screen(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def drive(
+    what: Browsed, script: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (80, 24)
+) -> None:
+    """Run a browser, and what a test does with it."""
+
+    async def run() -> None:
+        app = Browser(what)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await driver.settled()
+            await script(driver)
+
+    asyncio.run(run())

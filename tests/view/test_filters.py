@@ -1,0 +1,73 @@
+import polars as pl
+import pytest
+
+from ikeanalyze.view.columns import prepare
+from ikeanalyze.view.filters import NAMES, condition
+from tests.render.handmade import analysis
+
+TABLE = prepare(analysis(range(1, 9)).handshakes)
+
+
+def ids(text: str) -> list[int]:
+    return TABLE.filter(condition(text))["handshake"].to_list()
+
+
+def where(**wanted) -> list[int]:
+    """Counted in the table that the tests made by hand, value by value."""
+    rows = analysis(range(1, 9)).handshakes.to_dicts()
+    return [row["handshake"] for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def test_nothing_asked_is_all():
+    assert ids("") == ids("  ") == list(range(1, 9))
+
+
+@pytest.mark.parametrize("outcome", ["established", "failed", "unanswered", "cut", "completed"])
+def test_a_column(outcome):
+    assert ids(f"outcome:{outcome}") == ids(f"OUTCOME:{outcome.upper()}") == where(outcome=outcome)
+    rest = [number for number in range(1, 9) if number not in where(outcome=outcome)]
+    assert ids(f"!outcome:{outcome}") == rest
+
+
+def test_text_anywhere():
+    rows = analysis(range(1, 9)).handshakes.to_dicts()
+    for row in rows:
+        assert row["handshake"] in ids(row["spi_i"])
+        assert row["handshake"] in ids(f"spi:{row['spi_i'][:8]}")
+        assert row["handshake"] in ids(f"{row['initiator_address']} {row['responder_address']}")
+    with_aaa = [row["handshake"] for row in rows if row["aaa_address"] is not None]
+    assert ids("aaa:198.51.100.9") == ids("address:198.51.100.9") == with_aaa
+
+
+def test_numbers():
+    rows = analysis(range(1, 9)).handshakes.to_dicts()
+    sent = {row["handshake"]: row["initiator_bytes"] + row["responder_bytes"] for row in rows}
+    middle = sorted(sent.values())[4]
+    assert ids(f"bytes>{middle}") == [number for number, size in sent.items() if size > middle]
+    assert ids(f"bytes<={middle}") == [number for number, size in sent.items() if size <= middle]
+    assert ids(f"bytes={middle:,}") == [number for number, size in sent.items() if size == middle]
+    assert ids("setup<0") == []
+    slow = [row["handshake"] for row in rows if row["setup_ns"] is not None and row["setup_ns"] > 12_000_000]
+    assert ids("setup>12") == slow
+
+
+@pytest.mark.parametrize("text", ["bytes>", "bytes", "!", "outcome:", "setup<.", "bytes>1.2.3", "rtx="])
+def test_what_is_not_finished_asks_for_nothing_or_is_text(text):
+    expected = [] if text == "bytes" else list(range(1, 9))
+    assert ids(text) == expected
+
+
+@pytest.mark.parametrize("text", ["2001:db8::1", "[a-z", "a\\b", "%", '"', "outcome:(", "x" * 5000, "é:>"])
+def test_anything_can_be_typed(text):
+    assert ids(text) == []
+
+
+def test_an_address_of_ipv6_is_no_column():
+    table = TABLE.with_columns(pl.lit("fd00:1::1 established").alias("search"))
+    assert table.filter(condition("fd00:1::1")).height == 8
+
+
+def test_all_names_are_understood():
+    for name in NAMES:
+        assert isinstance(ids(f"{name}:x"), list)
+        assert isinstance(ids(f"{name}>1"), list)

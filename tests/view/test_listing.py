@@ -1,0 +1,66 @@
+import polars as pl
+
+import ikeanalyze
+from ikeanalyze.view.listing import Listing
+from ikeanalyze.view.opening import Browsed
+from tests.view.driven import CAPTURES, drive
+
+
+def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
+    path = str(CAPTURES / "loss20-classic.pcap")
+    analysis = ikeanalyze.read(path)
+    several = int((analysis.handshakes["retransmitted_messages"] == 3).sum()) * 4_000
+    many = pl.concat([analysis.handshakes] * 4_000).with_columns(
+        pl.int_range(1, 100_001, dtype=pl.UInt32).alias("handshake")
+    )
+    object.__setattr__(analysis, "handshakes", many)
+    asked = 0
+    row = Listing.row
+
+    def counted(self, entry):
+        nonlocal asked
+        asked += 1
+        return row(self, entry)
+
+    monkeypatch.setattr(Listing, "row", counted)
+
+    async def script(driver):
+        nonlocal asked
+        assert "100,000 handshakes" in driver.screen()
+        asked = 0
+        screen = await driver.press("G")
+        assert "100,000 07:2" in screen
+        assert "99,999 07:2" in screen
+        await driver.press("ctrl+u", "greater_than_sign", "z", "slash")
+        await driver.type("rtx=3")
+        assert f"{several:,} of 100,000 handshakes" in driver.screen()
+        assert asked < 1000
+
+    drive(Browsed(path, analysis), script)
+
+
+def test_the_mouse_sorts_and_chooses():
+    path = str(CAPTURES / "loss20-classic.pcap")
+
+    async def script(driver):
+        listing = driver.app.listed.listing
+        heading = driver.screen().splitlines()[1]
+        await driver.pilot.click(listing, offset=(heading.index("bytes") + 1, 0))
+        await driver.settled()
+        assert listing.columns[listing.sorted_by].name == "bytes"
+        rising = listing.shown
+        await driver.pilot.click(listing, offset=(heading.index("bytes") + 1, 0))
+        await driver.settled()
+        assert listing.falling
+        # of the same size the order is that of the capture, both ways
+        sizes = dict(listing.table.select("handshake", "bytes").iter_rows())
+        assert [sizes[number] for number in listing.shown] == sorted(sizes.values(), reverse=True)
+        assert [sizes[number] for number in rising] == sorted(sizes.values())
+        await driver.press("home")
+        await driver.pilot.click(listing, offset=(5, 3))
+        await driver.settled()
+        assert listing.cursor == 2
+        await driver.pilot.click(listing, offset=(5, 3), times=2)
+        assert f"handshake {listing.current}" in await driver.settled()
+
+    drive(Browsed(path, ikeanalyze.read(path)), script)

@@ -1,0 +1,122 @@
+import json
+
+import polars as pl
+import pytest
+from analysis.recordings import followup_keys
+from craft import MS, Handshake, Trace, link, transport
+from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
+
+import ikeanalyze
+from ikeanalyze.keys.files import read_keys
+from ikeanalyze.view.opening import Browsed
+from tests.view.driven import CAPTURES, browsed
+
+#: Of the variants of one scenario ("_" in their names) none: they differ in what is of no matter here.
+RECORDED = sorted(
+    str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "_" not in path.name
+)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_is_opened_is_what_all_at_once_gives(name):
+    keys = [f"{name.rsplit('.', 1)[0]}.keys.json"]
+    keys = keys if (CAPTURES / keys[0]).exists() else []
+    what = browsed(name, *keys)
+    whole = ikeanalyze.read(what.path, keys=[str(CAPTURES / key) for key in keys], payloads=True)
+    ids = what.analysis.handshakes["handshake"].to_list()
+    for handshake in {ids[0], ids[-1]}:
+        opened = what.open(handshake)
+        expected = whole.messages.filter(pl.col("handshake") == handshake)
+        assert opened.analysis.messages["payloads"].to_list() == expected["payloads"].to_list()
+        assert all(message.parts for message in opened.messages.values())
+
+
+def test_bytes_are_those_that_the_daemons_sent():
+    truth = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())
+    for side, sender in (("ini", "initiator"), ("res", "responder")):
+        sent = [line[-1] for line in truth[side] if line[0] == "send"]
+        opened = browsed("pq-mlkem768-psk.pcap").open(1)
+        sizes = [
+            len(part.data)
+            for message in opened.messages.values()
+            if message.row["sender"] == sender
+            for part in message.parts
+        ]
+        assert sizes == sent[: len(sizes)]
+        assert len(sizes) >= 3
+
+
+def test_ip_fragments_are_put_together():
+    opened = browsed("lab/ip-fragments.pcapng").open(1)
+    several = [message for message in opened.messages.values() if message.row["ip_fragments"]]
+    assert several
+    for message in several:
+        (part,) = message.parts
+        assert len(message.frames) > 1
+        assert len(part.data) == int.from_bytes(part.data[24:28], "big")
+
+
+def test_messages_of_a_tcp_stream(tmp_path):
+    shake, trace = Handshake(1, switch=False), Trace()
+    at, now = {True: 1000, False: 5000}, 0
+
+    def segment(out: bool, data: bytes, flags: int = ACK) -> None:
+        nonlocal now
+        ends, ports = ("192.0.2.1", "192.0.2.2"), (40000, 4500)
+        if not out:
+            ends, ports = ends[::-1], ports[::-1]
+        packet = transport.tcp_packet(data, *ports, at[out], 1, flags, *ends)
+        trace.add(now, link.ethernet(packet))
+        at[out] += len(data) + bool(flags & SYN)
+        now += MS
+
+    segment(True, b"", SYN)
+    segment(False, b"", SYN | ACK)
+    request, response = shake.init()
+    framed = TCP_PREFIX + tcp_framed(request.ike[0])
+    segment(True, framed[:90])
+    segment(True, framed[90:])
+    segment(False, tcp_framed(response.ike[0]))
+    path = trace.write(tmp_path / "tcp.pcap")
+    opened = Browsed(str(path), ikeanalyze.read(path)).open(1)
+    assert [message.parts[0].data for message in opened.messages.values()] == [
+        request.ike[0],
+        response.ike[0],
+    ]
+    assert [message.frames for message in opened.messages.values()] == [(3, 4), (5,)]
+
+
+def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path):
+    file = tmp_path / "keys.json"
+    file.write_text(followup_keys())
+    keys = [read_keys(str(file))]
+    path = str(CAPTURES / "pq-followup-ke.pcap")
+    what = Browsed(path, ikeanalyze.read(path, keys=keys), keys)
+    replaced = what.analysis.handshakes.filter(pl.col("replaces").is_not_null())
+    assert replaced.height
+    for handshake in replaced["handshake"]:
+        opened = what.open(handshake)
+        sealed = [message for message in opened.messages.values() if message.row["decrypted"] is not None]
+        assert sealed
+        assert all(message.content is not None for message in sealed)
+
+
+def test_no_file_stays_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    browsed("psk-classic.pcap").open(1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keys_are_in_no_repr():
+    what = browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json")
+    secrets = [value for one in what._keys[0].key_sets for value in (one.sk_ei, one.sk_er) if value]
+    shown = repr(what.open(1).messages)
+    assert secrets
+    for secret in secrets:
+        assert secret.hex() not in shown
+        assert repr(secret)[2:-1] not in shown
+
+
+def test_no_such_handshake():
+    with pytest.raises(LookupError):
+        browsed("psk-classic.pcap").open(9)
