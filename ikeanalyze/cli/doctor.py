@@ -45,6 +45,21 @@ _PACKAGES: Final = {
     "typer": "the command line",
 }
 
+#: Packages that one command or format needs: their modules, what for, and what installs them.
+_OTHERS: Final = {
+    "cryptography": ("cryptography", "decrypting", _INSTALL),
+    "altair": ("altair", "figures and pages", _INSTALL),
+    "jinja2": ("jinja2", "pages", _INSTALL),
+    "vl-convert-python": ("vl_convert", "figures and pages", _INSTALL),
+    "scipy": ("scipy", "compare", _INSTALL),
+    "textual": ("textual", "view", "pip install 'ikeanalyze[view]'"),
+    "distributed": ("distributed", "batch --cluster", "pip install 'ikeanalyze[cluster]'"),
+    "scapy": ("scapy", "replay with raw sockets", "pip install 'ikeanalyze[replay]'"),
+    "pycryptodome": ("Crypto", "replay with EAP-MSCHAPv2", "pip install 'ikeanalyze[replay]'"),
+    "vici": ("vici", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
+    "psutil": ("psutil", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
+}
+
 #: Programs that are good to have, what for, and the Debian package that has them.
 _PROGRAMS: Final = {
     "tshark": ("looking into single packets", "tshark"),
@@ -59,6 +74,8 @@ def checks() -> Iterator[Check]:
     yield _python()
     for name, needed_for in _PACKAGES.items():
         yield _package(name, needed_for)
+    for name, (module, needed_for, how) in _OTHERS.items():
+        yield _other(name, module, needed_for, how)
     yield _gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
         yield _program(name, needed_for, package)
@@ -97,6 +114,21 @@ def _package(name: str, needed_for: str) -> Check:
     least = _least(name)
     if least is not None and _numbers(found) < _numbers(least):
         return Check(name, State.BROKEN, f"{found}, older than {least}", needed_for, _INSTALL)
+    return Check(name, State.OK, found, needed_for, None)
+
+
+def _other(name: str, module: str, needed_for: str, how: str) -> Check:
+    """A package that is looked for and not loaded: some take half a second."""
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Check(name, State.LACKS, "not installed", needed_for, how)
+    if find_spec(module) is None:
+        again = f"pip install --force-reinstall {name}"
+        return Check(name, State.LACKS, f"{found} is not complete", needed_for, again)
     return Check(name, State.OK, found, needed_for, None)
 
 

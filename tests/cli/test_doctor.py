@@ -41,6 +41,14 @@ def test_without_a_package(run, monkeypatch):
     assert "report cannot work here." in done.stdout
 
 
+def test_without_an_extra(run, monkeypatch):
+    monkeypatch.setitem(doctor._OTHERS, "no-such-package", ("x", "view", "pip install 'ikeanalyze[view]'"))
+    done = run("doctor")
+    assert done.exit_code == 0
+    assert "no-such-package, for view: pip install 'ikeanalyze[view]'" in done.stdout
+    assert doctor._other("typer", "no_such_module", "x", "y").found.endswith("is not complete")
+
+
 def test_a_package_that_cannot_be_loaded(run, monkeypatch):
     import importlib
 
