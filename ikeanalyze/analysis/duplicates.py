@@ -55,10 +55,11 @@ def find_duplicates(columns: Columns) -> Duplicates:
     time, unit, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
     digest = within_captures(columns["digest"], columns["source"])
     order = bring_together(digest)
-    content, when, hops = digest[order], time[order], ttl[order]
-    apart = np.abs(when[1:] - when[:-1])
-    suspect = (apart <= WITHIN_NS) | ((apart <= HELD_NS) & (hops[1:] != hops[:-1]))
-    same = np.flatnonzero((content[1:] == content[:-1]) & suspect)
+    content = digest[order]
+    same = np.flatnonzero(content[1:] == content[:-1])
+    one, other = order[same], order[same + 1]
+    apart = np.abs(time[other] - time[one])
+    same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[other] != ttl[one]))]
     if not len(same):
         return Duplicates(known)
     # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
@@ -68,10 +69,10 @@ def find_duplicates(columns: Columns) -> Duplicates:
     pairs: list[tuple[int, int]] = []
     names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
     looked_at = [column[candidates].tolist() for column in (unit, digest, *map(columns.__getitem__, names))]
-    for row, one, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
-        if one in judged or known[row]:
+    for row, datagram, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
+        if datagram in judged or known[row]:
             continue
-        judged.add(one)
+        judged.add(datagram)
         has_ident = key[1] not in (0, NO_IDENT)
         earlier = seen.setdefault((key[0], key[1], key[2], key[3]), [])
         while earlier and now - int(time[earlier[0].row]) > HELD_NS:

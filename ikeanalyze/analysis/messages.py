@@ -93,7 +93,11 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
     # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
     part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
     needed = np.where(first_copy, size, 0)
-    _complete(needed, size, slot, turn >> 20, fragment, units.ip_fragments[order])
+    # nearly always, no unit has several frames, and what that means need not be added up
+    several = bool((units.frames > 1).any())
+    ip_fragments = units.ip_fragments[order] if units.ip_fragments.any() else None
+    if ip_fragments is not None:
+        _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
     messages = Messages(
@@ -111,13 +115,13 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
         first_ns=units.first_ns[head],  # units are in order of time
         last_ns=runs.highest(units.last_ns[order]),
         first_frame=runs.lowest(units.number[order]).astype(np.int64),
-        frames=runs.total(units.frames[order]),
+        frames=runs.total(units.frames[order]) if several else runs.size,
         bytes=runs.total(size),
         needed_bytes=runs.total(needed),
         fragments=runs.highest(totals),
         fragments_seen=np.where(fragmented, runs.size, 0),
         new_fragments=np.where(fragmented, runs.total(first_copy.astype(np.int64)), 0),
-        ip_fragments=runs.total(units.ip_fragments[order]),
+        ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.total(ip_fragments),
         digest=runs.total(part),
     )
     return messages, message_of_unit

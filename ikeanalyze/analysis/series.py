@@ -84,7 +84,7 @@ def where_positive(values: Array) -> tuple[Array, Array]:
 def hex_texts(values: npt.NDArray[np.uint64]) -> pl.Series:
     """SPIs as 16 hex digits."""
     digits = values.astype(">u8").tobytes().hex().encode()
-    return pl.Series(np.frombuffer(digits, "S16").astype("U16"), dtype=pl.String)
+    return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
 def address_texts(

@@ -52,15 +52,11 @@ def vantages(
     handshake: Numbers, from_initiator: npt.NDArray[np.bool_], ttl: npt.NDArray[np.uint8], count: int
 ) -> npt.NDArray[np.uint8]:
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes, by the TTLs of its units."""
-    fresh = _IS_FRESH[ttl]
-
-    def all_fresh(side: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        sent = np.bincount(handshake[side], minlength=count)
-        good = np.bincount(handshake[side & fresh], minlength=count)
-        return (sent > 0) & (sent == good), (sent > 0) & (good == 0)
-
-    initiator_fresh, initiator_worn = all_fresh(from_initiator)
-    responder_fresh, responder_worn = all_fresh(~from_initiator)
+    # of each handshake: units of the responder with a worn TTL, with a fresh one; the same of the initiator
+    kind = handshake << 2 | from_initiator.astype(np.int64) << 1 | _IS_FRESH[ttl]
+    units = np.bincount(kind, minlength=4 * count).reshape(-1, 4) > 0
+    responder_worn, responder_fresh = units[:, 0] & ~units[:, 1], units[:, 1] & ~units[:, 0]
+    initiator_worn, initiator_fresh = units[:, 2] & ~units[:, 3], units[:, 3] & ~units[:, 2]
     result = np.full(count, UNKNOWN_VANTAGE, np.uint8)
     result[initiator_fresh & responder_worn] = INITIATOR
     result[responder_fresh & initiator_worn] = RESPONDER

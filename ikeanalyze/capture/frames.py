@@ -2,6 +2,7 @@
 
 import builtins
 import ipaddress
+import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -55,7 +56,9 @@ def address_text(code: int, ipv6: Sequence[bytes]) -> str:
     """Text of an AddressBook code, of whatever capture."""
     code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
-        return str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
+        text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
+        # thousands of them take a while in ipaddress, which writes all numbers in hex
+        return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
 
 
