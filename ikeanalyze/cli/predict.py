@@ -152,7 +152,7 @@ def predict(
         chosen = _format(form)
         side, path_rtt = _vantage(vantage), _recorded(recorded_rtt)
         if handshake is not None and len(captures) > 1:
-            raise typer.BadParameter("it chooses from one capture; name one", param_hint="--handshake")
+            _refuse("--handshake", "it chooses from one capture; name one")
         lists = {
             "rtt_ms": _numbers(rtt, "--rtt"),
             "loss": _numbers(loss, "--loss"),
@@ -164,9 +164,7 @@ def predict(
         uses = _uses(policy or ["strongswan"], transport or ["udp"], repeats, fragment_size)
         together = len(captures) * len(links) * len(uses) * runs
         if together > _MOST_TOGETHER:
-            raise typer.BadParameter(
-                f"{together:,} runs together are too many; allowed are {_MOST_TOGETHER:,}", param_hint="--runs"
-            )
+            _refuse("--runs", f"{together:,} runs together are too many; allowed are {_MOST_TOGETHER:,}")
         check_inputs(captures, output)
         from ikeanalyze.render import View
         from ikeanalyze.render.output import check
@@ -175,9 +173,7 @@ def predict(
         check(output)
         if figures is not None:
             check(figures, directory=True)
-        analysis = read(
-            captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose
-        )
+        analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
         flows, skipped = _flows(analysis, handshake, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML
         predictions = _predictions(flows, links, uses, runs, seed, drawn=drawn)
@@ -221,7 +217,7 @@ def _flows(analysis: "Analysis", handshake: int | None, *, quiet: bool) -> "tupl
             flow = recorded(analysis, summary.path, handshake)
         except FlowError as error:
             if handshake is not None:
-                raise typer.BadParameter(str(error), param_hint="--handshake") from None
+                _refuse("--handshake", str(error))
             say(f"{_name(summary.path)}: {error}")
             continue
         if not quiet:
@@ -261,29 +257,28 @@ def _links(
 ) -> "list[Link]":
     """All links that are asked for, each checked."""
     from ikeanalyze.model.link import Link, LinkError, checked
-    from ikeanalyze.model.scenarios import ScenarioError, read_scenario
     from ikeanalyze.model.sweep import SweepError, links
 
+    chosen = [_scenario(name) for name in scenarios] or [{}]
+    rates = _rates(rate) or [{}]
     found: list[Link] = []
-    for name in scenarios or [None]:
-        base: dict[str, Any] = {}
-        if name is not None:
-            try:
-                base = dict(read_scenario(name).fields)
-            except ScenarioError as error:
-                raise typer.BadParameter(str(error), param_hint="--scenario") from None
-        if "rtt_ms" not in base and not lists["rtt_ms"]:
-            why = "it says no round-trip time" if name else "name the link by its round-trip time, or by --scenario"
-            raise typer.BadParameter(f"{name}: {why}" if name else why, param_hint="--rtt")
-        base.setdefault("rtt_ms", 0.0)
+    for fields in chosen:
+        if "rtt_ms" not in fields and not lists["rtt_ms"]:
+            name = fields.get("name")
+            _refuse(
+                "--rtt",
+                f"{name} says no round-trip time" if name else "name the link by it, or by --scenario",
+            )
+        base: dict[str, Any] = {"rtt_ms": 0.0, **fields}
         if drop:
             base["drop_ip_fragments"] = True
         if burst is not None:
             base["burst"] = burst
-        for up, down in _rates(rate) or [(base.get("rate_up"), base.get("rate_down"))]:
-            one = Link(**{**base, "rate_up": up, "rate_down": down})
+        for both in rates:
             try:
-                found += links(one, {field: values for field, values in lists.items() if values})
+                found += links(
+                    Link(**{**base, **both}), {field: some for field, some in lists.items() if some}
+                )
             except SweepError as error:
                 _refuse("--rtt", str(error))
     for link in found:
@@ -295,9 +290,16 @@ def _links(
     return list(dict.fromkeys(found))
 
 
-def _uses(
-    policies: list[str], transports: list[str], repeats: str, fragment_size: int | None
-) -> "list[Use]":
+def _scenario(name: str) -> dict[str, Any]:
+    from ikeanalyze.model.scenarios import ScenarioError, read_scenario
+
+    try:
+        return dict(read_scenario(name).fields)
+    except ScenarioError as error:
+        _refuse("--scenario", str(error))
+
+
+def _uses(policies: list[str], transports: list[str], repeats: str, fragment_size: int | None) -> "list[Use]":
     from ikeanalyze.model.link import Repeats, Transport
     from ikeanalyze.model.policy import PolicyError, read_policy
     from ikeanalyze.model.prediction import Use
@@ -335,14 +337,14 @@ def _whole(values: tuple[float, ...], option: str) -> tuple[int, ...]:
     return tuple(map(int, values))
 
 
-def _rates(text: str | None) -> list[tuple[float, float]]:
+def _rates(text: str | None) -> list[dict[str, float]]:
     from ikeanalyze.model.scenarios import ScenarioError, rate
 
     found = []
     for part in [] if text is None else text.split(","):
         up, slash, down = part.partition("/")
         try:
-            found.append((rate(up), rate(down if slash else up)))
+            found.append({"rate_up": rate(up), "rate_down": rate(down if slash else up)})
         except ScenarioError as error:
             _refuse("--rate", str(error))
     return found

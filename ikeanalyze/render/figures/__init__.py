@@ -1,11 +1,13 @@
 """Drawings of an analysis or a comparison: charts, ladders, and their files for a paper."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.dataset.comparison import Comparison
+    from ikeanalyze.model.prediction import Prediction
 
 #: Handshakes whose ladders are all written; of more, the noteworthy ones.
 _FEW: Final = 5
@@ -33,3 +35,11 @@ def write_comparison(comparison: "Comparison", directory: str) -> list[Path]:
     from ikeanalyze.render.figures.files import write_figures
 
     return write_figures(directory, comparison_figures(comparison))
+
+
+def write_predictions(predictions: "Sequence[Prediction]", directory: str) -> list[Path]:
+    """Write the figures of predictions; otherwise as `write_report`."""
+    from ikeanalyze.render.figures.files import write_figures
+    from ikeanalyze.render.figures.prediction import prediction_figures
+
+    return write_figures(directory, prediction_figures(predictions))

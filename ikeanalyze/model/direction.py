@@ -1,0 +1,59 @@
+"""One direction of a link at work: what is sent waits for the line, takes its time, and arrives or does not."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ikeanalyze.model.layout import Laid
+from ikeanalyze.model.link import Link
+from ikeanalyze.model.loss import Channel, Floats, Rows, channel
+
+
+@dataclass(slots=True)
+class Direction:
+    """From one side to the other, in many runs at once; counts what it was given."""
+
+    link: Link
+    rate: float | None  # bit/s
+    rng: np.random.Generator
+    losses: Channel
+    free: Floats  # when the line has sent all that it was given, seconds. (runs,)
+    messages: Floats  # (runs,), as the next two
+    frames: Floats
+    bytes: Floats
+    _delay: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._delay = self.link.rtt_ms / 2000
+
+    @classmethod
+    def of(cls, link: Link, runs: int, rng: np.random.Generator, *, up: bool) -> "Direction":
+        """From the initiator (`up`) or to it."""
+        rate = link.rate_up if up else link.rate_down
+        counts = [np.zeros(runs) for _ in range(4)]
+        return cls(link, rate, rng, channel(link, runs, rng), *counts)
+
+    def send(self, rows: Rows, at: Floats, laid: Laid, *, counted: bool = True) -> Floats:
+        """Send a message in the runs `rows` at the times `at` (n,); gives when each of its parts is there (n, parts).
+
+        What is lost is there at infinity. `counted`: it is an IKE message (and not TCP's own).
+        """
+        self.messages[rows] += counted
+        self.frames[rows] += laid.frames
+        self.bytes[rows] += laid.bytes
+        sizes = np.array([size for part in laid.parts for size in part], np.float64)
+        if self.rate is None:
+            left = np.broadcast_to(at[:, None], (len(rows), len(sizes)))
+        else:
+            left = np.maximum(at, self.free[rows])[:, None] + np.cumsum(sizes * 8 / self.rate)
+            self.free[rows] = left[:, -1]
+        there = left + self._delay
+        if jitter := self.link.jitter_ms / 1000:
+            there = there + self.rng.uniform(-jitter, jitter, (len(rows), 1))
+        there = np.where(self.losses.lost(rows, left), np.inf, there)
+        starts = np.cumsum([0, *(len(part) for part in laid.parts[:-1])])
+        # a datagram is there when the last of its frames is
+        arrived: Floats = np.maximum.reduceat(there, starts, axis=1)
+        if self.link.drop_ip_fragments:
+            arrived[:, [len(part) > 1 for part in laid.parts]] = np.inf
+        return arrived

@@ -1,0 +1,155 @@
+"""What a simulation converges to, in closed form, where losses are independent and no timer runs out too early.
+
+Let a request of n parts arrive part by part with the probabilities a_1...a_n each time that it is sent, and a response
+of m parts with b_1...b_m. Parts are kept, so that after k transmissions the request is there with
+
+    A(k) = prod_i (1 - (1 - a_i)^k)            and after s responses the response with       B(s) = prod_j (1 - (1 - b_j)^s).
+
+The first response is sent in the transmission that completes the request, with probability f(k) = A(k) - A(k-1). From one
+response to the next the responder needs d transmissions more with probability g(d): if fragment 1 alone makes it answer,
+g(d) = a_1 (1 - a_1)^(d-1); if it waits for all of them anew, g(d) = f(d). So the s-th response is sent in transmission k with
+
+    R_s(k) = (f * g * ... * g)(k)              (s - 1 convolutions)
+
+and the exchange is over with it with probability B(s) - B(s-1), whenever that is. With K transmissions at most:
+
+    P(over in transmission k)    = sum_s R_s(k) (B(s) - B(s-1))
+    E(requests)                  = sum_k P(not over before transmission k)
+    E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
+
+For n = m = 1 and without a limit that is 1 / (a b) requests and 1 / b responses. A datagram in f IP fragments arrives with
+(1 - loss)^f. The derivation is ours; RFC 7296, section 2.1 and RFC 7383, section 2.6 have the rules it starts from.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ikeanalyze.model.layout import Laid
+from ikeanalyze.model.link import Link, Repeats
+from ikeanalyze.model.loss import Floats
+from ikeanalyze.model.policy import Policy
+from ikeanalyze.model.simulation import Step, answering_s
+
+
+class NoClosedFormError(ValueError):
+    """There is none for such a link; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeExpectation:
+    """One exchange, given that it takes place."""
+
+    success: float  # probability that it gets its response
+    requests: float  # mean transmissions of the request, also where it fails
+    responses: float
+    requests_if_done: float  # the same where it gets its response
+    responses_if_done: float
+    wait_s: float  # mean time from the first transmission to the one that was answered, where it gets its response
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A handshake. Messages and bytes count both directions, with retransmissions."""
+
+    success: float  # probability of set-up
+    messages: float  # mean of the handshakes that succeed
+    bytes: float
+    all_bytes: float  # mean of all handshakes, the failed ones included
+    #: Mean of those that succeed; None: on a line of limited rate it depends on which fragment completes a message.
+    setup_s: float | None
+
+
+def exchange(
+    arrive: Floats, return_: Floats, waits: Floats, repeats: Repeats = Repeats.FIRST
+) -> ExchangeExpectation:
+    """The expectations of one exchange.
+
+    Args:
+        arrive: probability of each part of the request to arrive. (n,)
+        return_: the same of the response. (m,)
+        waits: mean seconds to wait after each transmission. (K,)
+        repeats: what of a repeated request makes the responder answer again.
+    """
+    limit = len(waits)
+    f = np.diff(_complete(arrive, limit))
+    first = arrive[0]
+    g = first * (1 - first) ** np.arange(limit) if repeats is Repeats.FIRST else f
+    b = _complete(return_, limit)
+    # sent[s - 1, k - 1]: the s-th response is sent in transmission k
+    sent = np.zeros((limit, limit))
+    sent[0] = f
+    for s in range(1, limit):
+        sent[s, 1:] = np.convolve(sent[s - 1], g)[: limit - 1]
+    over = sent * np.diff(b)[:, None]
+    at = over.sum(axis=0)
+    success = float(at.sum())
+    before = np.concatenate([[0.0], np.cumsum(at)[:-1]])
+    number = np.arange(1, limit + 1)
+    sent_at = np.concatenate([[0.0], np.cumsum(waits)[:-1]])
+    share = 1 / success if success else np.nan
+    return ExchangeExpectation(
+        success=success,
+        requests=float((1 - before).sum()),
+        responses=float(((1 - b[:-1]) * sent.sum(axis=1)).sum()),
+        requests_if_done=float((at * number).sum() * share),
+        responses_if_done=float((over.sum(axis=1) * number).sum() * share),
+        wait_s=float((at * sent_at).sum() * share),
+    )
+
+
+def _complete(arrive: Floats, limit: int) -> Floats:
+    """Probability that all parts are there after 0, 1... `limit` transmissions. (limit + 1,)"""
+    k = np.arange(limit + 1)[:, None]
+    complete: Floats = np.prod(1 - (1 - arrive) ** k, axis=1)
+    return complete
+
+
+def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) -> Expectation:
+    """The expectations of a handshake.
+
+    Raises:
+        NoClosedFormError: losses come in bursts, or a response can come when the timer has run out.
+    """
+    if link.burst is not None and link.loss:
+        raise NoClosedFormError("losses come in bursts")
+    waits = np.array(policy.waits) * (1 - policy.jitter / 2)
+    shortest = min(policy.waits) * (1 - policy.jitter)
+    success, messages, size, all_bytes, setup = 1.0, 0.0, 0.0, 0.0, 0.0
+    timed = True
+    for step in steps:
+        setup += step.exchange.before_ns / 1e9
+        if step.response is None:
+            messages, size = messages + 1, size + step.request.bytes
+            all_bytes += success * step.request.bytes
+            continue
+        up, down = link.rate_up, link.rate_down
+        if step.exchange.asker != "initiator":
+            up, down = down, up
+        line = _line_s(step.request, up) + _line_s(step.response, down)
+        turn = link.rtt_ms / 1000 + line + answering_s(step.exchange, link)
+        if turn + 2 * link.jitter_ms / 1000 >= shortest:
+            raise NoClosedFormError(
+                f"{step.exchange.type} takes {turn:.3g} s, as long as the shortest timer or longer"
+            )
+        found = exchange(_arriving(step.request, link), _arriving(step.response, link), waits, repeats)
+        all_bytes += success * (found.requests * step.request.bytes + found.responses * step.response.bytes)
+        success *= found.success
+        messages += found.requests_if_done + found.responses_if_done
+        size += found.requests_if_done * step.request.bytes + found.responses_if_done * step.response.bytes
+        setup += found.wait_s + turn
+        timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
+    if not success:
+        raise NoClosedFormError("no handshake succeeds")
+    return Expectation(success, messages, size, all_bytes, setup if timed else None)
+
+
+def _arriving(laid: Laid, link: Link) -> Floats:
+    """Probability of each part to arrive."""
+    frames = np.array([len(part) for part in laid.parts])
+    dropped = link.drop_ip_fragments & (frames > 1)
+    return np.where(dropped, 0.0, (1 - link.loss) ** frames)
+
+
+def _line_s(laid: Laid, rate: float | None) -> float:
+    return 0.0 if rate is None else laid.bytes * 8 / rate

@@ -1,0 +1,77 @@
+"""Which frames a link loses, for many runs at once."""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.model.link import Burst, Link
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+
+class Channel(Protocol):
+    """One direction of a link, in as many runs as it was made for."""
+
+    def lost(self, rows: Rows, times: Floats) -> Flags:
+        """Which frames are lost: those of one message, in the order of sending.
+
+        Args:
+            rows: the runs in which it is sent. (n,)
+            times: when each frame leaves, seconds. (n, frames)
+        """
+
+
+def channel(link: Link, runs: int, rng: np.random.Generator) -> Channel:
+    """A direction of `link`, as it is when nothing is known of it yet."""
+    if link.burst is None or not link.loss:
+        return _Independent(link.loss, rng)
+    return _Bursts(link.loss, link.burst, runs, rng)
+
+
+class _Independent:
+    def __init__(self, loss: float, rng: np.random.Generator) -> None:
+        self._loss, self._rng = loss, rng
+
+    def lost(self, rows: Rows, times: Floats) -> Flags:  # noqa: ARG002 - time does not matter here
+        if not self._loss:
+            return np.zeros(times.shape, np.bool_)
+        return self._rng.random(times.shape) < self._loss
+
+
+class _Bursts:
+    """Gilbert and Elliott's model: E. O. Elliott, Estimates of error rates for codes on burst-noise channels, 1963.
+
+    Let B be the share of the time that is bad, and s whether it is bad now. In a chain of two states whose bad one
+    lasts m on the average, the probability that it is bad a time t later is B + (s - B) * c, where c is exp(-t / (m (1 - B)))
+    if time is continuous, and one frame later 1 - 1 / (m (1 - B)) if the chain goes on with each frame.
+    """
+
+    def __init__(self, loss: float, burst: Burst, runs: int, rng: np.random.Generator) -> None:
+        self._rng, self._loss = rng, burst.loss
+        self._bad_share = loss / burst.loss
+        recovery = burst.mean * (1 - self._bad_share)
+        self._kept = 1 - 1 / recovery if burst.of_frames else None  # of what is known of the state, per frame
+        self._tau = recovery / 1000  # seconds
+        self._bad: Flags = rng.random(runs) < self._bad_share
+        self._at = np.zeros(runs)
+
+    def lost(self, rows: Rows, times: Floats) -> Flags:
+        result = np.empty(times.shape, np.bool_)
+        bad, at = self._bad[rows], self._at[rows]
+        for i in range(times.shape[1]):
+            if self._kept is None:
+                # a message that overtook another one, by jitter, finds the state as it is
+                kept = np.exp(-np.maximum(times[:, i] - at, 0) / self._tau)
+                at = np.maximum(times[:, i], at)
+            else:
+                kept = np.full(len(rows), self._kept)
+            share = self._bad_share
+            bad = self._rng.random(len(rows)) < share + (bad - share) * kept
+            result[:, i] = bad
+        self._bad[rows], self._at[rows] = bad, at
+        if self._loss < 1:
+            result &= self._rng.random(times.shape) < self._loss
+        return result

@@ -1,0 +1,169 @@
+"""A recorded handshake on another link: what its set-up would take there, in time, bytes and messages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from ikeanalyze.model.expectation import Expectation, NoClosedFormError, expected
+from ikeanalyze.model.flow import Exchange, Flow, Message
+from ikeanalyze.model.layout import Laid, LayoutError, over_tcp, over_udp
+from ikeanalyze.model.link import Link, Repeats, Transport, checked
+from ikeanalyze.model.loss import Floats
+from ikeanalyze.model.policy import Policy
+from ikeanalyze.model.simulation import SUCCEEDED, Runs, Step, simulate
+from ikeanalyze.model.tcp import simulate_tcp
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How the two sides use a link."""
+
+    policy: Policy
+    transport: Transport = Transport.UDP
+    repeats: Repeats = Repeats.FIRST
+    #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, smaller if the MTU is.
+    fragment_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of the runs that succeeded."""
+
+    mean: float
+    mean_error: float  # standard error of the mean: what the number of runs leaves open
+    deviation: float  # standard deviation
+    median: float
+    p95: float
+    p99: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One handshake on one link."""
+
+    flow: Flow
+    link: Link
+    use: Use
+    seed: int
+    runs: int
+    failures: int
+    failure: tuple[float, float, float]  # probability of failure, and its 95 % interval (Wilson)
+    failed_in: Mapping[str, int]  # runs that failed, by the exchange that got no answer
+    setup_ms: Distribution | None  # None: no run succeeded
+    bytes: Distribution | None
+    messages: Distribution | None
+    frames: Distribution | None
+    all_bytes: float  # mean of all runs, the failed ones included
+    once: tuple[int, int, int]  # messages, frames, bytes without any loss
+    closed: Expectation | None
+    not_closed: str | None  # why there is no closed form
+    #: setup_ms, bytes, messages and frames of each run that succeeded; empty: they were not kept.
+    samples: Mapping[str, Floats] = field(repr=False)
+
+
+def predict(
+    flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int = 1, keep: bool = False
+) -> Prediction:
+    """Predict `flow` on `link`.
+
+    Args:
+        flow: what was recorded.
+        link: the other link.
+        use: how it is used.
+        runs: handshakes that are simulated.
+        seed: of the random numbers; the same seed gives the same prediction.
+        keep: the single runs, in `samples`.
+
+    Raises:
+        LinkError: no link can be like that.
+        LayoutError: the messages do not go through it like that.
+    """
+    checked(link)
+    steps = [_step(one, flow, link, use, first=i == 0) for i, one in enumerate(flow.exchanges)]
+    rng = np.random.default_rng(seed)
+    closed, why = None, None
+    if use.transport is Transport.TCP:
+        found = simulate_tcp(steps, link, use.policy, runs, rng)
+        why = "there is none over TCP"
+    else:
+        found = simulate(steps, link, use.policy, use.repeats, runs, rng)
+        try:
+            closed = expected(steps, link, use.policy, use.repeats)
+        except NoClosedFormError as error:
+            why = str(error)
+    return _summary(found, flow, link, use, seed, steps, closed, why, keep=keep)
+
+
+def _step(one: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> Step:
+    def laid(message: Message, *, opens: bool) -> Laid:
+        if use.transport is Transport.TCP:
+            return over_tcp(message, flow, link, first=opens)
+        return over_udp(message, flow, link, use.fragment_size)
+
+    if use.transport is Transport.TCP and flow.protocol != "IKEv2":
+        raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
+    request = laid(one.request, opens=first)
+    return Step(one, request, None if one.response is None else laid(one.response, opens=False))
+
+
+def _summary(
+    found: Runs,
+    flow: Flow,
+    link: Link,
+    use: Use,
+    seed: int,
+    steps: list[Step],
+    closed: Expectation | None,
+    why: str | None,
+    *,
+    keep: bool,
+) -> Prediction:
+    fine = found.failed_in == SUCCEEDED
+    runs, failures = len(fine), int((~fine).sum())
+    interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
+    laid = [one for step in steps for one in (step.request, step.response) if one is not None]
+    counts = np.bincount(found.failed_in[~fine], minlength=len(steps))
+    samples = {
+        "setup_ms": found.setup_s[fine] * 1000,
+        "bytes": found.bytes[fine],
+        "messages": found.messages[fine],
+        "frames": found.frames[fine],
+    }
+    return Prediction(
+        flow=flow,
+        link=link,
+        use=use,
+        seed=seed,
+        runs=runs,
+        failures=failures,
+        failure=(failures / runs, float(interval.low), float(interval.high)),
+        failed_in={
+            step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count
+        },
+        **{name: _distribution(values) for name, values in samples.items()},
+        all_bytes=float(found.bytes.mean()),
+        once=(len(laid), sum(one.frames for one in laid), sum(one.bytes for one in laid)),
+        closed=closed,
+        not_closed=why,
+        samples=samples if keep else {},
+    )
+
+
+def _distribution(values: Floats) -> Distribution | None:
+    if not len(values):
+        return None
+    deviation = values.std(ddof=1) if len(values) > 1 else 0.0
+    found = (
+        values.mean(),
+        deviation / len(values) ** 0.5,
+        deviation,
+        *np.quantile(values, [0.5, 0.95, 0.99]),
+        values.min(),
+        values.max(),
+    )
+    # six digits behind the point are nanoseconds; what is behind them is how floating-point numbers add up
+    return Distribution(*(round(float(value), 6) for value in found))

@@ -1,0 +1,192 @@
+"""A handshake over UDP on another link, simulated in many runs at once: no loop over runs, only over transmissions.
+
+What happens in an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
+
+* The initiator sends its request, all fragments of it, and again each time that the policy's timer runs out, until it
+  has the whole response. When the last timer runs out, the handshake has failed.
+* There is no acknowledgement of single fragments: a retransmission is the whole message. But whoever receives keeps the
+  fragments that have come, so that those of several transmissions make one message. strongSwan and libreswan do so, and
+  the recorded logs show it.
+* The responder answers when it has the request, after its computation and the AAA server's. It answers a repeated request
+  again, with the same bytes and at once: if fragment 1 of it arrives (`Repeats.FIRST`), or each time that it has got all
+  fragments anew (`Repeats.ALL`). While it still computes, it does not answer.
+* A response that comes after the timer ran out has cost a retransmission, and perhaps another response, for nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.model.direction import Direction
+from ikeanalyze.model.flow import Exchange
+from ikeanalyze.model.layout import Laid
+from ikeanalyze.model.link import Link, Repeats
+from ikeanalyze.model.loss import Flags, Floats, Rows
+from ikeanalyze.model.policy import Policy
+
+#: Frames of one message in all runs of a block: so much memory is taken, some hundred bytes each.
+_AT_ONCE: Final = 2_000_000
+#: Where a run did not fail.
+SUCCEEDED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What came of each run. All arrays are (runs,)."""
+
+    setup_s: Floats  # from the first request to the last response; not a number: it failed
+    failed_in: npt.NDArray[np.int64]  # index of the exchange that got no answer, or SUCCEEDED
+    messages: Floats  # both directions, retransmissions included, also of those that failed
+    frames: Floats
+    bytes: Floats  # of these frames
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An exchange as it crosses the link."""
+
+    exchange: Exchange
+    request: Laid
+    response: Laid | None  # None: nothing answers it
+
+
+def simulate(
+    steps: list[Step], link: Link, policy: Policy, repeats: Repeats, runs: int, rng: np.random.Generator
+) -> Runs:
+    """`runs` handshakes. Computation that is not known counts as no time."""
+    return in_blocks(steps, runs, lambda count: _block(steps, link, policy, repeats, count, rng))
+
+
+def in_blocks(steps: list[Step], runs: int, some: Callable[[int], Runs]) -> Runs:
+    """`runs` runs, so many at once as memory is meant to take; `some` makes a number of them."""
+    largest = max(laid.frames for step in steps for laid in (step.request, step.response) if laid)
+    most = max(_AT_ONCE // largest, 1)
+    blocks = [some(min(most, runs - start)) for start in range(0, runs, most)]
+    return Runs(
+        *(
+            np.concatenate([getattr(block, name) for block in blocks])
+            for name in ("setup_s", "failed_in", "messages", "frames", "bytes")
+        )
+    )
+
+
+def _block(
+    steps: list[Step], link: Link, policy: Policy, repeats: Repeats, runs: int, rng: np.random.Generator
+) -> Runs:
+    up, down = (Direction.of(link, runs, rng, up=up) for up in (True, False))
+    now = np.zeros(runs)
+    failed_in = np.full(runs, SUCCEEDED, np.int64)
+    for number, step in enumerate(steps):
+        alive = np.flatnonzero(failed_in == SUCCEEDED)
+        if not len(alive):
+            break
+        one = step.exchange
+        there, back = (up, down) if one.asker == "initiator" else (down, up)
+        start = now[alive] + one.before_ns / 1e9
+        if step.response is None:
+            # the handshake ends with its transmission, or goes on at once; whether it arrives shows later
+            there.send(alive, start, step.request)
+            now[alive] = start
+            continue
+        waits = np.cumsum(policy.timeouts(rng, len(alive)), axis=1)
+        turn = Turn(step.request, step.response, answering_s(one, link), repeats)
+        done = converse(turn, there, back, alive, start, waits)
+        late = done > start + waits[:, -1]
+        failed_in[alive[late]] = number
+        now[alive] = done
+    return summed(now, failed_in, up, down)
+
+
+def summed(now: Floats, failed_in: npt.NDArray[np.int64], up: Direction, down: Direction) -> Runs:
+    """What a block of runs came to; `now`: when each ended, seconds. (runs,)"""
+    return Runs(
+        np.where(failed_in == SUCCEEDED, now, np.nan),
+        failed_in,
+        up.messages + down.messages,
+        up.frames + down.frames,
+        up.bytes + down.bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that is asked for until it is answered."""
+
+    request: Laid
+    answer: Laid
+    work_s: float  # from the request's arrival to the answer
+    repeats: Repeats = Repeats.FIRST
+    counted: bool = True  # both are IKE messages
+
+
+def converse(
+    turn: Turn, there: Direction, back: Direction, runs: Rows, start: Floats, waits: Floats
+) -> Floats:
+    """When the asker has the whole answer, in each of `runs`; infinity: never. (n,)
+
+    Args:
+        turn: what is asked and answered.
+        there: from the asker.
+        back: to the asker.
+        runs: in which it takes place. (n,)
+        start: when the request is first sent, seconds. (n,)
+        waits: from there to the end of each timer, seconds. (n, tries + 1)
+    """
+    asked = np.full((len(runs), len(turn.request.parts)), np.inf)  # when each part of the request came first
+    ready = np.full(len(runs), np.inf)  # when the answer was there to be sent
+    answered = np.full((len(runs), len(turn.answer.parts)), np.inf)
+    again = _Again(turn.repeats, len(runs), len(turn.request.parts))
+    done = np.full(len(runs), np.inf)
+    for transmission in range(waits.shape[1]):
+        sent = start if transmission == 0 else start + waits[:, transmission - 1]
+        rows = np.flatnonzero(done > sent)
+        if not len(rows):
+            break
+        came = there.send(runs[rows], sent[rows], turn.request, counted=turn.counted)
+        known = np.isfinite(ready[rows])
+        asked[rows] = np.minimum(asked[rows], came)
+        ready[rows] = np.where(known, ready[rows], asked[rows].max(axis=1) + turn.work_s)
+        respond = np.where(known, again.trigger(rows, came, ready[rows], known), ready[rows])
+        answering = np.isfinite(respond)
+        rows, respond = rows[answering], respond[answering]
+        if len(rows):
+            came = back.send(runs[rows], respond, turn.answer, counted=turn.counted)
+            answered[rows] = np.minimum(answered[rows], came)
+            done[rows] = answered[rows].max(axis=1)
+    return done
+
+
+def answering_s(exchange: Exchange, link: Link) -> float:
+    """Seconds from the request's arrival to the response, where the asked side and the AAA server do their work."""
+    aaa = exchange.aaa_ns / 1e9 + exchange.aaa_round_trips * link.aaa_rtt_ms / 1000
+    return (exchange.answer_ns or 0) / 1e9 + aaa
+
+
+class _Again:
+    """What of repeated requests has arrived since the last response, in many runs."""
+
+    def __init__(self, repeats: Repeats, runs: int, parts: int) -> None:
+        self._repeats = repeats
+        self._since = np.zeros((runs, parts), np.bool_)
+
+    def trigger(self, rows: Rows, came: Floats, ready: Floats, known: Flags) -> Floats:
+        """When the response is sent again; infinity: not at all. (n,)
+
+        Args:
+            rows: the runs in which a request was sent. (n,)
+            came: when each part of this transmission arrived. (n, parts)
+            ready: when the response had been made: what comes earlier is not answered. (n,)
+            known: the response has been asked for by an earlier transmission. (n,)
+        """
+        counts = known[:, None] & np.isfinite(came) & (came >= ready[:, None])
+        if self._repeats is Repeats.FIRST:
+            return np.where(counts[:, 0], came[:, 0], np.inf)
+        old = self._since[rows]
+        whole: Flags = np.all(old | counts, axis=1)
+        self._since[rows] = np.where(whole[:, None], False, old | counts)
+        # the fragment that was missing last
+        last: Floats = np.where(~old & counts, came, 0.0).max(axis=1)
+        return np.where(whole, last, np.inf)

@@ -1,0 +1,203 @@
+import csv
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ROOT / "captures"
+CLASSIC, PQ = str(CAPTURES / "psk-classic.pcap"), str(CAPTURES / "pq-mlkem768-psk.pcap")
+REFUSED = str(CAPTURES / "lab" / "no-proposal.pcapng")
+
+
+def predictions(run, *arguments):
+    """What the document says."""
+    done = run("predict", *arguments, "--format", "json", "--runs", "1000", "--quiet")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)["predictions"]
+
+
+def test_terminal(run):
+    done = run("predict", PQ, "--rtt", "600", "--loss", "0.2")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == PQ
+    assert "  RTT ms          600" in lines
+    assert "  loss %          20" in lines
+    assert any(line.startswith("  set-up ms  ") for line in lines)
+    assert done.stderr == (
+        f"ikeanalyze: {PQ}: it is not known on which side it was taken, so the path's own time counts as computation. "
+        "--vantage says the side, --recorded-rtt the path's round-trip time\n"
+    )
+
+
+def test_the_document_shows_what_it_does(run, monkeypatch):
+    text = (ROOT / "docs" / "predict.md").read_text()
+    monkeypatch.chdir(ROOT)
+    (example,) = re.findall(r"^```console\n\$ ikeanalyze (.*)\n((?s:.*?))^```$", text, re.MULTILINE)
+    assert run(*shlex.split(example[0])).stdout == example[1]
+
+
+def test_no_link_no_prediction(run):
+    done = run("predict", PQ)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        "ikeanalyze: Invalid value for --rtt: name the link by it, or by --scenario."
+    )
+
+
+def test_lists_are_combined(run):
+    found = predictions(
+        run, CLASSIC, PQ, "--rtt", "10,600", "--loss", "0:0.2:0.1", "--transport", "udp", "--transport", "tcp"
+    )
+    assert len(found) == 2 * 2 * 3 * 2
+    assert [one["link"]["loss"] for one in found[:4]] == [0, 0.1, 0.2, 0]
+    assert {one["transport"] for one in found} == {"udp", "tcp"}
+    assert {one["capture"] for one in found} == {CLASSIC, PQ}
+    # without loss four messages are two round trips and what was computed
+    assert found[0]["setup_ms"]["mean"] == pytest.approx(2 * 10 + 4.282)
+
+
+def test_every_option(run, tmp_path):
+    policy = tmp_path / "mine.toml"
+    policy.write_text('kind = "table"\nwaits = [1, 2]\n')
+    (one,) = predictions(
+        run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384k/7.2M", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
+        "--burst-loss", "0.5", "--aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600", "--policy", str(policy),
+        "--repeats", "all-fragments", "--seed", "7", "--handshake", "1", "--vantage", "responder", "--recorded-rtt", "0.1",
+    )  # fmt: skip
+    assert one["link"] == {
+        "scenario": None, "rtt_ms": 80, "loss": 0.1, "jitter_ms": 5, "rate_up": 384e3, "rate_down": 7.2e6, "mtu": 1280,
+        "drop_ip_fragments": True, "aaa_rtt_ms": 9, "burst": {"mean": 200, "of_frames": False, "loss": 0.5},
+    }  # fmt: skip
+    assert one["policy"] == {"name": "mine", "waits_s": [1, 2], "jitter": 0}
+    assert (one["repeats"], one["fragment_size"], one["seed"], one["runs"]) == ("all-fragments", 600, 7, 1000)
+
+
+def test_scenarios(run, tmp_path):
+    mine = tmp_path / "ship.toml"
+    mine.write_text("rtt_ms = 700\nloss = 0.02\n[burst]\nframes = 3\n")
+    found = predictions(
+        run, CLASSIC, "--scenario", "geostationary", "--scenario", str(mine), "--loss", "0.1", "--burst", "2"
+    )
+    assert [one["link"]["scenario"] for one in found] == ["geostationary", "ship"]
+    assert [one["link"]["rtt_ms"] for one in found] == [600, 700]
+    assert [one["link"]["rate_up"] for one in found] == [2e6, None]
+    assert {one["link"]["loss"] for one in found} == {0.1}  # the option is stronger
+    assert {one["link"]["burst"]["mean"] for one in found} == {2}
+    done = run("predict", CLASSIC, "--scenario", "umts")
+    assert done.exit_code == 2
+    assert "umts says no round-trip time" in done.stderr
+
+
+def test_policies_of_one_kind_are_told_apart(run):
+    found = predictions(
+        run, CLASSIC, "--rtt", "1", "--policy", "strongswan:tries=1", "--policy", "strongswan:tries=2"
+    )
+    assert [one["policy"]["name"] for one in found] == ["strongswan:tries=1", "strongswan:tries=2"]
+
+
+def test_csv_and_files(run, tmp_path):
+    path = tmp_path / "x.csv"
+    done = run(
+        "predict", CLASSIC, "--rtt", "10,20", "--format", "csv", "-o", str(path), "--quiet", "--runs", "10"
+    )
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert [row["rtt_ms"] for row in csv.DictReader(io.StringIO(path.read_text()))] == ["10.0", "20.0"]
+    page, folder = tmp_path / "x.html", tmp_path / "figures"
+    done = run(
+        "predict", CLASSIC, "--rtt", "10", "--loss", "0.1,0.2", "--format", "html", "-o", str(page), "--figures", str(folder),
+        "--runs", "100",
+    )  # fmt: skip
+    assert done.exit_code == 0
+    assert "<svg" in page.read_text()
+    assert (folder / "setup_ms-against-loss.svg").exists()
+    assert done.stderr.endswith(f"ikeanalyze: {folder}: {len(list(folder.iterdir()))} files\n")
+
+
+def test_captures_without_a_whole_handshake(run):
+    done = run("predict", REFUSED, "--rtt", "10")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert (
+        done.stderr
+        == f"ikeanalyze: {REFUSED}: there is no handshake that is whole and succeeded, of 1 in it\n"
+    )
+    done = run("predict", REFUSED, CLASSIC, "--rtt", "10", "--quiet")
+    assert done.exit_code == 3
+    assert CLASSIC in done.stdout
+    done = run("predict", "nowhere.pcap", "--rtt", "10")
+    assert done.exit_code == 1
+    assert "nowhere.pcap" in done.stderr
+
+
+def test_what_computation_is_not_known(run):
+    done = run("predict", str(CAPTURES / "pq-loss15.pcap"), "--rtt", "10", "--runs", "10")
+    assert "its path's round-trip time is estimated from above" in done.stderr
+    assert (
+        "computation is not known where a retransmission was answered (responder in IKE_INTERMEDIATE 1"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--loss", "-0.1"], "--loss: -0.1 is no share of lost frames"),
+        (["--loss", "1"], "--loss: 1 is no share of lost frames: 0 to less than 1. 20 % is written 0.2"),
+        (["--loss", "20"], "20 % is written 0.2"),
+        (["--loss", "half"], "--loss: 'half' is no number"),
+        (["--rtt", "-5"], "--rtt: -5 is not allowed"),
+        (["--rtt", "0:10"], "--rtt: '0:10' is no range"),
+        (["--rate", "fast"], "--rate: 'fast' is no rate"),
+        (["--rate", "1"], "--rate: 1 is not allowed"),
+        (["--mtu", "100"], "--mtu: 100 is not allowed"),
+        (["--mtu", "1280.5"], "--mtu: 1280.5 is no whole number"),
+        (["--jitter", "99"], "--jitter: 99 is not allowed"),
+        (["--burst", "long"], "--burst: 'long' is no length of a burst"),
+        (["--burst", "nan"], "--burst: nan is no length of a burst"),
+        (["--burst-loss", "0.5"], "--burst-loss: it needs --burst"),
+        (
+            ["--burst", "10ms", "--loss", "0.5", "--burst-loss", "0.4"],
+            "--burst-loss: a mean loss of 0.5 needs",
+        ),
+        (["--policy", "cisco"], "--policy: cisco: neither strongswan, libreswan, exponential nor a file"),
+        (["--transport", "sctp"], "--transport: there is no 'sctp'; there are udp, tcp"),
+        (["--repeats", "never"], "--repeats: there is no 'never'"),
+        (["--scenario", "mars"], "--scenario: mars: neither epc-centralized-hsdpa"),
+        (["--format", "xml"], "--format: there is no format 'xml'"),
+        (["--handshake", "9"], "--handshake: handshake 9 is not in it; whole ones are 1"),
+        (["--vantage", "middle"], "--vantage: 'middle' is neither initiator nor responder"),
+        (["--recorded-rtt", "-1"], "--recorded-rtt: -1.0 is no time in milliseconds"),
+        (["--runs", "0"], "--runs"),
+        (["--runs", "1000000", "--loss", "0:0.9:0.001"], "--runs: 901,000,000 runs together are too many"),
+        (["--rtt", "0:999:1", "--loss", "0:0.9:0.001"], "--rtt: these lists make 901,000 links together"),
+    ],
+)
+def test_wrong_usage(run, arguments, what):
+    done = run("predict", CLASSIC, "--rtt", "10", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("ikeanalyze: ")
+    assert done.stderr.count("\n") == 1
+    assert what in done.stderr
+
+
+def test_one_handshake_of_one_capture(run):
+    done = run("predict", CLASSIC, PQ, "--rtt", "10", "--handshake", "1")
+    assert done.exit_code == 2
+    assert "it chooses from one capture" in done.stderr
+
+
+def test_a_message_that_does_not_go_through(run):
+    done = run("predict", PQ, "--rtt", "10", "--fragment-size", "92", "--quiet")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert (
+        done.stderr
+        == f"ikeanalyze: {PQ}: packets of 92 bytes have no room for IKE fragments of a message of 1,249 bytes\n"
+    )
+    done = run("predict", str(CAPTURES / "ikev1-xauth.pcap"), "--rtt", "10", "--transport", "tcp", "--quiet")
+    assert done.exit_code == 1
+    assert "RFC 9329 puts IKEv2 into TCP, not IKEv1" in done.stderr

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from ikeanalyze.model.layout import Laid
+from ikeanalyze.model.link import Link, Repeats
+from ikeanalyze.model.policy import Policy, libreswan, strongswan
+from ikeanalyze.model.simulation import SUCCEEDED, Step, simulate
+from tests.model.flows import exchange, message
+
+SMALL = Laid(((100,),))
+
+
+def steps(*exchanges):
+    return [Step(one, _laid(one.request), one.response and _laid(one.response)) for one in exchanges]
+
+
+def _laid(message):
+    return Laid(tuple(part.frames for part in message.parts))
+
+
+def run(what, link, policy=None, repeats=Repeats.FIRST, runs=10, seed=1):
+    return simulate(what, link, policy or strongswan(), repeats, runs, np.random.default_rng(seed))
+
+
+def test_without_loss_by_hand():
+    first = exchange(message(100), message(200, 50), answer_ms=3)
+    second = exchange(message(300), message(400), before_ms=5, answer_ms=7, aaa_ms=4, trips=2)
+    found = run(steps(first, second), Link(100, aaa_rtt_ms=10))
+    # two round trips, what both sides and the AAA server took, and two round trips to it
+    assert found.setup_s == pytest.approx(0.2 + 0.003 + 0.005 + 0.007 + 0.004 + 0.02)
+    assert (found.messages == 4).all()
+    assert (found.frames == 5).all()
+    assert (found.bytes == 100 + 200 + 50 + 300 + 400 + 5 * 46).all()
+    assert (found.failed_in == SUCCEEDED).all()
+
+
+def test_a_slow_line_by_hand():
+    # 8 kbit/s: 146 and 246 bytes take 0.146 and 0.246 s; each way 50 ms
+    found = run(steps(exchange(message(100), message(200))), Link(100, rate_up=8000, rate_down=8000))
+    assert found.setup_s == pytest.approx(0.146 + 0.246 + 0.1)
+
+
+def test_a_timer_that_is_shorter_than_the_round_trip():
+    # libreswan after 0.5 s; the response comes after 0.6 s, the second one is for nothing
+    found = run(steps(exchange(message(100), message(200))), Link(600), libreswan())
+    assert found.setup_s == pytest.approx(0.6)
+    assert (found.messages == 4).all()
+    assert (found.bytes == 2 * (146 + 246)).all()
+
+
+def test_a_responder_that_computes_does_not_answer():
+    # sent at 0, 0.1 and 0.2 s; the response is ready at 0.25 s
+    waits = Policy("x", (0.1,) * 5)
+    found = run(steps(exchange(message(100), message(200), answer_ms=250)), Link(0), waits)
+    assert (found.messages == 4).all()
+    assert found.setup_s == pytest.approx(0.25)
+    # at 0.3 s the repeated request is answered: it is on its way when the response comes
+    found = run(steps(exchange(message(100), message(200), answer_ms=250)), Link(80), waits)
+    assert (found.messages == 4 + 2).all()
+    assert found.setup_s == pytest.approx(0.33)
+
+
+def test_giving_up():
+    # nothing gets through: six transmissions, and the second exchange does not begin
+    what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
+    found = run(
+        [what[0], Step(what[1].exchange, Laid(((100, 100),)), SMALL)], Link(10, drop_ip_fragments=True)
+    )
+    assert np.isnan(found.setup_s).all()
+    assert (found.failed_in == 1).all()
+    assert (found.messages == 2 + 6).all()
+    # an answer behind the last timer is none
+    found = run(what, Link(10_000), Policy("x", (2.0, 2.0)))
+    assert (found.failed_in == 0).all()
+    assert (found.messages == 2 + 2).all()
+
+
+def test_what_nothing_answers():
+    last = exchange(message(100), None, before_ms=1)
+    found = run(steps(exchange(message(100), message(200)), last), Link(100))
+    assert found.setup_s == pytest.approx(0.101)
+    assert (found.messages == 3).all()
+
+
+def test_the_responder_may_ask():
+    from dataclasses import replace
+
+    one = replace(exchange(message(100), message(200)), asker="responder")
+    found = run(steps(one), Link(0, rate_up=8000))
+    assert found.setup_s == pytest.approx(0.246)
+
+
+@pytest.mark.parametrize("repeats", list(Repeats))
+def test_fragments_are_kept(repeats):
+    # of ten fragments at 20 % loss: kept, all are there after k transmissions with (1 - 0.2^k)^10; anew, with 1 - (1 - 0.8^10)^k
+    what = [Step(exchange(message(100), message(100)), Laid(((1,),) * 10), SMALL)]
+    found = run(what, Link(0, 0.2, rate_down=None), Policy("x", (1.0,) * 3), repeats, runs=20_000)
+    tries = 3
+    most = (1 - 0.2**tries) ** 10  # and then the response gets through at the last with 0.8 or so
+    anew = 1 - (1 - 0.8**10) ** tries
+    assert anew < 0.3
+    assert 0.6 < (found.failed_in == SUCCEEDED).mean() < most
+
+
+def test_blocks_of_runs(monkeypatch):
+    import ikeanalyze.model.simulation as module
+
+    what = steps(exchange(message(100, 100), message(200)))
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    found = run(what, Link(10, 0.1), runs=1000)
+    assert len(found.setup_s) == len(found.bytes) == 1000
+    assert abs(np.isnan(found.setup_s).mean()) < 0.01
+
+
+def test_the_same_seed_the_same_runs():
+    what = steps(exchange(message(100, 100), message(200)))
+    one, other, third = (run(what, Link(10, 0.2, jitter_ms=3), runs=50, seed=seed) for seed in (1, 1, 2))
+    assert (one.setup_s == other.setup_s).all()
+    assert (one.setup_s != third.setup_s).any()
