@@ -19,7 +19,9 @@ from ikeanalyze.cli import (
     keys,
     lab,
     ladder,
+    overhead,
     predict,
+    rank,
     replay,
     report,
     verify,
@@ -154,6 +156,16 @@ app.command(
     options_metavar="CAPTURE --target ADDRESS[:PORT] [OPTIONS]",
     short_help="A recorded handshake, taken to a live responder.",
 )(replay.replay)
+app.command(
+    cls=_Command,
+    options_metavar="[OPTIONS]",
+    short_help="What ESP costs: bytes, operations, delay.",
+)(overhead.overhead)
+app.command(
+    cls=_Command,
+    options_metavar="CRITERIA.toml [OPTIONS]",
+    short_help="Alternatives in order, by several criteria.",
+)(rank.rank)
 app.add_typer(
     wireshark.app,
     name="wireshark",

@@ -47,9 +47,9 @@ def stacked_bars(
         .encode(
             x=alt.X("value:Q", stack="zero").title(x_title).axis(_numbers(style)),
             y=y,
-            color=alt.Color("part:N", sort=order, title=None).scale(
-                domain=order, range=[COLOURS[parts[part]] for part in order]
-            ),
+            color=alt.Color("part:N", sort=order, title=None)
+            .scale(domain=order, range=[COLOURS[parts[part]] for part in order])
+            .legend(_legend(order, style)),
             order=alt.Order("rank:Q"),
             description=_SAID,
         )
@@ -198,9 +198,18 @@ def _numbers(style: Style, count: int = 6) -> alt.Axis:
 def _grouped(groups: Sequence[str], style: Style) -> alt.Color:
     colour = alt.Color("group:N", sort=list(groups)).title(None)
     names = [SERIES[i % len(SERIES)] for i in range(len(groups))]
-    room = style.width / style.font / (3 + 0.62 * max(map(len, groups)))  # letters are about so wide
-    legend = None if len(groups) < 2 else alt.Legend(columns=max(int(room), 1))
+    legend = None if len(groups) < 2 else _legend(groups, style)
     return colour.scale(domain=list(groups), range=[COLOURS[name] for name in names]).legend(legend)
+
+
+def _legend(names: Sequence[str], style: Style) -> alt.Legend:
+    """In as many columns as there is room for; each is as wide as the longest of its names, which go row by row."""
+    room = style.width / style.font - 2
+    # letters are about 0.55 wide, the sign before a name and the gap behind it 3
+    for columns in range(len(names), 1, -1):
+        if sum(3 + 0.55 * max(map(len, names[at::columns])) for at in range(columns)) <= room:
+            return alt.Legend(columns=columns)
+    return alt.Legend(columns=1)
 
 
 def _bars_height(count: int, style: Style) -> float:
@@ -223,17 +232,19 @@ def _svg(chart: Any, style: Style, height: float | None = None) -> str:
             titleColor=COLOURS["ink"], titleFontWeight="normal", gridColor=COLOURS["rule"],
             domainColor=COLOURS["muted"], tickColor=COLOURS["muted"], gridWidth=style.font / 14,
             domainWidth=style.font / 14, tickWidth=style.font / 14, tickSize=style.font / 3,
-            labelPadding=style.font / 4, titlePadding=style.font if style.screen else style.font / 2, labelLimit=style.width // 3,
+            labelPadding=style.font / 4, titlePadding=style.font if style.screen else style.font / 2, labelLimit=14 * style.font,
         )
         .configure_axisY(gridDash=[])
         .configure_text(fontSize=style.font)
         .configure_legend(
             orient="top", labelFontSize=style.font, titleFontSize=style.font, labelColor=COLOURS["ink"],
             symbolSize=style.font * 8, columnPadding=style.font, rowPadding=style.font / 4, padding=0,
-            offset=style.font / 2, columns=3 if style.width < 300 else 4, labelLimit=style.width // 2,
+            offset=style.font / 2, labelLimit=style.width // 2,
         )
         .to_dict()
     )  # fmt: skip
     spec["width"] = style.width
+    # legends end where the axis does: those that begin with it are cut where labels before it leave little room
+    spec["config"]["legend"]["layout"] = {"top": {"anchor": "end"}}
     svg: str = vlc.vegalite_to_svg(spec)
     return _CONTAINER.sub("", svg)

@@ -8,7 +8,8 @@ an axis in milliseconds; their texts are moved apart where they would overlap, a
 follows the set-up, seconds later as a rule, stands below it, not to scale.
 
 Drawn for a page, one SVG has both: what changes has its attribute (`data-a`) in both forms (`data-v`, a bar between
-them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Arrows are
+them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Its `width` is what a
+phone shows, where two hosts stand without the texts beside them; the style sheet has the whole one. Arrows are
 horizontal because a capture knows the time of a frame at one place only.
 
 Bars on the lifelines say whose turn it is. As many lines as frames make an arrow, up to five; a retransmission is
@@ -18,10 +19,11 @@ dashed; what looks lost ends in a cross.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from ikeanalyze.render.figures.ladder import LOSSES, Ladder, Rung, size_of
+from ikeanalyze.render.figures.ladder import LOSSES, Host, Ladder, Rung, size_of
 from ikeanalyze.render.figures.style import COLOURS, FONT, MONO
 from ikeanalyze.render.ladder import filled
 from ikeanalyze.render.values import ms
@@ -75,6 +77,7 @@ class _Drawing:
         self.x = [first]
         for span in spans[len(ladder.hosts)]:
             self.x.append(self.x[-1] + span)
+        self.boxes = list(map(_box, ladder.hosts, self.x))
         self.text_x = self.x[-1] + 40
         self.letters = max(int((width - self.text_x) / (_SMALL * _MONO)), 12)
         self.inside = [list(filled(rung.payloads, self.letters)) for rung in ladder.rungs]
@@ -90,9 +93,12 @@ class _Drawing:
         heights = [places.bottom + 12 + _LINE * len(legend) for places in (self.even, self.true)]
         height = heights[1] if self.layout is Layout.TRUE else heights[0]
         box = "" if both else f' viewBox="0 0 {self.width} {height:.0f}"'
+        width = self.width
+        if both and len(self.ladder.hosts) == 2:
+            width = ceil(max(left + size for left, size in self.boxes)) + 1
         switch = f' data-a="height" data-v="{heights[0]:.0f}|{heights[1]:.0f}"' if both else ""
         yield (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder of-{len(self.ladder.hosts)}" role="img" width="{self.width}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="ladder of-{len(self.ladder.hosts)}" role="img" width="{width}" '
             f'height="{height:.0f}"{box}{switch} font-family="{FONT}" font-size="{_NORMAL}" '
             f"aria-label={quoteattr(f'Ladder diagram. {self.ladder.title}')}>"
         )
@@ -186,18 +192,16 @@ class _Drawing:
         yield self._only(Layout.TRUE, "".join(lines))
 
     def _hosts(self) -> Iterator[str]:
-        for host, x in zip(self.ladder.hosts, self.x, strict=True):
+        for host, x, (left, size) in zip(self.ladder.hosts, self.x, self.boxes, strict=True):
             colour = COLOURS[host.role]
             ends = [f"M{x:.1f} {_TOP - 24}V{places.bottom - 8:.1f}" for places in (self.even, self.true)]
             yield f'<path{self._a("d", *ends)} stroke="{COLOURS["muted"]}" fill="none"/>'
-            half = max(len(host.name) * 7.2, len(host.address) * (_SMALL - 1) * _MONO) / 2 + 10
-            left = max(x - half, 1)
             yield (
-                f'<rect x="{left:.1f}" y="3" width="{2 * half:.1f}" height="{_TOP - 27}" rx="7" '
+                f'<rect x="{left:.1f}" y="3" width="{size:.1f}" height="{_TOP - 27}" rx="7" '
                 f'fill="{COLOURS["ground"]}" stroke="{colour}" stroke-width="1.5"/>'
             )
-            yield _text(left + half, 19, host.name, "ink", _NORMAL, anchor="middle", bold=True)
-            yield _text(left + half, 33, host.address, "muted", _SMALL - 1, anchor="middle", mono=True)
+            yield _text(left + size / 2, 19, host.name, "ink", _NORMAL, anchor="middle", bold=True)
+            yield _text(left + size / 2, 33, host.address, "muted", _SMALL - 1, anchor="middle", mono=True)
 
     def _turns(self) -> Iterator[str]:
         for turn in self.ladder.turns:
@@ -301,6 +305,12 @@ class _Drawing:
         yield from filled([f"{text}." for text, there in signs if there], int(self.letters * 1.1))
         if self.ladder.left_out:
             yield f"{self.ladder.left_out:,} later messages are left out."
+
+
+def _box(host: Host, x: float) -> tuple[float, float]:
+    """Left edge and width of the box above a lifeline."""
+    size = max(len(host.name) * 7.2, len(host.address) * (_SMALL - 1) * _MONO) + 20
+    return max(x - size / 2, 1), size
 
 
 def _size_and_notes(rung: Rung) -> list[str]:

@@ -80,7 +80,8 @@ def ladder(analysis: Analysis) -> Ladder:
     ]
     if row["aaa_address"] is not None:
         hosts.append(Host("aaa", "AAA server", clean(row["aaa_address"])))
-    lost = losses(messages)
+    ends = [one.last_ns for one in analysis.captures if one.path == row["capture"]]
+    lost = losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
     start = row["start_ns"]
     if start is None:
         start = min((message["first_ns"] for message in messages), default=0)

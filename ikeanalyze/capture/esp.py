@@ -1,0 +1,333 @@
+"""ESP packets of a capture in columns: who sent them, SPI, sequence number, time and sizes.
+
+`frames` counts ESP and keeps none of it, so this is a way of its own over the same steps, for who asks about ESP alone. It
+goes through the file once in memory that does not grow: packets are handed on in blocks. RFC 4303, section 2; in UDP RFC 3948.
+"""
+
+import builtins
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.capture.accounting import Category
+from ikeanalyze.capture.columns import Bytes, Positions, gather
+from ikeanalyze.capture.datagrams import Encapsulation, sort_packets
+from ikeanalyze.capture.frames import Progress
+from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
+from ikeanalyze.capture.link import locate
+from ikeanalyze.capture.linktypes import link_type_name
+from ikeanalyze.capture.network import (
+    FIRST_IPV6,
+    PROTOCOL_ESP,
+    PROTOCOL_TCP,
+    AddressBook,
+    Packets,
+    join,
+    read_ipv4,
+    read_ipv6,
+)
+from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
+
+#: Packets of a block, about.
+_BLOCK: Final = 1 << 18
+_TCP_PORT: Final = 4500
+_UDP_HEADER: Final = 8
+_ESP_HEADER: Final = 8
+
+_HEADER: Final = np.dtype([("spi", ">u4"), ("sequence", ">u4")])
+_PORTS: Final = np.dtype([("source", ">u2"), ("destination", ">u2"), ("length", ">u2")])
+
+#: Columns of a block, each with one value for a packet.
+LAYOUT: Final[dict[str, type[np.generic]]] = {
+    "time_ns": np.int64,  # since 1970-01-01 UTC; of an IP-fragmented packet that of its first fragment to arrive
+    "source": np.uint64,  # AddressBook codes
+    "destination": np.uint64,
+    "encapsulation": np.uint8,  # `datagrams.Encapsulation`
+    "spi": np.uint32,
+    "sequence": np.uint32,  # the lower half, where extended sequence numbers are in use
+    "frames": np.uint32,  # 1, or the IP fragments
+    "bytes": np.int64,  # of these frames, link header included
+    "esp_bytes": np.int64,  # from the SPI to the end of the ICV; 0: not known, a fragment is missing
+}
+
+Block = dict[str, npt.NDArray[np.generic]]
+
+#: Takes a packet: source and destination (AddressBook codes) and SPI, its bytes from the SPI on (None: it is cut), and the IPv6
+#: addresses of the AddressBook so far.
+TakePacket = Callable[[tuple[int, int, int], bytes | None, Sequence[bytes]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Packets whose bytes are handed on, one by one."""
+
+    spis: Collection[int] | None  # None: all
+    take: TakePacket
+
+
+@dataclass(slots=True)
+class EspCapture:
+    """What a capture holds beside the packets that were handed on."""
+
+    packets: int = 0  # of the capture, whatever they are
+    bytes: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    esp_packets: int = 0  # handed on
+    cut: int = 0  # frames: ESP, but its header is cut off
+    lost_fragments: int = 0  # frames: IP fragments of protocol ESP whose first fragment is not in the capture
+    in_tcp: int = 0  # frames: on TCP port 4500, with or without ESP; streams are not followed here
+    addresses: list[builtins.bytes] = field(default_factory=list)  # IPv6 addresses of the AddressBook codes
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_esp(
+    path: str,
+    take: Callable[[Block], None],
+    ports: Collection[int] = (),
+    progress: Progress | None = None,
+    wanted: Wanted | None = None,
+) -> EspCapture:
+    """Read a capture file, or standard input for "-", and hand on its ESP packets in blocks, in the order of the file.
+
+    `ports` are UDP ports that carry IKE and ESP besides 500 and 4500. What is `wanted` is handed on
+    as bytes too.
+
+    Raises:
+        CaptureError: nothing of it can be read. Damage further on is a warning.
+    """
+    with open_capture(path) as reader:
+        collector = _Collector(take, ports, reader.interfaces, wanted)
+        for batch in reader.batches():
+            collector.add(batch)
+            if progress is not None:
+                progress(reader.source.consumed, reader.source.size)
+        found = collector.finish()
+        if reader.damage is not None:
+            found.warnings.append(
+                f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there"
+            )
+        return found
+
+
+class _Collector:
+    """Batches in, blocks of ESP packets out."""
+
+    def __init__(
+        self,
+        take: Callable[[Block], None],
+        ports: Collection[int],
+        interfaces: Sequence[Interface],
+        wanted: Wanted | None,
+    ) -> None:
+        self._take = take
+        self._ports = ports
+        self._interfaces = interfaces
+        self._book = AddressBook()
+        self._wanted = wanted
+        self._spis = np.array(sorted(wanted.spis or ()) if wanted else [], np.uint32)
+        self._reassembler = Reassembler()
+        self._parts: list[Block] = []
+        self._waiting = 0  # packets in them
+        self._found = EspCapture()
+        self._foreign_links: dict[int, int] = {}  # packets by link type
+
+    def add(self, batch: RecordBatch) -> None:
+        """Take a batch of packets."""
+        found = self._found
+        low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
+        found.first_ns = low if found.first_ns is None else min(found.first_ns, low)
+        found.last_ns = high if found.last_ns is None else max(found.last_ns, high)
+        packets = self._network(batch)
+        if packets is not None:
+            whole = packets.fragmented
+            if whole.any():
+                self._fragments(batch, packets.take(whole))
+                packets = packets.take(~whole)
+            esp = self._esp(batch.buffer, packets)
+            row = packets.row[esp["packet"]]
+            self._append(
+                {
+                    "time_ns": batch.time_ns[row],
+                    "frames": np.ones(len(row), np.uint32),
+                    "bytes": batch.length[row],
+                    **esp,
+                }
+            )
+        found.packets += len(batch)
+        found.bytes += int(batch.length.sum())
+
+    def finish(self) -> EspCapture:
+        """The end of the capture: hand on what is left."""
+        self._datagrams(list(self._reassembler.finish()))
+        self._flush()
+        self._found.addresses = self._book.ipv6
+        self._found.warnings.extend(
+            f"link type {link_type_name(kind)} is not decoded: its {number} packets are not looked into"
+            for kind, number in sorted(self._foreign_links.items())
+        )
+        return self._found
+
+    def _network(self, batch: RecordBatch) -> Packets | None:
+        """The IP packets of a batch."""
+        link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
+        parts: list[Packets] = []
+        for kind in np.unique(link_types[np.unique(batch.interface)]).tolist():
+            row = np.flatnonzero(link_types[batch.interface] == kind)
+            at = batch.offset[row]
+            end = at + batch.captured[row]
+            located = locate(kind, batch.buffer, at, end)
+            if located is None:
+                self._foreign_links[kind] = self._foreign_links.get(kind, 0) + len(row)
+                continue
+            inside, family = located
+            wire_end = at + batch.length[row]
+            for version in (4, 6):
+                which = family == version
+                if which.any():
+                    arguments = (batch.buffer, row[which], inside[which], end[which], wire_end[which])
+                    packets, _ = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self._book)
+                    parts.append(packets)
+        return join(parts) if parts else None
+
+    def _esp(self, buffer: Bytes, packets: Packets) -> Block:
+        """Columns of the ESP packets among these, and which they are (`packet`)."""
+        category, _, _ = sort_packets(buffer, packets, self._ports)
+        self._count_tcp(buffer, packets)
+        index = np.flatnonzero(category == Category.ESP)
+        in_udp = packets.protocol[index] != PROTOCOL_ESP
+        at, wire_end = packets.at[index], packets.wire_end[index]
+        udp = gather(buffer, at, _PORTS)
+        length = udp["length"].astype(np.int64)
+        wire_end = np.where(in_udp & (length != 0), np.minimum(at + length, wire_end), wire_end)
+        at = at + np.where(in_udp, _UDP_HEADER, 0)
+        there = at + _ESP_HEADER <= packets.end[index]
+        self._found.cut += int((~there).sum())
+        on_4500 = (udp["source"] == _TCP_PORT) | (udp["destination"] == _TCP_PORT)
+        encapsulation = np.where(on_4500, Encapsulation.UDP_4500, Encapsulation.UDP)
+        header = gather(buffer, at, _HEADER)
+        if self._wanted is not None:
+            chosen = there if self._wanted.spis is None else there & np.isin(header["spi"], self._spis)
+            self._hand_on(self._wanted, buffer, packets.take(index[chosen]), at[chosen], wire_end[chosen])
+        columns: Block = {
+            "packet": index,
+            "source": packets.source[index],
+            "destination": packets.destination[index],
+            "encapsulation": np.where(in_udp, encapsulation, Encapsulation.IP).astype(np.uint8),
+            "spi": header["spi"].astype(np.uint32),
+            "sequence": header["sequence"].astype(np.uint32),
+            "esp_bytes": wire_end - at,
+        }
+        return {name: column[there] for name, column in columns.items()}
+
+    def _hand_on(
+        self, wanted: Wanted, buffer: Bytes, packets: Packets, at: Positions, end: Positions
+    ) -> None:
+        """Give the bytes of packets."""
+        view = buffer.data
+        spis = gather(buffer, at, _HEADER)["spi"].tolist()
+        whole = (end <= packets.end).tolist()
+        ends = zip(packets.source.tolist(), packets.destination.tolist(), spis, strict=True)
+        for sa, is_whole, first, stop in zip(ends, whole, at.tolist(), end.tolist(), strict=True):
+            wanted.take(sa, bytes(view[first:stop]) if is_whole else None, self._book.ipv6)
+
+    def _count_tcp(self, buffer: Bytes, packets: Packets) -> None:
+        tcp = packets.take((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
+        if len(tcp):
+            ports = gather(buffer, tcp.at, _PORTS)
+            ours = (ports["source"] == _TCP_PORT) | (ports["destination"] == _TCP_PORT)
+            self._found.in_tcp += int(ours.sum())
+
+    def _fragments(self, batch: RecordBatch, packets: Packets) -> None:
+        """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
+        settled: list[Datagram] = []
+        view = batch.buffer.data
+        for i in range(len(packets)):
+            row = int(packets.row[i])
+            at, end = int(packets.at[i]), int(packets.end[i])
+            fragment = Fragment(
+                number=self._found.packets + 1 + row,
+                time_ns=int(batch.time_ns[row]),
+                interface=int(batch.interface[row]),
+                length=int(batch.length[row]),
+                captured=int(batch.captured[row]),
+                ttl=int(packets.ttl[i]),
+                offset=int(packets.offset[i]),
+                more=bool(packets.more[i]),
+                payload=bytes(view[at : max(at, end)]),
+                wire_size=int(packets.wire_end[i]) - at,
+            )
+            source, protocol = int(packets.source[i]), int(packets.protocol[i])
+            key = (
+                source,
+                int(packets.destination[i]),
+                int(packets.ident[i]),
+                protocol if source < FIRST_IPV6 else -1,
+                fragment.ttl,
+            )
+            settled.extend(self._reassembler.add(key, protocol, fragment))
+        self._datagrams(settled)
+
+    def _datagrams(self, settled: list[Datagram]) -> None:
+        """Take ESP packets that came in IP fragments; of a second sighting by the capture nothing counts."""
+        fresh = [one for one in settled if one.repeats is None]
+        self._found.lost_fragments += sum(
+            len(one.fragments) for one in fresh if not one.has_first and one.protocol == PROTOCOL_ESP
+        )
+        fresh = [one for one in fresh if one.has_first]
+        if not fresh:
+            return
+        known = [one.payload() for one in fresh]
+        sizes = np.array([len(data) for data, _ in known], np.int64)
+        at = np.cumsum(sizes) - sizes
+        count = len(fresh)
+        buffer = np.frombuffer(b"".join(data for data, _ in known) + bytes(PADDING), np.uint8)
+        esp = self._esp(
+            buffer,
+            Packets(
+                row=np.arange(count),
+                at=at,
+                end=at + sizes,
+                wire_end=at + np.array([size for _, size in known], np.int64),
+                protocol=np.array([one.protocol for one in fresh], np.uint8),
+                source=np.array([one.key[0] for one in fresh], np.uint64),
+                destination=np.array([one.key[1] for one in fresh], np.uint64),
+                ttl=np.zeros(count, np.uint8),
+                ident=np.zeros(count, np.uint32),
+                offset=np.zeros(count, np.int64),
+                more=np.zeros(count, np.bool_),
+            ),
+        )
+        owners = [fresh[i] for i in esp["packet"].tolist()]
+        complete = np.array([one.complete for one in owners], np.bool_)
+        self._append(
+            {
+                **esp,
+                "time_ns": np.array([one.fragments[0].time_ns for one in owners], np.int64),
+                "frames": np.array([len(one.fragments) for one in owners], np.uint32),
+                "bytes": np.array([sum(part.length for part in one.fragments) for one in owners], np.int64),
+                "esp_bytes": np.where(complete, esp["esp_bytes"], 0),
+            }
+        )
+
+    def _append(self, columns: Block) -> None:
+        count = len(columns["spi"])
+        if not count:
+            return
+        self._found.esp_packets += count
+        self._parts.append({name: columns[name].astype(dtype, copy=False) for name, dtype in LAYOUT.items()})
+        self._waiting += count
+        if self._waiting >= _BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._take({name: np.concatenate([part[name] for part in self._parts]) for name in LAYOUT})
+            self._parts, self._waiting = [], 0
+
+
+__all__ = ["LAYOUT", "Block", "EspCapture", "Wanted", "read_esp"]

@@ -1,0 +1,33 @@
+"""One number for each group of a dataset: what a ranking, or whoever wants no statistics, asks for."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ikeanalyze.dataset.compare import compare
+from ikeanalyze.dataset.compare_columns import Condition, text
+from ikeanalyze.dataset.compare_source import tables
+
+#: What of a sample can be asked for.
+STATISTICS: Final = ("mean", "median", "p95", "p99")
+#: No interval is wanted, so few resamples do.
+_RESAMPLES: Final = 100
+
+
+def group_values(
+    path: str, by: str, metric: str, statistic: str, where: Sequence[Condition] = ()
+) -> dict[str, float]:
+    """One of `STATISTICS` of `metric` for each value of the column `by`, as text; groups without a value are left out.
+
+    `path` and `where` are as in `compare`; handshakes that did not succeed do not count.
+
+    Raises:
+        CompareError: there is no such dataset, column or metric.
+    """
+    found = compare(tables(path), [by], metrics=[metric], where=where, resamples=_RESAMPLES)
+    (measured,) = found.metrics
+    values = {}
+    for group, one in zip(found.groups, measured.groups, strict=True):
+        estimate = getattr(one, statistic)
+        if estimate is not None and group.values[0] is not None:
+            values[text(group.values[0])] = float(estimate.value)
+    return values

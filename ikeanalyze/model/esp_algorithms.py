@@ -1,0 +1,130 @@
+"""What an ESP suite adds to a packet: the sizes of initialization vector, padding and ICV of every algorithm.
+
+A suite is named as in strongSwan's `esp_proposals`: `aes256gcm16`, `aes128-sha256`, `chacha20poly1305`, `3des-md5`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+class EspError(ValueError):
+    """No packet can be like that; the text has what was asked for and what there is, `what` names the argument."""
+
+    def __init__(self, what: str, text: str) -> None:
+        super().__init__(text)
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Cipher:
+    """An encryption algorithm, or one that encrypts and authenticates."""
+
+    iv: int  # bytes of the initialization vector that each packet carries
+    block: int  # bytes of which the ciphertext is a multiple, as the cipher needs it; ESP itself needs 4
+    icv: int  # bytes of its own ICV; 0: it does not authenticate
+    source: str  # the RFC that says so
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """An integrity algorithm."""
+
+    icv: int  # bytes, as truncated
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What protects the packets of an ESP SA."""
+
+    name: str  # as in `esp_proposals`
+    encryption: str  # key of CIPHERS
+    integrity: str | None  # key of INTEGRITIES; None: the cipher authenticates, or nothing does
+    iv: int  # bytes that stand before the ciphertext
+    alignment: int  # bytes of which payload, padding and the two bytes behind them are a multiple
+    icv: int  # bytes that stand behind the ciphertext
+
+
+def _ciphers() -> dict[str, Cipher]:
+    found = {
+        "null": Cipher(0, 1, 0, "RFC 2410"),
+        "des": Cipher(8, 8, 0, "RFC 2405"),
+        "3des": Cipher(8, 8, 0, "RFC 2451"),
+        "cast128": Cipher(8, 8, 0, "RFC 2451"),
+    }
+    for bits in (128, 192, 256):
+        aes = f"aes{bits}"
+        found[aes] = Cipher(16, 16, 0, "RFC 3602")
+        found[f"camellia{bits}"] = Cipher(16, 16, 0, "RFC 4312")
+        found[f"{aes}ctr"] = Cipher(8, 1, 0, "RFC 3686")
+        found[f"{aes}gmac"] = Cipher(8, 1, 16, "RFC 4543")
+        for icv in (8, 12, 16):
+            found[f"{aes}gcm{icv}"] = Cipher(8, 1, icv, "RFC 4106")
+            found[f"{aes}ccm{icv}"] = Cipher(8, 1, icv, "RFC 4309")
+        found[f"{aes}gcm16iiv"] = Cipher(0, 1, 16, "RFC 8750")
+        found[f"{aes}ccm8iiv"] = Cipher(0, 1, 8, "RFC 8750")
+    found["chacha20poly1305"] = Cipher(8, 1, 16, "RFC 7634")
+    found["chacha20poly1305iiv"] = Cipher(0, 1, 16, "RFC 8750")
+    return found
+
+
+#: Ciphers by their names in proposals; `iiv` at the end is ours, for the implicit IV of RFC 8750.
+CIPHERS: Final[Mapping[str, Cipher]] = MappingProxyType(_ciphers())
+
+#: Integrity algorithms by their names in proposals.
+INTEGRITIES: Final[Mapping[str, Integrity]] = MappingProxyType(
+    {
+        "md5": Integrity(12, "RFC 2403"),
+        "md5_128": Integrity(16, "RFC 4595"),
+        "sha1": Integrity(12, "RFC 2404"),
+        "sha1_160": Integrity(20, "RFC 4595"),
+        "aesxcbc": Integrity(12, "RFC 3566"),
+        "aescmac": Integrity(12, "RFC 4494"),
+        "sha256_96": Integrity(12, "draft-ietf-ipsec-ciph-sha-256-00"),
+        "sha256": Integrity(16, "RFC 4868"),
+        "sha384": Integrity(24, "RFC 4868"),
+        "sha512": Integrity(32, "RFC 4868"),
+    }
+)
+
+#: Of RFC 4303, section 2.4: the ciphertext ends on a 4-byte boundary, whatever the cipher.
+_WORD: Final = 4
+
+
+def suite(name: str) -> Suite:
+    """The suite of this name.
+
+    Raises:
+        EspError: it has an unknown algorithm, two that authenticate, or one that does nothing (RFC 4303, 3.2).
+    """
+    first, *rest = name.lower().split("-")
+    if first not in CIPHERS:
+        what = "the cipher stands first, and no" if first in INTEGRITIES else "no"
+        raise EspError("suite", f"{name!r}: {what} cipher is called {first!r}; there are {_names(CIPHERS)}")
+    if len(rest) > 1:
+        raise EspError("suite", f"{name!r} is not CIPHER or CIPHER-INTEGRITY")
+    cipher = CIPHERS[first]
+    integrity = rest[0] if rest else None
+    if integrity is not None and integrity not in INTEGRITIES:
+        known = ", ".join(INTEGRITIES)
+        raise EspError(
+            "suite", f"{name!r}: no integrity algorithm is called {integrity!r}; there are {known}"
+        )
+    if integrity is not None and cipher.icv:
+        raise EspError("suite", f"{name!r}: {first} authenticates by itself, it takes no integrity algorithm")
+    if integrity is None and first == "null":
+        raise EspError("suite", f"{name!r} protects nothing; say what authenticates, as in null-sha256")
+    icv = cipher.icv if integrity is None else INTEGRITIES[integrity].icv
+    return Suite(name.lower(), first, integrity, cipher.iv, max(cipher.block, _WORD), icv)
+
+
+def _names(ciphers: Mapping[str, Cipher]) -> str:
+    """All of them, the three key lengths in one."""
+    names = dict.fromkeys(
+        name.replace("128", "128|192|256", 1) if name.startswith(("aes128", "camellia128")) else name
+        for name in ciphers
+        if not name.startswith(("aes192", "aes256", "camellia192", "camellia256"))
+    )
+    return ", ".join(names)

@@ -1,0 +1,67 @@
+"""The figures of a ranking: the scores, and how they change with the weight of each criterion."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ikeanalyze.model.ranking import Ranked, Ranking
+from ikeanalyze.render.figures import charts
+from ikeanalyze.render.figures.curves import curves
+from ikeanalyze.render.figures.figure import Figure
+from ikeanalyze.render.figures.style import Style
+from ikeanalyze.render.values import clean
+
+#: Lines that can be told apart in one chart.
+_LINES: Final = 7
+_POINTS: Final = 101
+
+
+def ranking_figures(ranking: Ranking) -> Iterator[Figure]:
+    """Scores, then for each criterion that has grades the sensitivity to its weight."""
+    rows = [
+        {
+            "label": clean(place.name),
+            "value": place.score,
+            "text": f"{place.score:.3f}",
+            "said": f"{place.rank}. {clean(place.name)}: {place.score:.4f}",
+        }
+        for place in ranking.places
+    ]
+    yield Figure(
+        "ranking-scores",
+        f"{clean(ranking.criteria.title)}: scores",
+        "Scores by the multiplicative analytic hierarchy process, adding up to 1.",
+        lambda style: charts.bars(rows, style, x_title="score"),
+    )
+    for number, one in enumerate(ranking.ranked):
+        if one.graded and len(ranking.ranked) > 1:
+            yield _sensitivity(ranking, number, one)
+
+
+def _sensitivity(ranking: Ranking, number: int, one: Ranked) -> Figure:
+    best = [place.name for place in ranking.places[:_LINES]]
+    order = list(ranking.criteria.alternatives)
+    rows: list[Mapping[str, Any]] = []
+    for point in range(_POINTS):
+        weight = point / (_POINTS - 1)
+        score = ranking.scores_at(number, weight)
+        rows += [{"group": clean(name), "x": weight, "y": float(score[order.index(name)])} for name in best]
+    left_out = len(order) - len(best)
+    more = f" The last {left_out:,} alternatives are left out." if left_out else ""
+
+    def draw(style: Style) -> str:
+        return curves(
+            rows,
+            style,
+            groups=[clean(name) for name in best],
+            x_title=f"weight of {clean(one.name)}",
+            y_title="score",
+            marks=[one.weight],
+        )
+
+    return Figure(
+        f"ranking-sensitivity-{re.sub(r'[^0-9A-Za-z_.-]', '_', one.name)}",
+        f"{clean(ranking.criteria.title)}: sensitivity to the weight of {clean(one.name)}",
+        f"Scores by the weight; the other weights keep their proportions. The line is the weight that it has.{more}",
+        draw,
+    )

@@ -1,0 +1,283 @@
+"""The cost of ESP: for people in a terminal and as Markdown, for programs as JSON and CSV."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final, assert_never
+
+from ikeanalyze.analysis.esp_traffic import EspTraffic
+from ikeanalyze.model.esp_algorithms import Suite
+from ikeanalyze.model.overhead import Overhead, PacketCost, Peer, Waiting
+from ikeanalyze.model.peer_queue import Delay
+from ikeanalyze.render import View, esp_traffic
+from ikeanalyze.render.json import indented
+from ikeanalyze.render.output import opened
+from ikeanalyze.render.section import FEW, Facts, Section, Table
+from ikeanalyze.render.table import Column
+from ikeanalyze.render.values import UNKNOWN, number, ratio
+
+SCHEMA: Final = "ikeanalyze.overhead/1"
+
+_PAPER: Final = "formulas 9 to 12 of Xenakis and Merakos, without the initialization vector of RFC 2405 and RFC 2451 (8 bytes)"
+_QUEUE: Final = (
+    "packets at exponential intervals (M/G/1, or M/D/1 where all have one size); the paper's come in calls"
+)
+
+
+class Format(StrEnum):
+    """What it can be written as."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was computed, or what was measured."""
+
+    computed: Overhead | None = None
+    measured: EspTraffic | None = None
+    suite: Suite | None = None  # with `measured`: what its packets are taken to be protected with
+
+
+def write(answer: Answer, form: Format, path: str = "-", view: View | None = None) -> None:
+    """Write `answer` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
+    view = view or View()
+    with opened(path) as out:
+        match form:
+            case Format.TERMINAL:
+                from ikeanalyze.render import terminal
+
+                terminal.write_sections(sections(answer, every=view.every), out, view.width)
+            case Format.MARKDOWN:
+                from ikeanalyze.render import markdown
+
+                markdown.write_sections(sections(answer, every=view.every), out)
+            case Format.JSON:
+                out.write(indented(document(answer)) + "\n")
+            case Format.CSV:
+                rows = list(flat(answer))
+                if rows:
+                    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+                    writer.writeheader()
+                    writer.writerows(rows)
+            case _:
+                assert_never(form)
+
+
+def sections(answer: Answer, *, every: bool) -> Iterator[Section]:
+    """The answer for people."""
+    if answer.measured is not None:
+        yield from esp_traffic.sections(answer.measured, answer.suite, every=every)
+    if answer.computed is not None:
+        yield from _computed(answer.computed, every=every)
+
+
+def document(answer: Answer) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.overhead/1"."""
+    measured = answer.measured
+    return {
+        "schema": SCHEMA,
+        "computed": None if answer.computed is None else _document(answer.computed),
+        "measured": None if measured is None else esp_traffic.document(measured, answer.suite),
+    }
+
+
+def flat(answer: Answer) -> Iterator[dict[str, Any]]:
+    """A row for each packet that was computed, or for each SA that was measured."""
+    if answer.measured is not None:
+        yield from esp_traffic.flat(answer.measured, answer.suite)
+    if answer.computed is not None:
+        mips = answer.computed.question.mips
+        for packet in answer.computed.packets:
+            yield {
+                **{name: value for name, value in _packet(packet).items() if name not in ("parts", "us")},
+                **{f"us_{speed:g}_mips": us for speed, us in zip(mips, packet.us, strict=True)},
+            }
+
+
+def _computed(found: Overhead, *, every: bool) -> Iterator[Section]:
+    yield Facts("ESP overhead", _facts(found), level=1)
+    yield _packets(found, every=every)
+    if found.peers:
+        yield _peers(found, every=every)
+        if found.question.rates:
+            yield _delays(found, every=every)
+
+
+def _facts(found: Overhead) -> list[tuple[str, str]]:
+    question = found.question
+    form = question.forms[0]
+    facts = [("sizes", "bytes of IP packets, headers included; the ratio is TCP's payload to all of it")]
+    if question.paper:
+        facts.append(("by", _PAPER))
+    facts.append(("mode", form.mode))
+    facts.append(
+        ("carried by", f"IPv{form.outer}" + ("" if form.carrier == "none" else f", {form.carrier.upper()}"))
+    )
+    if form.inner != form.outer:
+        facts.append(("protected", f"IPv{form.inner} packets"))
+    if question.mips and question.traffic is not None:
+        traffic = question.traffic
+        what = f"{traffic.mean:,.0f} bytes" + (" on the average" if len(traffic.size) > 1 else "")
+        facts.append(("traffic", f"packets of {what}"))
+        if question.channel is not None:
+            facts.append(("channel", f"{question.channel / 1e3:,.0f} kbit/s behind the processor"))
+    facts.extend(
+        (
+            f"MTU {question.mtu}",
+            f"{name}: packets of {number(size)} bytes fit" if size else f"{name}: none fits",
+        )
+        for name, size in found.largest.items()
+    )
+    return facts  # fmt: skip
+
+
+def _packets(found: Overhead, *, every: bool) -> Table:
+    question = found.question
+    work = any(packet.operations is not None for packet in found.packets)
+    columns = [
+        Column("suite"),
+        Column("packet", right=True),
+        Column("in ESP", right=True),
+        Column("added", right=True),
+        Column("ratio", right=True),
+    ]
+    if not question.paper:
+        columns += [
+            Column(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")
+        ]
+    if work:
+        columns.append(Column("operations", right=True))
+        columns += [Column(f"µs, {mips:g} MIPS", right=True, optional=2) for mips in question.mips]
+    rows = []
+    for packet in found.packets:
+        row = [packet.suite, number(packet.clear), number(packet.size), number(packet.size - packet.clear)]
+        row.append(ratio(packet.ratio))
+        if (parts := packet.parts) is not None:
+            headers = parts.ip + parts.carrier + parts.esp
+            row += [str(value) for value in (headers, parts.iv, parts.padding, parts.trailer, parts.icv)]
+        if work:
+            known = packet.operations
+            row.append(UNKNOWN if known is None else f"{known:,.0f}")
+            row += [UNKNOWN if us is None else f"{us:,.1f}" for us in packet.us]
+        rows.append(row)
+    shown = rows if every else rows[:FEW]
+    return Table("Packets", columns, shown, more=len(rows) - len(shown))
+
+
+def _peers(found: Overhead, *, every: bool) -> Table:
+    columns = (
+        Column("suite"),
+        Column("MIPS", right=True),
+        Column("operations", right=True),
+        Column("µs", right=True),
+        Column("ceiling, kbit/s", right=True),
+        *((Column("with channel, kbit/s", right=True),) if found.question.channel is not None else ()),
+    )
+    rows = []
+    for peer in found.peers:
+        row = [peer.suite, f"{peer.mips:g}", f"{peer.mean_operations:,.0f}", f"{peer.mean_us:,.1f}"]
+        row += [_kbps(peer.ceiling_bps), _kbps(peer.throughput_bps)]
+        rows.append(row[: len(columns)])
+    shown = rows if every else rows[:FEW]
+    notes = ["of a packet, on the average; ceiling: clear packets that the processor keeps up with"]
+    return Table("Processor", columns, shown, more=len(rows) - len(shown), notes=notes)
+
+
+def _delays(found: Overhead, *, every: bool) -> Table:
+    channel = found.question.channel is not None
+    columns = (
+        Column("suite"),
+        Column("MIPS", right=True),
+        Column("kbit/s", right=True),
+        Column("load", right=True),
+        Column("wait, ms", right=True),
+        Column("waiting", right=True),
+        Column("processor, ms", right=True),
+        *((Column("channel, ms", right=True), Column("both, ms", right=True)) if channel else ()),
+    )
+    rows = []
+    for peer in found.peers:
+        for at in peer.waiting:
+            one = at.processor
+            row = [peer.suite, f"{peer.mips:g}", _kbps(at.rate_bps)]
+            row.append(UNKNOWN if one is None else ratio(one.load))
+            row.append(_ms(None if one is None else one.wait_ms))
+            row.append(UNKNOWN if one is None else f"{one.waiting_packets:,.1f}")
+            row.append(_ms(None if one is None else one.total_ms))
+            if channel:
+                row += [_ms(None if at.channel is None else at.channel.total_ms), _ms(at.total_ms)]
+            rows.append(row)
+    shown = rows if every else rows[:FEW]
+    notes = [_QUEUE, f"{UNKNOWN}: more than can be kept up with, the queue grows without end"]
+    return Table("Mean delay", columns, shown, more=len(rows) - len(shown), notes=notes)
+
+
+def _kbps(bps: float | None) -> str:
+    return "any" if bps is None else f"{bps / 1e3:,.0f}"
+
+
+def _ms(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.3f}"
+
+
+def _document(found: Overhead) -> dict[str, Any]:
+    question = found.question
+    form = question.forms[0]
+    traffic = question.traffic
+    return {
+        "formulas": "paper" if question.paper else "RFC 4303",
+        "mode": str(form.mode),
+        "encapsulation": str(form.carrier),
+        "inner_ip": form.inner,
+        "outer_ip": form.outer,
+        "packets": [_packet(packet) for packet in found.packets],
+        "mtu": question.mtu,
+        "largest": dict(found.largest),
+        "traffic": None if traffic is None else {"mean_bytes": traffic.mean, "sizes": len(traffic.size)},
+        "channel_bps": question.channel,
+        "grown": dict(found.grown),
+        "processors": [_peer(peer) for peer in found.peers],
+    }
+
+
+def _packet(packet: PacketCost) -> dict[str, Any]:
+    parts = packet.parts
+    return {
+        "suite": packet.suite,
+        "clear_bytes": packet.clear,
+        "esp_packet_bytes": packet.size,
+        "added_bytes": packet.size - packet.clear,
+        "ratio": packet.ratio,
+        "operations": packet.operations,
+        "us": list(packet.us),
+        "parts": None if parts is None else asdict(parts),
+    }
+
+
+def _peer(peer: Peer) -> dict[str, Any]:
+    return {
+        "suite": peer.suite,
+        "mips": peer.mips,
+        "mean_operations": peer.mean_operations,
+        "mean_us": peer.mean_us,
+        "ceiling_bps": peer.ceiling_bps,
+        "throughput_bps": peer.throughput_bps,
+        "delays": [_waiting(one) for one in peer.waiting],
+    }
+
+
+def _waiting(one: Waiting) -> dict[str, Any]:
+    def of(delay: Delay | None) -> dict[str, Any] | None:
+        return None if delay is None else asdict(delay)
+
+    return {
+        "rate_bps": one.rate_bps,
+        "processor": of(one.processor),
+        "channel": of(one.channel),
+        "total_ms": one.total_ms,
+    }

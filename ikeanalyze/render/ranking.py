@@ -1,0 +1,198 @@
+"""A ranking: for people in a terminal and as Markdown, for programs as JSON and CSV."""
+
+import csv
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Final, assert_never
+
+from ikeanalyze.model.ranking import Ranked, Ranking
+from ikeanalyze.render import View
+from ikeanalyze.render.json import indented
+from ikeanalyze.render.output import opened
+from ikeanalyze.render.section import FEW, Facts, Section, Table
+from ikeanalyze.render.table import Column
+from ikeanalyze.render.values import UNKNOWN, clean
+
+SCHEMA: Final = "ikeanalyze.ranking/1"
+
+
+class Format(StrEnum):
+    """What it can be written as."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+def write(ranking: Ranking, form: Format, path: str = "-", view: View | None = None) -> None:
+    """Write `ranking` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
+    view = view or View()
+    with opened(path) as out:
+        match form:
+            case Format.TERMINAL:
+                from ikeanalyze.render import terminal
+
+                terminal.write_sections(sections(ranking, every=view.every), out, view.width)
+            case Format.MARKDOWN:
+                from ikeanalyze.render import markdown
+
+                markdown.write_sections(sections(ranking, every=view.every), out)
+            case Format.JSON:
+                out.write(indented(document(ranking)) + "\n")
+            case Format.CSV:
+                rows = list(flat(ranking))
+                writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+            case _:
+                assert_never(form)
+
+
+def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
+    """What was ranked by what, the order, and what would change it."""
+    criteria = ranking.criteria
+    facts = [
+        ("alternatives", f"{len(criteria.alternatives):,}"),
+        ("method", "multiplicative analytic hierarchy process"),
+        ("steps", f"between criteria a factor of {criteria.criteria_step:.4g}, between grades of {criteria.grade_step:.4g}"),
+    ]  # fmt: skip
+    if criteria.source is not None:
+        facts.append(("source", clean(criteria.source)))
+    facts.extend(("note", clean(note)) for note in criteria.notes)
+    yield Facts(clean(criteria.title), facts, level=1)
+    yield _order(ranking, every=every)
+    yield _grades(ranking, every=every)
+    turns = list(_turns(ranking, every=every))
+    if turns:
+        columns = (
+            Column("criterion"),
+            Column("weight", right=True),
+            Column("turns at", right=True),
+            Column("with more ahead"),
+            Column("with less ahead"),
+        )
+        notes = ["weights at which two alternatives change places; the other weights keep their proportions"]
+        shown = turns if every else turns[:FEW]
+        yield Table("Turning points", columns, shown, more=len(turns) - len(shown), notes=notes)
+    else:
+        yield Facts("Turning points", [("none", "no weight of a single criterion changes the order")])
+
+
+def _order(ranking: Ranking, *, every: bool) -> Table:
+    graded = [one for one in ranking.ranked if one.graded]
+    columns = (
+        Column("#", right=True),
+        Column("alternative", narrow=12),
+        Column("score", right=True),
+        *(Column(clean(one.name), right=True, optional=1) for one in graded),
+    )
+    rows = [
+        (
+            str(place.rank),
+            clean(place.name),
+            f"{place.score:.4f}",
+            *(f"{place.contributions[one.name]:.3f}" for one in graded),
+        )
+        for place in ranking.places
+    ]
+    shown = rows if every else rows[:FEW]
+    notes = ["scores add up to 1; of each criterion its weight times its grade, which add up to the order"]
+    notes += [
+        f"{clean(one.name)} is left out: it counts alike for all" for one in ranking.ranked if not one.graded
+    ]
+    return Table("Ranking", columns, shown, more=len(rows) - len(shown), notes=notes)  # fmt: skip
+
+
+def _grades(ranking: Ranking, *, every: bool) -> Table:
+    names = ranking.criteria.alternatives
+    columns = (
+        Column("criterion", narrow=16),
+        Column("weight", right=True),
+        *(Column(clean(name), right=True, optional=1) for name in names),
+    )
+    rows = []
+    for one in ranking.ranked:
+        alone = len(one.parts) == 1 and one.parts[0].name == one.name
+        whole = [f"{one.grades[name]:.3g}" if one.graded else UNKNOWN for name in names]
+        rows.append([clean(one.name), f"{one.weight:.4f}", *whole])
+        for part in () if alone else one.parts:
+            grades = [f"{part.grades[name]:.3g}" if part.grades else UNKNOWN for name in names]
+            rows.append([f"  {clean(part.name)}", f"{one.weight * part.weight:.4f}", *grades])
+    shown = rows if every else rows[:FEW]
+    return Table("Weights and grades", columns, shown, more=len(rows) - len(shown))
+
+
+def _turns(ranking: Ranking, *, every: bool) -> Iterator[tuple[str, ...]]:
+    for one in ranking.ranked:
+        if not one.graded:
+            continue
+        nearest = sorted(one.turns, key=lambda turn: abs(turn.weight - one.weight))
+        for turn in one.turns:
+            if every or turn in nearest[:FEW]:
+                yield (
+                    clean(one.name),
+                    f"{one.weight:.4f}",
+                    f"{turn.weight:.4f}",
+                    clean(turn.above),
+                    clean(turn.below),
+                )
+
+
+def document(ranking: Ranking) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.ranking/1"."""
+    criteria = ranking.criteria
+    return {
+        "schema": SCHEMA,
+        "criteria_file": criteria.path,
+        "title": criteria.title,
+        "source": criteria.source,
+        "notes": list(criteria.notes),
+        "criteria_step": criteria.criteria_step,
+        "grade_step": criteria.grade_step,
+        "ranking": [
+            {
+                "rank": place.rank,
+                "alternative": place.name,
+                "score": place.score,
+                "contributions": dict(place.contributions),
+            }
+            for place in ranking.places
+        ],
+        "criteria": [_criterion(one) for one in ranking.ranked],
+    }
+
+
+def _criterion(one: Ranked) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "weight": one.weight,
+        "graded": one.graded,
+        "grades": dict(one.grades) if one.graded else None,
+        "turning_points": [
+            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below}
+            for turn in one.turns
+        ],
+        "parts": [
+            {
+                "name": part.name,
+                "weight": part.weight,
+                "unit": part.unit,
+                "left_out": part.left_out,
+                "values": dict(part.values) or None,
+                "grades": dict(part.grades) or None,
+            }
+            for part in one.parts
+        ],
+    }
+
+
+def flat(ranking: Ranking) -> Iterator[dict[str, Any]]:
+    """A row for each alternative, best first."""
+    for place in ranking.places:
+        yield {
+            "rank": place.rank,
+            "alternative": place.name,
+            "score": place.score,
+            **{f"contribution of {name}": value for name, value in place.contributions.items()},
+        }

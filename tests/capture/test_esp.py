@@ -1,0 +1,154 @@
+"""ESP packets by their header, in whatever they come; what cannot be told is counted."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
+
+from ikeanalyze.capture import esp as module
+from ikeanalyze.capture.esp import LAYOUT, read_esp
+from ikeanalyze.capture.frames import address_text, read_frames
+from ikeanalyze.capture.records import CaptureError
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def read(*frames, ports=(), snaplen=262144):
+    packets = [Packet(10**18 + n * MS, data) for n, data in enumerate(frames)]
+    blocks = []
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pcap(packets, snaplen=snaplen))
+        file.flush()
+        found = read_esp(file.name, blocks.append, ports)
+        counted = read_frames(file.name, ports).accounting
+    columns = {name: np.concatenate([block[name] for block in blocks] or [[]]).tolist() for name in LAYOUT}
+    assert found.esp_packets == len(columns["spi"])
+    return found, columns, counted
+
+
+def esp(spi=0x1234, sequence=1, size=64):
+    return transport.esp(spi, sequence, bytes(size - 8))
+
+
+def test_in_ip_and_in_udp():
+    frames = [
+        link.ethernet(ipv4(esp(1, 7, 100), protocol=ip.ESP)),
+        link.ethernet(udp_packet(esp(2, 8, 60), 4500, 4500)),
+        link.ethernet(udp_packet(esp(3, 9, 80), 4500, 4500, "2001:db8::1", "2001:db8::2")),
+        link.ethernet(ipv6(esp(4, 10, 90), "2001:db8::1", "2001:db8::2", ip.ESP)),
+        link.ethernet(udp_packet(esp(5, 11, 64), 9999, 4501)),
+    ]
+    found, columns, counted = read(*frames, ports=[4501])
+    assert columns["spi"] == [1, 2, 3, 4, 5]
+    assert columns["sequence"] == [7, 8, 9, 10, 11]
+    assert columns["esp_bytes"] == [100, 60, 80, 90, 64]
+    assert columns["bytes"] == [len(frame) for frame in frames]
+    assert columns["encapsulation"] == [4, 1, 1, 4, 3]
+    assert columns["time_ns"] == [10**18 + n * MS for n in range(5)]
+    sources = [address_text(code, found.addresses) for code in columns["source"]]
+    assert sources == ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::1", "192.0.2.1"]
+    assert counted["esp"] == 5
+
+
+def test_what_is_no_esp():
+    frames = [
+        link.ethernet(udp_packet(transport.NON_ESP_MARKER + bytes(40), 4500, 4500)),
+        link.ethernet(udp_packet(b"\xff", 4500, 4500)),
+        link.ethernet(udp_packet(esp(), 53, 53)),
+        link.ethernet(ipv4(bytes(20), protocol=ip.ICMP)),
+    ]
+    found, columns, _ = read(*frames)
+    assert (found.packets, columns["spi"], found.cut) == (4, [], 0)
+
+
+def test_padding_of_ethernet_does_not_count():
+    _, columns, _ = read(link.padded(ipv4(esp(size=16), protocol=ip.ESP)))
+    assert (columns["bytes"], columns["esp_bytes"]) == ([60], [16])
+
+
+def test_cut_by_the_snaplen():
+    frames = [link.ethernet(ipv4(esp(size=400), protocol=ip.ESP))]
+    _, columns, _ = read(*frames, snaplen=42)
+    assert columns["esp_bytes"] == [400]
+    found, columns, counted = read(*frames, snaplen=41)
+    assert (found.cut, columns["spi"], counted["esp"]) == (1, [], 1)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("in_udp", [False, True])
+def test_ip_fragments(version, in_udp):
+    addresses = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}[version]
+    if in_udp:
+        packet = udp_packet(esp(5, 6, 2000), 4500, 4500, *addresses)
+    else:
+        packet = ip.packet(esp(5, 6, 2000), *addresses, protocol=ip.ESP)
+    frames = [link.ethernet(part) for part in ip_fragments(packet, 1400, 77)]
+    assert len(frames) == 2
+    for order in (frames, frames[::-1]):
+        found, columns, counted = read(*order)
+        assert (columns["spi"], columns["sequence"], columns["frames"]) == ([5], [6], [2])
+        assert (columns["esp_bytes"], columns["bytes"]) == ([2000], [sum(map(len, frames))])
+        assert counted["esp"] == 2
+    found, columns, _ = read(frames[0])
+    assert (columns["spi"], columns["esp_bytes"], columns["bytes"]) == ([5], [0], [len(frames[0])])
+    found, columns, _ = read(frames[1])
+    assert (columns["spi"], found.lost_fragments) == ([], 0 if in_udp else 1)
+
+
+def test_tcp_is_counted_and_not_followed():
+    segment = tcp_packet((66).to_bytes(2, "big") + esp(), 40000, 4500, 1)
+    found, columns, _ = read(link.ethernet(segment))
+    assert (found.in_tcp, columns["spi"]) == (1, [])
+
+
+def test_blocks_are_handed_on(monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", 2)
+    frames = [link.ethernet(ipv4(esp(n, 1), protocol=ip.ESP)) for n in range(1, 6)]
+    assert read(*frames)[1]["spi"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("path", sorted(CAPTURES.glob("**/*.pcap*")), ids=lambda path: path.name)
+def test_every_esp_packet_of_recorded_captures(path):
+    blocks = []
+    found = read_esp(str(path), blocks.append)
+    frames = sum(int(block["frames"].sum()) for block in blocks)
+    whole = read_frames(str(path))
+    assert frames + found.cut + found.lost_fragments == whole.accounting["esp"]
+    assert sum(int(block["bytes"].sum()) for block in blocks) == whole.accounting_bytes["esp"]
+    assert (found.packets, found.bytes) == (whole.packets, whole.bytes)
+    assert (found.first_ns, found.last_ns) == (whole.first_ns, whole.last_ns)
+
+
+def test_against_tshark(tshark):
+    path = CAPTURES / "lab" / "followup.pcapng"
+    blocks = []
+    read_esp(str(path), blocks.append)
+    done = tshark.run("-n", "-Y", "esp", "-T", "fields", "-e", "esp.spi", "-e", "esp.sequence", capture=path)
+    said = [(int(line.split()[0], 16), int(line.split()[1])) for line in done.lines]
+    pairs = [
+        pair
+        for block in blocks
+        for pair in zip(block["spi"].tolist(), block["sequence"].tolist(), strict=True)
+    ]
+    assert pairs == said != []
+
+
+def test_foreign_links(tmp_path):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap([Packet(10**18, bytes(60))] * 2, linktype=147))
+    found = read_esp(str(path), lambda block: None)
+    assert found.warnings == ["link type LINKTYPE_USER0 is not decoded: its 2 packets are not looked into"]
+    assert (found.packets, found.esp_packets) == (2, 0)
+
+
+def test_damage_and_what_is_no_capture(tmp_path):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap([Packet(10**18, link.ethernet(ipv4(esp(), protocol=ip.ESP)))] * 2)[:-5])
+    found = read_esp(str(path), lambda block: None)
+    assert (found.packets, found.esp_packets) == (1, 1)
+    assert "the file ends inside a packet" in found.warnings[0]
+    path.write_text("no capture")
+    with pytest.raises(CaptureError):
+        read_esp(str(path), lambda block: None)

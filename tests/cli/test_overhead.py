@@ -1,0 +1,148 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def test_computed(run):
+    done = run(
+        "overhead", "--suite", "aes256gcm16", "--suite", "AES256GCM16", "--size", "64,128", "--format", "csv"
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(row["clear_bytes"], row["esp_packet_bytes"]) for row in rows][:2] == [
+        ("64", "120"),
+        ("128", "184"),
+    ]
+
+
+def test_all_options(run, tmp_path):
+    path = tmp_path / "x.json"
+    done = run(
+        "overhead", "--suite", "aes128-sha256", "--mode", "transport", "--encapsulation", "tcp", "--outer", "6",
+        "--size", "100:140:20", "--mtu", "1500", "--mips", "100,200", "--rate", "100k,1M", "--channel", "10M",
+        "--packets", "500", "--operations", "aes128-sha256=20", "--format", "json", "-o", str(path),
+    )  # fmt: skip
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    found = json.loads(path.read_text())["computed"]
+    assert (found["mode"], found["encapsulation"], found["inner_ip"], found["outer_ip"]) == (
+        "transport",
+        "tcp",
+        6,
+        6,
+    )
+    assert [one["clear_bytes"] for one in found["packets"]] == [100, 120, 140]
+    peer = next(one for one in found["processors"] if one["suite"] == "aes128-sha256")
+    assert peer["ceiling_bps"] == pytest.approx(8 * 500 / (500 * 20 / 100e6))
+    assert [one["rate_bps"] for one in peer["delays"]] == [1e5, 1e6]
+
+
+def test_the_paper(run):
+    done = run("overhead", "--paper", "--mips", "100", "--rate", "700k")
+    assert done.exit_code == 0
+    assert ["3des-md5", "64", "96", "32", "0.250", "68,480", "684.8"] in [
+        line.split() for line in done.stdout.splitlines()
+    ]
+
+
+def test_figures(run, tmp_path):
+    done = run("overhead", "--suite", "des", "--size", "64,128", "--figures", str(tmp_path / "f"))
+    assert (done.exit_code, done.stderr) == (0, f"ikeanalyze: {tmp_path / 'f'}: 4 files\n")
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
+        "esp-operations.png", "esp-operations.svg", "esp-ratio.png", "esp-ratio.svg",
+    ]  # fmt: skip
+
+
+def test_measured(run):
+    done = run("overhead", "--from", str(CAPTURES / "lab" / "nat.pcapng"), "--format", "json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["computed"] is None
+    assert [sa["packets"] for sa in document["measured"]["sas"]] == [1, 1]
+
+
+def test_no_esp(run):
+    path = str(CAPTURES / "invalid-ke.pcap")
+    done = run("overhead", "--from", path, "--format", "csv")
+    assert (done.exit_code, done.stdout.strip()) == (0, "")
+    assert done.stderr == f"ikeanalyze: {path}: has no ESP packet\n"
+
+
+def test_no_esp_has_no_figures(run, tmp_path):
+    path = str(CAPTURES / "invalid-ke.pcap")
+    done = run("overhead", "--from", path, "--figures", str(tmp_path / "f"), "--quiet")
+    assert (done.exit_code, done.stderr, list((tmp_path / "f").iterdir())) == (0, "", [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (["--suite", "rot13"], "--suite: 'rot13': no cipher is called 'rot13'; there are null, des, 3des"),
+        (["--suite", "aes128gcm16-sha1"], "--suite: 'aes128gcm16-sha1': aes128gcm16 authenticates by itself"),
+        (["--size", "-64"], "--size: -64 is no size of an IPv4 packet; allowed is 20 to 65535 bytes"),
+        (["--size", "x"], "'x' is no number"),
+        (["--size", "64.5"], "--size: '64.5': sizes are whole bytes"),
+        (["--mode", "x"], "--mode: there is no x; there are transport, tunnel"),
+        (["--encapsulation", "x"], "--encapsulation: there is no x; there are none, udp, tcp"),
+        (["--outer", "5"], "--outer: there is no 5; there are 4, 6"),
+        (
+            ["--mode", "transport", "--inner", "6"],
+            "--inner: in transport mode the packet keeps its IP header",
+        ),
+        (["--mips", "100"], "--mips: how many operations aes256gcm16 takes is not known"),
+        (["--mips", "0", "--suite", "des"], "--mips: 0: a processor does more"),
+        (["--rate", "1M"], "--rate: needs --mips"),
+        (["--paper", "--mips", "1", "--rate", "fast"], "'fast' is no rate"),
+        (["--paper", "--mips", "1", "--packets", "x"], "--packets: 'x' is neither a size nor pareto"),
+        (["--paper", "--mips", "1", "--channel", "0"], "--channel: a rate is more than 0 bit/s"),
+        (["--paper", "--suite", "des"], "--suite: is not for --paper"),
+        (
+            ["--paper", "--mips", "1:1000:1", "--rate", ",".join(["1k"] * 100)],
+            "--rate: with as many processors and suites that makes more than 100,000 delays",
+        ),
+        (["--operations", "des"], "--operations: 'des' is not SUITE=N"),
+        (["--operations", "des=2"], "--operations: 'des' is none of the suites"),
+        (["--from", "x.pcap", "--size", "64"], "--size: is not for --from"),
+        (["--from", "x.pcap", "--suite", "des", "--suite", "3des"], "--suite: one suite at most"),
+        (["--format", "x"], "--format: there is no format 'x'; there are terminal, json, csv, markdown"),
+    ],
+)
+def test_wrong_usage(run, wrong, what):
+    done = run("overhead", *wrong)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_keys_that_are_of_no_use(run, tmp_path):
+    capture = str(CAPTURES / "lab" / "nat.pcapng")
+    rows = [
+        '"IPv4","*","*","*","AES-CBC [RFC3602]","0x00112233445566778899aabbccddeeff","NULL",""',
+        '"IPv4","*","*","*","ROT13","0x00","NULL",""',
+    ]
+    path = tmp_path / "esp_sa"
+    path.write_text("\n".join(rows) + "\n")
+    done = run("overhead", "--from", capture, "--keys", str(path), "--format", "csv")
+    assert done.exit_code == 0
+    named, unusable = done.stderr.splitlines()
+    assert named.startswith(f"ikeanalyze: {path}: line 2: no encryption algorithm of Wireshark's esp_sa")
+    assert f"{path}, line 1: NULL cannot be checked" in unusable
+    assert "00112233" not in done.stderr
+    other = str(CAPTURES / "psk-classic.keys.json")
+    done = run("overhead", "--from", capture, "--keys", other, "--format", "csv")
+    assert done.stderr == f"ikeanalyze: {other}: has no key of an ESP SA. Wireshark's esp_sa table has them\n"
+    done = run("overhead", "--from", capture, "--keys", str(tmp_path / "none"))
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+
+
+def test_no_capture(run, tmp_path):
+    done = run("overhead", "--from", str(tmp_path / "x.pcap"))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    (tmp_path / "x.pcap").write_text("nothing")
+    done = run("overhead", "--from", str(tmp_path / "x.pcap"))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "is no pcap or pcapng capture" in done.stderr

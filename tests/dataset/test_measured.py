@@ -1,0 +1,41 @@
+from statistics import mean, median
+
+import pytest
+
+from ikeanalyze.dataset import measured
+from ikeanalyze.dataset.compare_columns import Condition
+from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.measured import group_values
+from tests.dataset.grouped import tables, times
+
+PSK, RSA = [10.0, 12.0, 20.0], [30.0, 50.0]
+
+
+@pytest.fixture(autouse=True)
+def dataset(monkeypatch):
+    rows = [
+        *times("psk", *PSK),
+        *times("rsa", *RSA),
+        *times("rsa", 1000.0, outcome="failed"),
+        *times("none"),
+    ]
+    rows += [{"config": "broken", "outcome": "unanswered"}]
+    monkeypatch.setattr(measured, "tables", lambda path: tables(rows))
+
+
+def test_statistics():
+    assert group_values("ds", "config", "setup_ms", "mean") == pytest.approx(
+        {"psk": mean(PSK), "rsa": mean(RSA)}
+    )
+    found = group_values("ds", "config", "setup_ms", "median")
+    assert found == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
+
+
+def test_where():
+    assert list(group_values("ds", "config", "setup_ms", "mean", [Condition("config", "rsa")])) == ["rsa"]
+
+
+@pytest.mark.parametrize(("by", "metric"), [("no", "setup_ms"), ("config", "no")])
+def test_what_there_is_not(by, metric):
+    with pytest.raises(CompareError, match="there is no"):
+        group_values("ds", by, metric, "mean")

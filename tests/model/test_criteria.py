@@ -1,0 +1,159 @@
+import pytest
+
+from ikeanalyze.model.criteria import CriteriaError, criteria_text, read_criteria, shipped
+from ikeanalyze.model.grades import Reference, Threshold
+
+GOOD = """
+alternatives = ["a", "b"]
+
+[[criterion]]
+name = "one"
+weight = 0.25
+grades = { a = 1, b = 2 }
+
+[[criterion]]
+name = "two"
+weight = 0.75
+[[criterion.part]]
+name = "delay"
+unit = "ms"
+values = { a = 60, b = 400 }
+by = { steps = [[50, 2], [100, 1]], beyond = 0 }
+[[criterion.part]]
+name = "memory"
+values = { a = 2, b = 1 }
+by = { reference = 2 }
+progression = 2
+"""
+
+
+def read(tmp_path, text):
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    return read_criteria(str(path))
+
+
+def test_what_is_read(tmp_path):
+    found = read(tmp_path, GOOD)
+    assert found.alternatives == ["a", "b"]
+    assert found.weights == [0.25, 0.75]
+    one, two = found.criteria
+    assert [part.name for part in one.parts] == ["one"]
+    assert one.parts[0].grades == {"a": 1, "b": 2}
+    delay, memory = two.parts
+    assert (delay.unit, delay.values) == ("ms", {"a": 60, "b": 400})
+    assert delay.function == Threshold([(50, 2), (100, 1)], 0)
+    assert memory.function == Reference(2, 3, 2)
+    assert (delay.progression, memory.progression, two.weights) == (1, 2, None)
+
+
+def test_differences(tmp_path):
+    text = GOOD.replace("weight = 0.25\n", "").replace("weight = 0.75\n", "")
+    text = text.replace("[[criterion]]", "[experts]\nimportance = [1, 2]\n\n[[criterion]]", 1)
+    found = read(tmp_path, text + '[[difference]]\nof = "two"\nto = "one"\nsteps = [1, -1]\n')
+    assert (found.importance, found.progression, found.weights) == ([1, 2], [1, 1], None)
+    (opinion,) = found.opinions
+    assert (opinion.of, opinion.to, opinion.steps) == (1, 0, [1, -1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('["a", "b"]', '["a"]', "alternatives: must be a list of 2 to"),
+        ('["a", "b"]', '["a", "a"]', "alternatives: must be a list of 2 to"),
+        ('["a", "b"]', '["a", "b", "c"]', "criterion 'one'.grades: has no number for c"),
+        ("weight = 0.75", "weight = 0.95", "weight: they add up to 1.2, and not to 1"),
+        ("weight = 0.75", "", "weight: all have one, or none"),
+        ("weight = 0.25", "weight = -1", "criterion 'one'.weight: -1 is less than 0"),
+        ("a = 1, b = 2", "a = 1", "criterion 'one'.grades: has no number for b"),
+        ("a = 1, b = 2", "a = 1, b = 2, c = 3", "criterion 'one'.grades: 'c' is none of the alternatives"),
+        ("a = 1, b = 2", 'a = 1, b = "x"', "criterion 'one'.grades.b: must be a number"),
+        ("a = 1, b = 2", "a = 1, b = nan", "criterion 'one'.grades.b: must be a number"),
+        ("a = 60,", "a = -60,", r"criterion 'two', part 1 'delay'.values.a: -60 is less than 0"),
+        ('"two"', '"one"', "criterion: two have the same name"),
+        ('name = "memory"', 'name = "delay"', "criterion 'two', part: two have the same name"),
+        ("[100, 1]", "[10, 1]", r"criterion 'two', part 1 'delay'.by.steps: must be pairs"),
+        ("[100, 1]", "[100]", r"by.steps: must be pairs"),
+        ("by = { reference = 2 }", "", r"criterion 'two', part 2 'memory'.by: goes with values"),
+        ("by = { reference = 2 }", "by = {}", r"by: needs steps or reference"),
+        ("reference = 2", "reference = 0", "reference is above 0"),
+        ("reference = 2", "refrence = 2", "needs steps or reference"),
+        ("unit =", "units =", "criterion 'two', part 1: there is no 'units'; there are by, grades"),
+        ("alternatives", "alternative", "there is no 'alternative'; there are"),
+        ("grades = { a = 1, b = 2 }", "", "criterion 'one': needs one of grades, values, measured"),
+        ("weight = 0.25", "weight = 0.25\nleft_out = 'x'", "needs one of grades"),
+        ("[[criterion]]", "[[nothing]]", "there is no 'nothing'"),
+        (GOOD.partition("\n\n")[2], "", r"criterion: there must be one \[\[criterion\]\] at least"),
+        ("progression = 2", "progression = -2", "progression: -2 is less than 0"),
+        ("a = 1, b = 2 }", "a = 1, b = 2", "is no TOML: "),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, what):
+    assert old in GOOD
+    with pytest.raises(CriteriaError, match=what) as caught:
+        read(tmp_path, GOOD.replace(old, new))
+    assert str(caught.value).startswith(f"{tmp_path}/x.toml: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ('[[difference]]\nof = "one"\nto = "two"\nsteps = [1]', "weight: all have one, or none; with diff"),
+        ("[experts]\nimportance = []", "experts: importance and progression need a number for each"),
+        ("[experts]\nimportance = [0]", "experts: importance and progression need a number for each"),
+        ("[experts]\nstep = 1", "experts.step: a step is a factor above 1"),
+        ("[grades]\nstep = 0.5", "grades.step: a step is a factor above 1"),
+        ("[experts]\nimportance = 1", "experts.importance: must be a list of numbers"),
+    ],
+)
+def test_more_that_is_wrong(tmp_path, more, what):
+    with pytest.raises(CriteriaError, match=what):
+        read(tmp_path, f"{GOOD}\n{more}\n")
+
+
+@pytest.mark.parametrize(
+    ("difference", "what"),
+    [
+        ('of = "one"\nto = "three"\nsteps = [1]', "difference.to: 'three' is no criterion"),
+        ('of = "one"\nto = "two"\nsteps = [1, 2]', "steps need a number for each of 1 experts"),
+        ('of = "one"\nto = "one"\nsteps = [1]', "difference of 'one' to 'one'"),
+        ('of = "one"\nto = "two"\nstep = [1]', "there is no 'step'"),
+    ],
+)
+def test_wrong_differences(tmp_path, difference, what):
+    text = GOOD.replace("weight = 0.25\n", "").replace("weight = 0.75\n", "")
+    with pytest.raises(CriteriaError, match=what):
+        read(tmp_path, f"{text}\n[[difference]]\n{difference}\n")
+
+
+def test_measured(tmp_path):
+    spec = 'measured = { dataset = "d", metric = "setup_ms", by = "config", groups = { a = "x", b = "y" } }'
+    text = GOOD.replace("values = { a = 60, b = 400 }", spec)
+    measured = read(tmp_path, text).criteria[1].parts[0].measured
+    assert measured.dataset == tmp_path / "d"
+    assert (measured.metric, measured.by, measured.statistic) == ("setup_ms", "config", "mean")
+    assert measured.groups == {"a": "x", "b": "y"}
+    for old, new, what in (
+        (', groups = { a = "x", b = "y" }', ', groups = { a = "x" }', "has no group for b"),
+        ('"config"', '"config", statistic = "mode"', "there is no 'mode'; there are mean, median, p95, p99"),
+        ('metric = "setup_ms", ', "", "measured.metric: must be text"),
+    ):
+        with pytest.raises(CriteriaError, match=what):
+            read(tmp_path, text.replace(old, new))
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(CriteriaError, match="there is no such file; the examples are epc-aka, epc-auth"):
+        read_criteria(str(tmp_path / "none.toml"))
+    with pytest.raises(CriteriaError, match="cannot be read: Is a directory"):
+        read_criteria(str(tmp_path))
+    (tmp_path / "x").write_bytes(b"\xff")
+    with pytest.raises(CriteriaError, match="is no text in UTF-8"):
+        criteria_text(str(tmp_path / "x"))
+
+
+def test_examples_can_be_read():
+    assert shipped() == ["epc-aka", "epc-authentication"]
+    for name in shipped():
+        assert read_criteria(name).source.startswith("Faigl")

@@ -1,0 +1,58 @@
+"""The paper's figures are drawn, and say what its text says of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.analysis.esp_traffic import read_esp
+from ikeanalyze.model.esp_algorithms import suite
+from ikeanalyze.model.esp_overhead import Form
+from ikeanalyze.model.overhead import Question, overhead
+from ikeanalyze.render.figures.overhead import computed_figures, measured_figures, paper_figures
+from ikeanalyze.render.figures.style import SINGLE
+
+LAB = Path(__file__).parents[3] / "captures" / "lab"
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return {figure.name: figure for figure in paper_figures()}
+
+
+def test_all_that_come_from_formulas(paper):
+    assert sorted(paper) == [
+        "esp-buffer-3des-md5",  # Fig. 13b
+        "esp-buffer-des-md5",  # 13a
+        "esp-delay-100-mips",  # 12a
+        "esp-delay-200-mips",
+        "esp-delay-300-mips",
+        "esp-delay-500-mips",
+        "esp-operations",  # 5
+        "esp-rate-increase",  # 14
+        "esp-ratio",  # 8
+        "esp-throughput",  # 11
+    ]
+
+
+@pytest.mark.parametrize("name", ["esp-ratio", "esp-throughput", "esp-delay-100-mips", "esp-buffer-des-md5"])
+def test_they_can_be_drawn(paper, name):
+    svg = paper[name].draw(SINGLE)
+    assert svg.startswith("<svg")
+    lines = [path for path in re.findall(r'<path aria-label="[^"]*"[^>]* d="([^"]*)"', svg) if "L" in path]
+    assert len(lines) >= 4
+    assert "NaN" not in svg
+
+
+def test_one_size_makes_no_curve():
+    found = overhead(Question([Form(suite("aes128gcm16"))], [64]))
+    assert list(computed_figures(found)) == []
+    found = overhead(Question([Form(suite("aes128gcm16"))], [64, 128]))
+    assert [figure.name for figure in computed_figures(found)] == ["esp-ratio"]
+
+
+def test_measured():
+    figures = list(measured_figures(read_esp(str(LAB / "nat.pcapng"))))
+    assert [figure.name for figure in figures] == ["esp-sizes", "esp-rate"]
+    assert "to 128" in figures[0].draw(SINGLE)
+    assert "839f52f1" in figures[1].draw(SINGLE)

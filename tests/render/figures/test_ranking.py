@@ -1,0 +1,25 @@
+from ikeanalyze.model.criteria import read_criteria
+from ikeanalyze.model.ranking import rank
+from ikeanalyze.render.figures.ranking import ranking_figures
+from ikeanalyze.render.figures.style import SINGLE
+
+
+def test_scores_and_sensitivities():
+    ranking = rank(read_criteria("epc-authentication"), lambda measured: {})
+    figures = {figure.name: figure for figure in ranking_figures(ranking)}
+    assert list(figures) == [
+        "ranking-scores",
+        "ranking-sensitivity-security",
+        "ranking-sensitivity-deployment_cost",
+        "ranking-sensitivity-extra_functionality",
+    ]
+    assert "0.187" in figures["ranking-scores"].draw(SINGLE)
+    assert "weight of security" in figures["ranking-sensitivity-security"].draw(SINGLE)
+
+
+def test_one_criterion_has_no_sensitivity(tmp_path):
+    (tmp_path / "c.toml").write_text(
+        'alternatives = ["a", "b"]\n[[criterion]]\nname = "only"\ngrades = { a = 1, b = 0 }\n'
+    )
+    ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    assert [figure.name for figure in ranking_figures(ranking)] == ["ranking-scores"]

@@ -1,0 +1,52 @@
+"""Measured ESP: a ping between two strongSwans, and packets by hand."""
+
+from pathlib import Path
+
+import pytest
+from craft import MS, Packet, ip, ipv4, link, pcap, transport
+
+from ikeanalyze.analysis.esp_traffic import read_esp
+from ikeanalyze.model.esp_algorithms import suite
+from ikeanalyze.render.esp_traffic import document, flat, sections
+
+NAT = Path(__file__).parents[2] / "captures" / "lab" / "nat.pcapng"
+
+
+@pytest.fixture(scope="module")
+def ping():
+    return read_esp(str(NAT))
+
+
+def test_sections(ping):
+    facts, sas, numbers, sizes = sections(ping, suite("aes256-sha256"), every=False)
+    assert ("packets", "8 packets, 2 of ESP") in facts.rows
+    # 44 bytes of ICMP are between 31 and 46
+    assert list(sas.rows[0][:6]) == ["192.0.2.1", "192.0.2.2", "839f52f1", "udp-4500", "1", "130"]
+    assert sas.rows[0][-1] == "31 to 46"
+    assert numbers.rows[0] == ("839f52f1", "1", "1", "0", "0", "0", "0", "0")
+    assert sizes.rows == [("to 128", "2", "100.0 %")]
+
+
+def test_document(ping):
+    found = document(ping, None)
+    assert (found["packets"], found["esp_packets"], found["suite"]) == (8, 2, None)
+    (first, second) = found["sas"]
+    assert (first["source"], first["spi"], first["esp_bytes"]) == ("192.0.2.1", "839f52f1", 88)
+    assert first["payload_least_bytes"] is None
+    assert first["histogram"] == [{"to_bytes": 128, "packets": 1}]
+    assert [one["bytes"] for one in second["rate"]] == [130]
+    assert found["not_counted"] == {"cut": 0, "lost_fragments": 0, "in_tcp": 0, "beyond": 0}
+
+
+def test_flat(ping):
+    rows = list(flat(ping, suite("aes256-sha256")))
+    assert [row["spi"] for row in rows] == ["839f52f1", "5f839714"]
+    assert (rows[0]["payload_least_bytes"], rows[0]["payload_most_bytes"]) == (31, 46)
+
+
+def test_what_is_not_counted_is_said(tmp_path):
+    cut = link.ethernet(ipv4(transport.esp(1, 1, bytes(40)), protocol=ip.ESP))
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap([Packet(10**18 + n * MS, cut) for n in range(2)], snaplen=40))
+    (facts,) = sections(read_esp(str(path)), None, every=False)
+    assert ("not counted", "2 frames cut before the end of the ESP header") in facts.rows
