@@ -9,7 +9,7 @@ DEMO := captures/pq-mlkem768-psk.pcap
 SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
 
-.PHONY: demo test unit lint readme bench trees lab clean
+.PHONY: demo test unit lint readme bench figures trees lab clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -32,6 +32,12 @@ lint: $(VENV)/.test-installed
 bench: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.many
+
+# What the formulas of the sources give, drawn.
+figures: $(VENV)/.installed
+	@mkdir -p figures
+	$(BIN)/ikeanalyze overhead --paper --figures figures/overhead -o figures/overhead.txt
+	$(BIN)/ikeanalyze rank epc-authentication --figures figures/rank -o figures/rank.txt
 
 # Debian splits venv and ensurepip off into a package of their own.
 $(VENV)/bin/python:
