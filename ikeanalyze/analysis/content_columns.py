@@ -32,7 +32,7 @@ def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
 
 
 def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) -> dict[str, Any]:
-    """Columns of the messages table, those of IKE before the `extra` RADIUS packets; `ids` are theirs."""
+    """Columns of the messages table, those of IKE and HIP before the `extra` RADIUS packets; `ids` are theirs."""
     contents = insides.contents
     count = len(ike)
     nobody = np.zeros(extra, np.bool_)
@@ -40,7 +40,13 @@ def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) 
     opened = np.concatenate([contents.opened, nobody])
     epochs = np.array([*(-1 if one.epoch is None else one.epoch for one in contents.all), -1])[index]
     verified = np.array([*(bool(one.verified) for one in contents.all), False])[index]
-    named = pl.Series([*map(payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
+    names = pl.Series([*map(payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
+    named = names.gather(np.where(index < 0, len(contents.all), index))
+    if insides.parameters:
+        lists = named.to_list()
+        for row, parameters in insides.parameters.items():
+            lists[row] = parameters
+        named = pl.Series(lists, dtype=schema.MESSAGES["payloads"])
     same = np.full(count + extra, -1)
     for pair in insides.same_eap:
         same[pair.message], same[count + pair.unit] = ids[count + pair.unit], ids[pair.message]
@@ -48,7 +54,7 @@ def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) 
         "decrypted": (opened, np.concatenate([contents.sealed, nobody])),
         "epoch": (epochs, epochs >= 0),
         "verified": (verified, opened),
-        "payloads": named.gather(np.where(index < 0, len(contents.all), index)),
+        "payloads": named,
         "same_eap": (same, same >= 0),
     }
 

@@ -1,7 +1,7 @@
-"""IKE traffic taken apart, for the steps that look at all of it."""
+"""IKE and HIP traffic taken apart, for the steps that look at all of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Conversation:
-    """The IKE traffic of one capture or of several, as far as it has been taken apart: what the handshakes are made of."""
+    """The IKE and HIP traffic of one capture or of several, as far as it has been taken apart: what the handshakes are made of."""
 
     units: Units
     association: Association
@@ -34,3 +34,6 @@ class Conversation:
     translated: Mapping[
         int, int
     ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
+    hits: Mapping[int, tuple[bytes, bytes]] = field(
+        default_factory=dict
+    )  # of the handshakes of HIP: the initiator's and the responder's HIT (see `hip`)

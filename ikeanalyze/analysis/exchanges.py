@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.hip_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.ordering import run_starts
 from ikeanalyze.capture.datagrams import Protocol
@@ -209,7 +210,11 @@ def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
 def _set_up(exchanges: Exchanges, sequence: Numbers) -> None:
     """Mark what sets the IKE SA up."""
     old = exchanges.protocol == Protocol.IKEV1
-    v2 = ~old & np.isin(exchanges.exchange_type, _SET_UP) & exchanges.initiator_asked
+    sets_up = np.isin(exchanges.exchange_type, _SET_UP)
+    hip = exchanges.protocol == Protocol.HIP
+    if hip.any():
+        sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)
+    v2 = ~old & sets_up & exchanges.initiator_asked
     exchanges.set_up[:] = v2 | (old & np.isin(exchanges.exchange_type, _IKEV1_SET_UP))
     quick = sequence[(old & (exchanges.exchange_type == _QUICK_MODE))[sequence]]
     if len(quick):

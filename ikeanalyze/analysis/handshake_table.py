@@ -12,11 +12,12 @@ from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
 from ikeanalyze.analysis.ids import Ids
 from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import exchange_name
+from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
 from ikeanalyze.capture.frames import address_text
+from ikeanalyze.wire.addresses import address_text as packed_address
 
 Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -52,12 +53,11 @@ def make_handshakes_table(
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
-        "spi_i": hex_texts(handshakes.spi_i),
-        "spi_r": hex_texts(handshakes.spi_r),
+        **_identifiers(handshakes),
         "initiator_address": address_texts(handshakes.initiator, addresses),
-        "initiator_port": handshakes.initiator_port,
+        "initiator_port": _ports(handshakes, handshakes.initiator_port),
         "responder_address": address_texts(handshakes.responder, addresses),
-        "responder_port": handshakes.responder_port,
+        "responder_port": _ports(handshakes, handshakes.responder_port),
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "start_ns": handshakes.start_ns,
         "end_ns": known_where(breakdown.end_ns),
@@ -106,6 +106,31 @@ def make_handshakes_table(
         )
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
+
+
+def _identifiers(handshakes: Handshakes) -> dict[str, Any]:
+    """SPIs of IKE, HITs of HIP."""
+    spis = {"spi_i": hex_texts(handshakes.spi_i), "spi_r": hex_texts(handshakes.spi_r)}
+    hits = handshakes.hits
+    if not hits:
+        return spis
+    count = len(handshakes)
+    is_ike = pl.Series([row not in hits for row in range(count)])
+    sides = (("initiator", 0), ("responder", 1))
+    return {
+        **{name: spi.set(~is_ike, None) for name, spi in spis.items()},
+        **{
+            f"{side}_hit": sparse(
+                {row: packed_address(both[index]) for row, both in hits.items() if any(both[index])}, count
+            )
+            for side, index in sides
+        },
+    }
+
+
+def _ports(handshakes: Handshakes, ports: Array) -> Array | tuple[Array, Array]:
+    """HIP outside UDP has no ports."""
+    return (ports, ports > 0) if handshakes.hits else ports
 
 
 def _methods(handshakes: Handshakes) -> dict[str, Any]:
@@ -171,7 +196,7 @@ def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
     """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
     rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
-    names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names = type_names()
     kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
     # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
     present = np.flatnonzero(np.bincount(kind))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.methods import (
     AuthMethods,
@@ -30,6 +31,7 @@ from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.hip_facts import HipFacts
     from ikeanalyze.analysis.insides import Inside, Insides
     from ikeanalyze.analysis.rekeying import Successor
 
@@ -81,6 +83,7 @@ class Handshakes:
     extra_round_trip_of_exchange: dict[int, str]
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
     replaces: dict[int, int] = field(default_factory=dict)  # rows of the IKE SAs that some took over from
+    hits: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)  # of HIP, see Conversation
     inside: "Mapping[int, Inside] | None" = (
         None  # what decrypted messages tell, by row; None: no keys were given
     )
@@ -127,19 +130,21 @@ def make_handshakes(
         if pair.handshake is not None:
             own_pairs.setdefault(pair.handshake, []).append(pair)
     phase1 = _phase1(conversation, protocol)
+    hip = _hip(conversation)
     extra_of_exchange, extra = _extra_round_trips(conversation)
     # what a further request followed was not the end; nor was an error once IKEv1's quick mode had been answered
     final_form = np.where(_followed(conversation, request, response), -1, response_form)
     agreed = _agreed(conversation.exchanges, count)
     unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
     reason = _reasons(facts, final_form, unsettled, own_pairs)
+    reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     evidence = _evidence(conversation, head, reason, own_pairs, inside)
     outcome = decide(evidence)
     reason.update({row: one.proof.reason for row, one in inside.items() if one.proof.reason is not None})
     whole = (outcome == Outcome.COMPLETED) | (outcome == Outcome.ESTABLISHED)
     whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
 
-    auths, auth = _auth(conversation, count, own_pairs, phase1, inside)
+    auths, auth = _auth(conversation, count, own_pairs, phase1, hip, inside)
     given = {"initiator": INITIATOR, "responder": RESPONDER}
     if vantage is not None:
         side = np.full(count, given[vantage], np.uint8)
@@ -157,6 +162,9 @@ def make_handshakes(
         outcome[row] = Outcome.ESTABLISHED
         request_form[row] = response_form[row] = len(facts)
         facts.append(proposal_facts(successor.offered, successor.chosen))
+    for row, fact in hip.items():
+        request_form[row], response_form[row] = len(facts), len(facts) + 1
+        facts += [fact.request, fact.response]
     return Handshakes(
         start_ns=units.first_ns[head],
         protocol=protocol,
@@ -186,6 +194,7 @@ def make_handshakes(
         extra_round_trip_of_exchange=extra_of_exchange,
         pairs=own_pairs,
         replaces=replaces,
+        hits=conversation.hits,
         inside=None if insides is None else insides.of,
     )
 
@@ -242,11 +251,23 @@ def _one_sided(units: Units, association: Association, count: int) -> npt.NDArra
     """Whose messages alone are in the capture, though the other side must have sent some."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
-    answered = np.bincount(association.handshake[units.spi_r != 0], minlength=count) > 0
+    # whoever knows the responder's SPI, or is beyond I1, has got a message
+    known = (units.spi_r != 0) | ((units.protocol == Protocol.HIP) & (units.exchange_type != I1_R1))
+    answered = np.bincount(association.handshake[known], minlength=count) > 0
     result = np.full(count, -1, np.int8)
     result[(responders == 0) & answered] = 0
     result[(initiators == 0) & (responders > 0)] = 1
     return result
+
+
+def _hip(conversation: Conversation) -> "Mapping[int, HipFacts]":
+    """What the packets of HIP tell."""
+    if not conversation.hits:
+        return {}
+    # what most captures do without
+    from ikeanalyze.analysis.hip_facts import hip_facts
+
+    return hip_facts(conversation)
 
 
 def _phase1(conversation: Conversation, protocol: npt.NDArray[np.uint8]) -> dict[int, Phase1Facts]:
@@ -346,17 +367,17 @@ def _evidence(
     closing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt > 0)
     unanswered = exchanges.set_up & asked & ~answered & ~closing
     # the responder may ask too while an IKE SA of IKEv1 is set up (XAuth); informational messages are never answered
-    requests = np.flatnonzero(
-        (exchanges.initiator_asked | exchanges.set_up) & asked & ~(v1 & (kind == _IKEV1_INFORMATIONAL))
-    )
+    never = v1 & (kind == _IKEV1_INFORMATIONAL)
+    never |= (exchanges.protocol == Protocol.HIP) & (kind == NOTIFY)
+    requests = np.flatnonzero((exchanges.initiator_asked | exchanges.set_up) & asked & ~never)
     is_last = np.zeros(len(exchanges), np.bool_)
     last = np.ones(len(requests), np.bool_)
     last[:-1] = exchanges.handshake[requests[1:]] != exchanges.handshake[requests[:-1]]
     is_last[requests[last]] = True
 
-    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME)) & asked & exchanges.set_up
+    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME, I1_R1)) & asked & exchanges.set_up
     begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
-    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH)) & answered & exchanges.set_up
+    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH, I2_R2)) & answered & exchanges.set_up
     done_v1 = v1 & (
         ((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1))
     )
@@ -429,9 +450,10 @@ def _auth(
     count: int,
     pairs: dict[int, list[RadiusPair]],
     phase1: dict[int, Phase1Facts],
+    hip: "Mapping[int, HipFacts]",
     inside: "Mapping[int, Inside]",
 ) -> tuple[list[AuthMethods], Numbers]:
-    """How the peers authenticated: read from decrypted payloads, RADIUS and IKEv1's proposal, guessed from sizes and
+    """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, guessed from sizes and
     counts elsewhere.
 
     Distinct methods, and for each handshake an index into them, -1: not known.
@@ -452,9 +474,10 @@ def _auth(
         auth[row] = len(methods)
         methods.append(one)
 
-    for row, fact in phase1.items():
-        if fact.auth is not None:
-            know(row, fact.auth)
+    read = {row: fact.auth for row, fact in phase1.items()} | {row: fact.auth for row, fact in hip.items()}
+    for row, method in read.items():
+        if method is not None:
+            know(row, method)
     for row, some in pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue

@@ -96,6 +96,8 @@ def ike_sas(
     closed = capture.closed()
     found: dict[int, IkeSa] = {}
     for handshake in range(conversation.association.count):
+        if handshake in conversation.hits:
+            continue
         sent = [
             Sent(content, message)
             for content in by_handshake.get(handshake, ())

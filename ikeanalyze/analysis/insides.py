@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,7 @@ class Insides:
     of: Mapping[int, Inside]
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, what
     same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
+    parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
     def successor_of(
         self, capture: npt.NDArray[np.int64]
@@ -58,8 +60,13 @@ class Insides:
         }
 
 
-def look_inside(conversation: Conversation, sealed: MessageBytes, contents: Contents) -> Insides:
-    """What is told by all contents.
+def look_inside(
+    conversation: Conversation,
+    sealed: MessageBytes,
+    contents: Contents,
+    parameters: Mapping[int, list[str]] = MappingProxyType({}),
+) -> Insides:
+    """What is told by all contents; `parameters` are those of HIP (see `hip_contents`).
 
     Findings are in order of their frames.
     """
@@ -81,7 +88,7 @@ def look_inside(conversation: Conversation, sealed: MessageBytes, contents: Cont
         )
     for told in findings:
         told.sort(key=lambda finding: finding[0])
-    return Insides(contents, insides, findings)
+    return Insides(contents, insides, findings, parameters=parameters)
 
 
 def _findings(content: Content) -> tuple[str, ...]:

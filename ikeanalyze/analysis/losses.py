@@ -12,13 +12,27 @@ request and of its response in order of time:
   request follows a response sooner than the initiator's reaction takes together with the path to it and back. A
   repetition that follows sooner than the quickest new request of the handshake proves nothing.
 
-A request that nobody has to answer (IKEv1 ends aggressive and quick mode with one) is not unanswered unless it was
-repeated. RADIUS repeats its requests in the same way (RFC 2865, section 2.4).
+Nothing came of a transmission only if something would have been seen of it:
+
+- Of a capture with the messages of one side alone, nothing can be said.
+- The asker goes on when it has the response (RFC 7296, section 2.3; in IKEv1 within a phase). So a request of which no
+  response was captured, though a later one follows, was answered: the capture has a hole there.
+- Behind the last request, the capture may have ended before its response came. A transmission counts if it was
+  repeated, or if the capture goes on for longer than the slowest first timer, as in `outcome`.
+
+A request that nobody has to answer (IKEv1 ends aggressive and quick mode with one; HIP has NOTIFY) is not unanswered
+unless it was repeated. RADIUS repeats its requests in the same way (RFC 2865, section 2.4).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
+
+from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
+
+#: Protocols in which some requests have no response.
+_MAY_END_OPEN: Final = frozenset({"IKEv1", "HIP"})
 
 
 class Loss(StrEnum):
@@ -28,43 +42,70 @@ class Loss(StrEnum):
     IN_VAIN = "in vain"  # a response, and the request came again: lost, or too late
 
 
-def losses(messages: Iterable[Mapping[str, Any]]) -> dict[int, Loss]:
+def losses(
+    messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: int | None
+) -> dict[int, Loss]:
     """For the messages of one handshake, by id, those transmissions that look lost.
 
-    `messages` are rows of the messages table: `message`, `exchange`, `protocol`, `message_id`, `kind`, `first_ns`,
-    `last_ns`. Messages that belong to no exchange are left alone.
+    `messages` are rows of the messages table: `message`, `exchange`, `protocol`, `message_id`, `sender`, `kind`,
+    `first_ns`, `last_ns`. Messages that belong to no exchange are left alone. `one_sided`: the capture has those of one
+    side alone. `until_ns` is the time of its last packet; None: not known.
     """
+    if one_sided:
+        return {}
     ordered = sorted(messages, key=lambda one: (one["first_ns"], one["message"]))
     slots: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    asked: dict[tuple[Any, ...], int] = {}  # of each asker, the time of its last request
     for message in ordered:
         if message["exchange"] is not None:
             slots.setdefault((message["protocol"], message["exchange"], message["message_id"]), []).append(
                 message
             )
+            if message["kind"] == "request":
+                asked[_asker(message)] = message["first_ns"]
     reaction_ns = _quickest_reaction(list(slots.values()))
     found: dict[int, Loss] = {}
     for slot in slots.values():
-        found.update(_of_slot(slot, reaction_ns.get(slot[0]["protocol"], 0)))
+        requests = [message for message in slot if message["kind"] == "request"]
+        last_ns = asked[_asker(requests[0])] if requests else 0
+        if len(requests) == len(slot) and requests[-1]["first_ns"] < last_ns:
+            continue  # a hole in the capture
+        found.update(_in_vain(slot, reaction_ns.get(slot[0]["protocol"], 0)))
+        found.update(
+            (request["message"], Loss.UNANSWERED)
+            for request in _unanswered(slot)
+            if request["first_ns"] < last_ns
+            or (until_ns is not None and until_ns - request["first_ns"] > SLOWEST_FIRST_TIMER_NS)
+        )
     return found
 
 
-def _of_slot(slot: Sequence[Mapping[str, Any]], reaction_ns: int) -> dict[int, Loss]:
-    found: dict[int, Loss] = {}
-    waiting: list[Mapping[str, Any]] = []  # requests to which no response belongs yet
-    answers: list[Mapping[str, Any]] = []
+def _asker(request: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Whose requests these are that go one after another: in IKEv1, exchanges of other message IDs are independent."""
+    number = request["message_id"] if request["protocol"] == "IKEv1" else None
+    return request["protocol"], request["sender"], number
+
+
+def _in_vain(slot: Sequence[Mapping[str, Any]], reaction_ns: int) -> dict[int, Loss]:
+    """The responses behind which the request came again."""
+    last = max((place for place, message in enumerate(slot) if message["kind"] == "request"), default=0)
+    return {
+        message["message"]: Loss.IN_VAIN
+        for message in slot[:last]
+        if message["kind"] == "response" and slot[last]["first_ns"] - message["last_ns"] >= reaction_ns
+    }
+
+
+def _unanswered(slot: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The requests to which no response belongs."""
+    waiting: list[Mapping[str, Any]] = []
     for message in slot:
         if message["kind"] == "request":
-            for answer in answers:
-                if message["first_ns"] - answer["last_ns"] >= reaction_ns:
-                    found[answer["message"]] = Loss.IN_VAIN
             waiting.append(message)
-        else:
-            answers.append(message)
-            if waiting:
-                waiting.pop()
-    if answers or len(waiting) > 1 or slot[0]["protocol"] != "IKEv1":
-        found.update((request["message"], Loss.UNANSWERED) for request in waiting)
-    return found
+        elif waiting:
+            waiting.pop()
+    lone = len(waiting) == len(slot) == 1
+    return [] if lone and slot[0]["protocol"] in _MAY_END_OPEN else waiting
 
 
 def _quickest_reaction(slots: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, int]:
@@ -72,7 +113,7 @@ def _quickest_reaction(slots: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str
     shortest: dict[str, int] = {}
     for protocol in {slot[0]["protocol"] for slot in slots}:
         some = [slot for slot in slots if slot[0]["protocol"] == protocol]
-        for one, following in zip(some, some[1:], strict=False):
+        for one, following in pairwise(some):
             begin = following[0]["first_ns"]
             ends = [m["last_ns"] for m in one if m["kind"] == "response" and m["last_ns"] <= begin]
             if ends and following[0]["kind"] == "request":

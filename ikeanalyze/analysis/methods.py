@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.association import ASKS_AGAIN
+from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView, Proposal
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries import ikev2 as ikev2_registry
 from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.hip import PacketType
 from ikeanalyze.wire.registries.radius import Code
 from ikeanalyze.wire.registries.vendor_ids import vendor_name
 
@@ -23,6 +26,8 @@ _FIRST_STATUS: Final = 16384
 _ADDKE1, _ADDKE7 = 6, 12
 _ENCR, _PRF, _INTEG, _KE = 1, 2, 3, 4
 
+
+_HIP_EXCHANGES: Final = {I1_R1: "I1-R1", I2_R2: "I2-R2", CLOSE: "CLOSE-CLOSE_ACK"}
 
 #: The report's words for IKEv1's authentication methods; the others keep their registry's names.
 _IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "rsa", "DSS": "dss"}
@@ -76,9 +81,19 @@ def exchange_name(version: int, kind: int) -> str:
     return name_of(ikev2_registry.ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
 
 
-def radius_code_name(code: int) -> str:
-    """Name of a RADIUS code."""
-    return name_of(Code, code)
+@cache
+def type_names() -> tuple[str, ...]:
+    """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet types and
+    behind these HIP exchanges (see `hip_types`).
+    """
+    names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names += [name_of(Code, code) for code in range(256)]
+    packets = [name_of(PacketType, kind) for kind in range(EXCHANGE)]
+    return (
+        *names,
+        *packets,
+        *(_HIP_EXCHANGES.get(EXCHANGE + kind, name) for kind, name in enumerate(packets)),
+    )
 
 
 def init_facts(view: InitView) -> InitFacts:

@@ -336,6 +336,7 @@ class _Work:
         wanted = np.isin(
             conversation.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes))
         )
+        wanted &= units.protocol != Protocol.HIP
         for row in np.flatnonzero((size > 0) & wanted).tolist():
             message = int(conversation.message_of_unit[row])
             if self._identity[message] in self._content:

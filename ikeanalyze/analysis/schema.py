@@ -49,18 +49,18 @@ FRAMES: Final[Schema] = {
     "fragments": pl.UInt16,  # RFC 7383 total; null where the protocol does not tell
     "digest": pl.UInt64,  # XXH3-64 of the message's bytes in this frame (all of the datagram where IP fragmented it)
     "message": pl.UInt32,  # row of `messages` that this frame belongs to
-    "handshake": pl.UInt32,  # id in `handshakes`; null: belongs to none (HIP, RADIUS that fits no handshake or several)
+    "handshake": pl.UInt32,  # id in `handshakes`; null: belongs to none (RADIUS that fits no handshake or several)
 }
 
-#: One row is one IKE (or RADIUS) message each time that it is sent: its first transmission or one of its retransmissions.
+#: One row is one IKE (RADIUS, HIP) message each time that it is sent: its first transmission or one of its retransmissions.
 MESSAGES: Final[Schema] = {
     "capture": pl.Categorical,
     "message": pl.UInt32,  # id, unique in the report; in order of first_ns
     "handshake": pl.UInt32,
     "exchange": pl.UInt32,  # id in `exchanges`
     "protocol": PROTOCOLS,
-    "type": pl.Categorical,  # exchange type by name (RADIUS: code by name)
-    "message_id": pl.UInt32,
+    "type": pl.Categorical,  # exchange type by name (RADIUS: code by name; HIP: packet type by name)
+    "message_id": pl.UInt32,  # HIP: the number of an UPDATE, a count of packets that are never answered, else 0
     "sender": SENDERS,  # initiator and responder of the IKE SA; "aaa" answers the responder's RADIUS requests
     "kind": KINDS,
     "set_up": pl.Boolean,  # belongs to what sets the IKE SA up
@@ -78,7 +78,7 @@ MESSAGES: Final[Schema] = {
     "decrypted": pl.Boolean,  # null: no keys were given, or it was not encrypted
     "epoch": pl.UInt32,  # of the keys that it was encrypted with; null: not decrypted, or IKEv1
     "verified": pl.Boolean,  # the ICV fits; false: there was none to check; null: not decrypted
-    "payloads": pl.List(pl.String),  # in a few words each, in order; null: not looked into
+    "payloads": pl.List(pl.String),  # in a few words each, in order (HIP: parameters); null: not looked into
     "same_eap": pl.UInt32,  # id of the RADIUS packet or IKE message that has the same EAP message, byte by byte
     "matched_by": pl.String,  # how a RADIUS packet was given to its exchange: "EAP" (byte by byte) or "time"
 }
@@ -86,6 +86,7 @@ MESSAGES: Final[Schema] = {
 #: One row is one request and its response, all their transmissions included. A request repeated with another body
 #: (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) begins a row of its own. IKEv1 has no such pairs: main mode's six messages are
 #: three rows, the third message of aggressive and quick mode and each informational message is a row without response.
+#: HIP has I1-R1, I2-R2, UPDATE and CLOSE-CLOSE_ACK; the third UPDATE of three and each NOTIFY is a row without response.
 EXCHANGES: Final[Schema] = {
     "capture": pl.Categorical,
     "exchange": pl.UInt32,  # id, unique in the report
@@ -112,13 +113,15 @@ EXCHANGES: Final[Schema] = {
 }
 
 #: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick mode
-#: of IKEv1. Counts are of the set-up alone unless the column says `after_setup`.
+#: of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the column says `after_setup`.
 HANDSHAKES: Final[Schema] = {
     "capture": pl.Categorical,
     "handshake": pl.UInt32,  # id, from 1, in order of start_ns within a capture
     "protocol": PROTOCOLS,
-    "spi_i": pl.String,  # 16 hex digits
-    "spi_r": pl.String,  # 16 hex digits; zeros: no responder SPI was seen
+    "spi_i": pl.String,  # 16 hex digits; null: HIP has none
+    "spi_r": pl.String,  # 16 hex digits; zeros: no responder SPI was seen; null: HIP
+    "initiator_hit": pl.String,  # HIP: host identity tag, written as an IPv6 address; null: IKE
+    "responder_hit": pl.String,  # null also: opportunistic mode that got no answer
     "initiator_address": pl.String,
     "initiator_port": pl.UInt16,
     "responder_address": pl.String,

@@ -1,6 +1,6 @@
 """The way from frames to the four tables, step by step: of one capture, or of small ones together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
@@ -42,6 +42,7 @@ from ikeanalyze.capture.traffic import Traffic
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
     from ikeanalyze.analysis.contents import Contents
+    from ikeanalyze.analysis.hip import HostAssociations
     from ikeanalyze.analysis.insides import Insides
     from ikeanalyze.analysis.opening import Keys
 
@@ -139,13 +140,18 @@ def _take_apart(
     translated = translated_endpoints(columns, duplicates)
     units = make_units(columns, duplicates.mask)
     others = bool((units.protocol > Protocol.IKEV1).any())
-    ike = units.take(np.flatnonzero(units.protocol <= Protocol.IKEV1)) if others else units
+    # those of HIP are told what IKE's say themselves, and are then one with them
+    ike = units.take(np.flatnonzero(units.protocol != Protocol.RADIUS)) if others else units
     asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
     radius = Radius(asking, pair_up(asking, clear))
     clear.entries()  # so that both threads find them in order
+    hosts = _associate_hip(ike, clear, translated) if (ike.protocol == Protocol.HIP).any() else None
     # the one step that needs no other
     reading = pool.submit(read_unit_inits, ike, clear, traffic.addresses)
-    association = follow_redirects(ike, associate(ike, clear, translated), clear)
+    if hosts is not None:
+        association = hosts.association
+    else:
+        association = follow_redirects(ike, associate(ike, clear, translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(numbering.paths) > 1:
         capture[association.handshake] = captures_of(ike.source)
@@ -171,7 +177,7 @@ def _take_apart(
     exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
     conversation = Conversation(
         ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
-        clear, traffic.addresses, capture, traffic.last_ns, translated,
+        clear, traffic.addresses, capture, traffic.last_ns, translated, hosts.hits if hosts else {},
     )  # fmt: skip
     warnings = _lacking(conversation)
     insides = None
@@ -183,7 +189,12 @@ def _take_apart(
 
         given = [one or NO_KEYS for one in keys]
         contents = open_messages(conversation, traffic.sealed, given, every=payloads)
-        insides = look_inside(conversation, traffic.sealed, contents)
+        parameters: dict[int, list[str]] = {}
+        if payloads and conversation.hits:
+            from ikeanalyze.analysis.hip_contents import look_into_hip
+
+            parameters = look_into_hip(conversation, contents.findings)
+        insides = look_inside(conversation, traffic.sealed, contents, parameters)
         if looked is not None:
             looked(conversation, traffic.sealed, contents)
         of_message = capture[messages.handshake]
@@ -219,6 +230,20 @@ def _take_apart(
     )
 
 
+def _associate_hip(units: Units, clear: MessageBytes, translated: Mapping[int, int]) -> "HostAssociations":
+    """The associations of IKE and HIP together; what units of HIP are is written into them."""
+    # what most captures are read without
+    from ikeanalyze.analysis.hip import associate_hip, join
+
+    is_hip = units.protocol == Protocol.HIP
+    ike, hip = units.take(~is_hip), units.take(is_hip)
+    association = follow_redirects(ike, associate(ike, clear, translated), clear)
+    hosts = associate_hip(hip, clear)
+    for name in ("exchange_type", "flags", "message_id"):
+        getattr(units, name)[is_hip] = getattr(hip, name)
+    return join(units, association, hosts)
+
+
 def _lacking(conversation: Conversation) -> list[list[Told]]:
     """The warnings of each capture about messages that lack fragments."""
     messages = conversation.messages
@@ -244,7 +269,9 @@ def _assign_radius(conversation: Conversation, radius: Radius, ids: Numbers) -> 
     `ids` are those of the handshakes.
     """
     exchanges, units, association = conversation.exchanges, conversation.units, conversation.association
-    asked = np.flatnonzero(exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0))
+    asking = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
+    # HIP has no EAP that a gateway would ask an AAA server for
+    asked = np.flatnonzero(asking & (exchanges.protocol != Protocol.HIP))
     own_port = np.where(association.from_initiator, units.source_port, units.destination_port)
     capture = conversation.capture[association.handshake]
     warnings: list[tuple[int, Told]] = []

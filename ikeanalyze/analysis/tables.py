@@ -12,9 +12,10 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.duplicates import follow_originals
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.handshakes import Handshakes
+from ikeanalyze.analysis.hip_types import packet_types
 from ikeanalyze.analysis.ids import FirstIds, Ids, MessageIds, Numbering
 from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import exchange_name, radius_code_name
+from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
 from ikeanalyze.analysis.units import Units
@@ -53,12 +54,10 @@ def ids_after(tables: Sequence[Tables]) -> FirstIds:
 
 
 class _Names:
-    """Names of exchange types, per protocol, as one categorical column to pick from."""
+    """Names of messages and exchanges, per protocol, as one categorical column to pick from."""
 
     def __init__(self) -> None:
-        names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
-        names += [radius_code_name(code) for code in range(256)]
-        self._all = pl.Series(names, dtype=pl.Categorical)
+        self._all = pl.Series(type_names(), dtype=pl.Categorical)
 
     def pick(self, protocol: npt.NDArray[np.uint8], kind: npt.NDArray[np.uint8]) -> pl.Series:
         return self._all.gather(protocol.astype(np.uint32) * 256 + kind)
@@ -72,7 +71,7 @@ def messages_table(
     radius: Radius,
     insides: "Insides | None" = None,
 ) -> pl.DataFrame:
-    """Messages of IKE and RADIUS in order of time; `exchange` is that of each message of IKE."""
+    """Messages of IKE, HIP and RADIUS in order of time; `exchange` is that of each message of IKE and HIP."""
     count, extra = len(ike), len(radius.units)
     unassigned = np.zeros(extra, np.int64)
     handshake = np.full(extra, -1, np.int64)
@@ -106,7 +105,7 @@ def messages_table(
         "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
         "exchange": (_ids_of(ids.exchange, exchanges_of), exchanges_of >= 0),
         "protocol": protocol,
-        "type": _Names().pick(protocol, both(ike.exchange_type, units.exchange_type)),
+        "type": _Names().pick(protocol, both(packet_types(ike), units.exchange_type)),
         "message_id": both(ike.message_id, units.message_id),
         "sender": sender.astype(np.uint8),
         "kind": both(ike.response, response).astype(np.uint8),

@@ -1,4 +1,4 @@
-"""Units: IKE messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
+"""Units: IKE (RADIUS, HIP) messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
 
 A unit is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
 was captured, units are what the rules of retransmission speak of; almost always the two are one to one.
@@ -16,8 +16,8 @@ from ikeanalyze.capture.rows import Columns
 
 Numbers = npt.NDArray[np.int64]
 
-_RESPONSE: Final = 0x20  # RFC 7296, 3.1
-_FROM_INITIATOR: Final = 0x08
+RESPONSE: Final = 0x20  # RFC 7296, 3.1
+FROM_INITIATOR: Final = 0x08
 
 
 @dataclass(slots=True)
@@ -57,12 +57,12 @@ class Units:
     @property
     def is_response(self) -> npt.NDArray[np.bool_]:
         """IKEv2's response flag (RFC 7296, 3.1)."""
-        return (self.flags & _RESPONSE).astype(np.bool_)
+        return (self.flags & RESPONSE).astype(np.bool_)
 
     @property
     def from_initiator(self) -> npt.NDArray[np.bool_]:
         """IKEv2's flag of the original initiator of the IKE SA (RFC 7296, 3.1)."""
-        return (self.flags & _FROM_INITIATOR).astype(np.bool_)
+        return (self.flags & FROM_INITIATOR).astype(np.bool_)
 
     @property
     def is_ikev1(self) -> npt.NDArray[np.bool_]:

@@ -71,7 +71,7 @@ def verify(
         try:
             files.append(read_keys(str(name)))
         except KeyFileError as error:
-            skipped.append(Skipped(str(name), str(error).removeprefix(f"{name}: ")))
+            skipped.append(Skipped(str(name), str(error).removeprefix(f"{name}: "), keys=True))
     logs = logged(files)
     key_sets = [one for file in files for one in file.key_sets]
     found: list[Verified] = []

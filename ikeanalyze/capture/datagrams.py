@@ -479,6 +479,6 @@ def _take_hip(
             source[chosen],
             destination[chosen],
             header,
-            np.zeros(len(chosen), np.bool_),
+            np.ones(len(chosen), np.bool_),
         )
     )

@@ -11,6 +11,7 @@ from ikeanalyze.render.inside import certificates, decrypted, exchanged_keys, ma
 from ikeanalyze.render.section import Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import (
+    UNKNOWN,
     clean,
     count,
     counted,
@@ -52,9 +53,12 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
     if len(analysis.captures) > 1:
         yield "capture", input_name(row["capture"])
     yield "protocol", row["protocol"]
-    yield "SPIi, SPIr", f"{row['spi_i']}, {row['spi_r']}"
-    yield "initiator", endpoint(row["initiator_address"], row["initiator_port"])
-    yield "responder", endpoint(row["responder_address"], row["responder_port"])
+    if row["protocol"] != "HIP":
+        yield "SPIi, SPIr", f"{row['spi_i']}, {row['spi_r']}"
+    for side in ("initiator", "responder"):
+        yield side, endpoint(row[f"{side}_address"], row[f"{side}_port"])
+        if row["protocol"] == "HIP":
+            yield "  its HIT", clean(row[f"{side}_hit"] or UNKNOWN)
     if row["aaa_address"] is not None:
         asked = f"asked by {clean(row['nas_address'] or '?')}"
         matched = matched_by(analysis.messages)

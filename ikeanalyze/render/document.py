@@ -259,6 +259,7 @@ def _handshake() -> Spec:
             "key_exchanges", enclosed(pl.col("key_exchanges_text"), "[]", depth)
         ),
         "certificates": objects("certificates", _certificate),
+        "hits": {"initiator": quoted("initiator_hit"), "responder": quoted("responder_hit")},
     }
 
 

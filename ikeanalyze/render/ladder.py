@@ -22,7 +22,7 @@ from ikeanalyze.render.columns import text_columns
 from ikeanalyze.render.inside import decrypted, matched_by
 from ikeanalyze.render.table import clip, pad
 from ikeanalyze.render.terminal import Painter
-from ikeanalyze.render.values import clean, count, endpoint, instant, ms, number, outcome_text
+from ikeanalyze.render.values import UNKNOWN, clean, count, endpoint, instant, ms, number, outcome_text
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
 
@@ -54,7 +54,11 @@ def heading(analysis: Analysis) -> Iterator[str]:
     outcome = outcome_text(row["outcome"], row["reason"])
     set_up = f" in {ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
     yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
-    yield f"{row['protocol']}, SPIi {row['spi_i']}, SPIr {row['spi_r']}"
+    if row["protocol"] == "HIP":
+        hits = (clean(row[f"{side}_hit"] or UNKNOWN) for side in ("initiator", "responder"))
+        yield f"HIP, HITs {', '.join(hits)}"
+    else:
+        yield f"{row['protocol']}, SPIi {row['spi_i']}, SPIr {row['spi_r']}"
     yield f"from {instant(row['start_ns'])}"
     yield f"initiator: {endpoint(row['initiator_address'], row['initiator_port'])}"
     yield f"responder: {endpoint(row['responder_address'], row['responder_port'])}"
@@ -108,8 +112,11 @@ def _widest(heading: str, texts: Iterable[str]) -> int:
 
 
 def label_of(message: Mapping[str, Any]) -> str:
-    """What a message is called: `IKE_AUTH 1 request`, `Access-Request 123`."""
-    name = f"{clean(message['type'])} {message['message_id']}"
+    """What a message is called: `IKE_AUTH 1 request`, `Access-Request 123`, `UPDATE 7`, `I1`."""
+    name = clean(message["type"])
+    if message["protocol"] == "HIP":
+        return f"{name} {message['message_id']}" if name == "UPDATE" else name
+    name = f"{name} {message['message_id']}"
     return name if message["protocol"] == "RADIUS" else f"{name} {message['kind']}"
 
 

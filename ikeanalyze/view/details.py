@@ -15,6 +15,7 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.describe import describe_payload
 from ikeanalyze.wire.eap_methods import describe_eap, read_eap_message
 from ikeanalyze.wire.header import parse_header
+from ikeanalyze.wire.hip import inspect_hip, read_hip
 from ikeanalyze.wire.ikev1_describe import describe_ikev1_payload
 from ikeanalyze.wire.inspection import inspect_chain
 from ikeanalyze.wire.radius import RadiusView, read_radius
@@ -48,7 +49,7 @@ def message_facts(message: Message) -> list[tuple[str, str]]:
     if row["ip_fragments"]:
         found.append(("IP", count(row["ip_fragments"], "IP fragment")))
     if message.parts:
-        found.extend(_header(message.parts[0]) if row["protocol"] != "RADIUS" else ())
+        found.extend(_header(message.parts[0]) if row["protocol"] not in ("RADIUS", "HIP") else ())
     if row["decrypted"] is not None:
         found.append(("decrypted", _decrypted(message)))
     return found
@@ -104,6 +105,8 @@ def told(message: Message) -> tuple[list[Told], list[str]]:
     content = message.content
     if message.row["protocol"] == "RADIUS":
         return _told_radius(message)
+    if message.row["protocol"] == "HIP":
+        return _told_hip(message)
     if content is not None:
         return _told_chain(
             Chain(content.payloads, content.error),
@@ -156,6 +159,17 @@ def _told_radius(message: Message) -> tuple[list[Told], list[str]]:
             Told("EAP", f"EAP({describe_eap(eap)})", len(view.eap_message), list(payload_facts(eap)))
         )
     return found, []
+
+
+def _told_hip(message: Message) -> tuple[list[Told], list[str]]:
+    view = read_hip(message.parts[0].data) if message.parts else None
+    if view is None:
+        return [], []
+    found = [
+        Told(one.type, one.describe(), one.bytes + _HEADER, [("critical", "yes" if one.critical else "no")])
+        for one in view.parameters
+    ]
+    return found, inspect_hip(view)
 
 
 def detail_lines(message: Message) -> Iterator[Line]:

@@ -23,8 +23,10 @@ from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.files import KeyFile
 from ikeanalyze.render.columns import text_columns
+from ikeanalyze.render.ladder import label_of
 from ikeanalyze.render.select import handshake as select_handshake
 from ikeanalyze.view.selection import Written, write_selection
+from ikeanalyze.wire.hip import read_hip
 
 #: IKE SAs made by rekeying one another that are followed back to what the first one agreed on.
 _MOST_BEFORE: Final = 1000
@@ -48,13 +50,12 @@ class Message:
     after_ns: int  # since the handshake began
     frames: tuple[int, ...]  # numbers in the capture
     parts: tuple[Part, ...]  # in the order of their frames
-    content: Content | None = field(repr=False)  # what is in it; None: encrypted, or RADIUS
+    content: Content | None = field(repr=False)  # what is in it; None: encrypted, RADIUS, or HIP
 
     @property
     def label(self) -> str:
-        """IKE_AUTH 1 request; of RADIUS Access-Request 12."""
-        name = f"{self.row['type']} {self.row['message_id']}"
-        return name if self.row["protocol"] == "RADIUS" else f"{name} {self.row['kind']}"
+        """IKE_AUTH 1 request; of RADIUS Access-Request 12; of HIP I1."""
+        return label_of(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Browsed:
     def _keys_of(self, chain: list[int]) -> list[KeyFile]:
         """Of a log with the keys of thousands of IKE SAs those that can fit."""
         chosen = self.analysis.handshakes.filter(pl.col("handshake").is_in(chain))["spi_i"].to_list()
-        spis = {None, *map(bytes.fromhex, chosen)}
+        spis = {None, *(bytes.fromhex(spi) for spi in chosen if spi is not None)}
         return [
             replace(
                 file,
@@ -171,7 +172,7 @@ def _messages(one: Analysis, numbers: list[int], looked: _Looked) -> Iterator[Me
     frames: dict[int, list[tuple[int, int | None, int | None]]] = {}
     columns = ("message", "number", "message_id", "flags", "fragment")
     for message, number, message_id, flags, fragment in one.frames.select(columns).iter_rows():
-        found = units.get((number, message_id, bool((flags or 0) & _RESPONSE), fragment or 0))
+        found = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
         frames.setdefault(message, []).append((number, fragment, found))
     begin = one.handshakes["start_ns"][0]
     table = one.messages.with_columns(*text_columns(one.messages)).sort("first_ns", "message")
@@ -191,14 +192,19 @@ def _messages(one: Analysis, numbers: list[int], looked: _Looked) -> Iterator[Me
         )
 
 
+def _names(message: Message) -> list[str] | None:
+    if message.content is not None:
+        return payload_names(message.content)
+    if message.row["protocol"] == "HIP" and message.parts:
+        view = read_hip(message.parts[0].data)
+        return None if view is None else view.describe()
+    named: list[str] | None = message.row["payloads"]
+    return named
+
+
 def _with_payloads(one: Analysis, messages: Iterable[Message]) -> Analysis:
     """The analysis, its messages with the names of their payloads."""
-    named = {
-        message.row["message"]: message.row["payloads"]
-        if message.content is None
-        else payload_names(message.content)
-        for message in messages
-    }
+    named = {message.row["message"]: _names(message) for message in messages}
     payloads = pl.Series(
         "payloads", [named.get(number) for number in one.messages["message"]], dtype=MESSAGES["payloads"]
     )

@@ -14,6 +14,11 @@ from ikeanalyze.analysis.read import read
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
 MS = 1_000_000
+LONG_AFTER = 60_000 * MS
+
+
+def lost(messages, *, one_sided=False, until_ns=LONG_AFTER):
+    return losses(messages, one_sided=one_sided, until_ns=until_ns)
 
 
 def sent(*signs, protocol="IKEv2"):
@@ -27,6 +32,7 @@ def sent(*signs, protocol="IKEv2"):
                 "exchange": where,
                 "protocol": protocol,
                 "message_id": where,
+                "sender": "initiator" if kind == "request" else "responder",
                 "kind": kind,
                 "first_ns": at * MS,
                 "last_ns": at * MS,
@@ -59,17 +65,51 @@ def sent(*signs, protocol="IKEv2"):
     ],
 )  # fmt: skip
 def test_by_hand(messages, expected):
-    assert losses(messages) == expected
+    assert lost(messages) == expected
 
 
 def test_the_end_of_an_aggressive_mode_needs_no_response():
-    assert losses(sent((0, "request"), protocol="IKEv1")) == {}
-    assert len(losses(sent((0, "request"), (500, "request"), protocol="IKEv1"))) == 2
-    assert losses(sent((0, "request"), protocol="RADIUS")) == {1: Loss.UNANSWERED}
+    assert lost(sent((0, "request"), protocol="IKEv1")) == {}
+    assert len(lost(sent((0, "request"), (500, "request"), protocol="IKEv1"))) == 2
+    assert lost(sent((0, "request"), protocol="RADIUS")) == {1: Loss.UNANSWERED}
+
+
+@pytest.mark.parametrize("protocol", ["IKEv2", "RADIUS"])
+def test_where_the_capture_ends_nothing_can_be_said(protocol):
+    """strongSwan repeats a request after 4 s: RFC 7296 has no number."""
+    once, twice = (
+        sent((0, "request"), protocol=protocol),
+        sent((0, "request"), (1000, "request"), protocol=protocol),
+    )
+    assert lost(once, until_ns=0) == lost(once, until_ns=4000 * MS) == lost(once, until_ns=None) == {}
+    assert lost(once, until_ns=4001 * MS) == {1: Loss.UNANSWERED}
+    assert lost(twice, until_ns=1000 * MS) == {1: Loss.UNANSWERED}
+    assert set(lost(twice, until_ns=5001 * MS)) == {1, 2}
+
+
+def test_a_hole_in_the_capture_is_no_loss():
+    """Whoever sends the next request has the response, also to one that was repeated."""
+    two = sent((0, "request"), (500, "request"), (900, "request", 2), (901, "response", 2))
+    assert lost(two) == {}
+    of_the_other_side = [*two[:2], {**two[2], "sender": "responder"}]
+    assert set(lost(of_the_other_side)) == {1, 2, 3}
+
+
+def test_quick_modes_do_not_wait_for_each_other():
+    """RFC 2409, section 5.5: several may be under way at once, each with a message ID of its own."""
+    messages = sent(
+        (0, "request"), (500, "request"), (600, "request", 2), (601, "response", 2), protocol="IKEv1"
+    )
+    assert set(lost(messages)) == {1, 2}
+    assert lost([{**message, "message_id": 0} for message in messages]) == {}
+
+
+def test_of_one_side_alone_nothing_can_be_said():
+    assert lost(sent((0, "request"), (500, "request")), one_sided=True) == {}
 
 
 def test_messages_without_exchange_are_left_alone():
-    assert losses([{**sent((0, "request"))[0], "exchange": None}]) == {}
+    assert lost([{**sent((0, "request"))[0], "exchange": None}]) == {}
 
 
 def received(log: Path) -> list[float]:
@@ -96,10 +136,11 @@ def looked_lost(name: str) -> Iterator[bool]:
         "initiator": received(LAB / f"{name}.responder.log.gz"),
         "responder": received(LAB / f"{name}.initiator.log.gz"),
     }
-    messages = read(LAB / f"{name}.pcapng").messages.to_dicts()
+    capture = read(LAB / f"{name}.pcapng")
+    messages = capture.messages.to_dicts()
     for handshake in {message["handshake"] for message in messages}:
         some = [message for message in messages if message["handshake"] == handshake]
-        found = losses(some)
+        found = losses(some, one_sided=False, until_ns=capture.captures[0].last_ns)
         for message in some:
             if message["message"] in found:
                 sent_at = message["first_ns"] / 1e9
@@ -110,5 +151,5 @@ def looked_lost(name: str) -> Iterator[bool]:
 def test_a_handshake_of_which_the_logs_tell_all():
     """charon sent this IKE_SA_INIT request five times and answered three of them: two were lost, and two responses."""
     messages = read(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
-    found = losses(messages.to_dicts())
+    found = lost(messages.to_dicts())
     assert sorted(found.values()) == [Loss.IN_VAIN] * 2 + [Loss.UNANSWERED] * 2

@@ -4,7 +4,7 @@ import pytest
 from analysed import Handshake, analyse, only
 from craft import Trace, ike
 
-from ikeanalyze.analysis.methods import AuthMethods, exchange_name, guess_auth, radius_code_name
+from ikeanalyze.analysis.methods import AuthMethods, exchange_name, guess_auth, type_names
 
 
 def row_of(handshake, **setup):
@@ -96,4 +96,17 @@ def test_names():
     assert exchange_name(2, 43) == "IKE_INTERMEDIATE"
     assert "241" in exchange_name(2, 241)
     assert exchange_name(1, 2) != exchange_name(2, 2)
-    assert radius_code_name(11) == "Access-Challenge"
+    names = type_names()
+    assert len(names) == 4 * 256
+    assert (names[34], names[256 + 2], names[512 + 11]) == (
+        "IKE_SA_INIT",
+        exchange_name(1, 2),
+        "Access-Challenge",
+    )
+    # HIP: packet types (RFC 7401, section 5.3), then exchanges
+    assert (names[768 + 2], names[768 + 128 + 1]) == ("R1", "I1-R1")
+    assert (names[768 + 16], names[768 + 128 + 16], names[768 + 128 + 18]) == (
+        "UPDATE",
+        "UPDATE",
+        "CLOSE-CLOSE_ACK",
+    )

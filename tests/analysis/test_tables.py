@@ -58,11 +58,13 @@ def test_radius_and_hip_have_no_spis():
     columns = ("protocol", "spi_i", "next_payload", "message_id", "message", "handshake", "source_port")
     assert rows(analysis.frames, *columns)[4:] == [
         ("RADIUS", None, None, 5, 4, None, 40000),
-        ("HIP", None, None, None, None, None, None),
+        ("HIP", None, None, None, 5, 2, None),
     ]
     assert analysis.captures[0].accounting["hip"] == 1
     assert analysis.frames["encapsulation"].to_list()[-1] == "IP"
-    assert len(analysis.messages) == 5
+    assert len(analysis.messages) == 6
+    names = ("protocol", "spi_i", "spi_r", "initiator_port", "responder_port")
+    assert rows(analysis.handshakes, *names)[1] == ("HIP", None, None, None, None)
 
 
 def test_tables_of_several_captures_join(tmp_path):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from ikeanalyze.analysis import schema
 from tests.render.conftest import titled
 from tests.render.handmade import analysis
 
@@ -46,3 +47,15 @@ def test_how_radius_was_matched():
     assert (
         aaa(replace(a, messages=by_time)) == "198.51.100.9 (asked by 198.51.100.2, packets matched by time)"
     )
+
+
+def test_hip_has_hits_and_no_spis():
+    a = analysis([1])
+    changed = a.handshakes.with_columns(
+        pl.lit("HIP", dtype=schema.PROTOCOLS).alias("protocol"),
+        pl.lit(None, dtype=pl.String).alias("spi_i"),
+        pl.lit("2001:21::1").alias("initiator_hit"),
+    )
+    facts = titled(replace(a, handshakes=changed), "Handshake").rows
+    assert [value for name, value in facts if name == "  its HIT"] == ["2001:21::1", "-"]
+    assert "SPIi, SPIr" not in dict(facts)

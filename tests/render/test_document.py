@@ -78,6 +78,13 @@ def test_capture_without_packets():
     assert capture["accounting"] == dict.fromkeys(ACCOUNTING, 0)
 
 
+def test_hits():
+    a = analysis([1])
+    changed = a.handshakes.with_columns(pl.lit("2001:21::1").alias("initiator_hit"))
+    (handshake,) = document.report(replace(a, handshakes=changed))["handshakes"]
+    assert handshake["hits"] == {"initiator": "2001:21::1", "responder": None}
+
+
 def test_handshake_keys(report):
     assert [h["id"] for h in report["handshakes"]] == [1, 2, 3, 4, 5]
     for handshake in report["handshakes"]:

@@ -3,7 +3,9 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from craft import MS, Trace, hip
 
+import ikeanalyze
 from ikeanalyze.render import View, ladder, select
 from tests.render.handmade import analysis
 
@@ -118,3 +120,19 @@ def test_a_long_list_of_payloads_stays_in_its_place(width):
     ladder.write(a, out, View(width=width))
     assert max(map(len, out.getvalue().splitlines())) <= width
     assert "\x1b" not in out.getvalue()
+
+
+def test_hip(tmp_path):
+    association = hip.Association(1, "DEX")
+    trace = Trace()
+    for place, one in enumerate([*association.setup(), *association.acknowledged()]):
+        trace.ip(place * MS, association.ip(one))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    whole = ikeanalyze.read(trace.write(tmp_path / "hip.pcap"), payloads=True)
+    ladder.write(select.handshake(whole, 1), out, View(width=100))
+    text = out.buffer.getvalue().decode()
+    assert "HIP, HITs 2001:28:" in text
+    assert "SPI" not in text.split("time, ms")[0]
+    arrows = [line.split("|")[1].strip("<>- ") for line in text.splitlines() if "<" in line or ">" in line]
+    assert arrows == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
+    assert "ENCRYPTED_KEY I_NONCE HOST_ID(ECDH)" in text

@@ -3,11 +3,12 @@ import json
 import polars as pl
 import pytest
 from analysis.recordings import followup_keys
-from craft import MS, Handshake, Trace, link, transport
+from craft import MS, Handshake, Trace, hip, link, transport
 from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
 
 import ikeanalyze
 from ikeanalyze.keys.files import read_keys
+from ikeanalyze.view.details import detail_lines, told
 from ikeanalyze.view.opening import Browsed
 from tests.view.driven import CAPTURES, browsed
 
@@ -120,3 +121,21 @@ def test_keys_are_in_no_repr():
 def test_no_such_handshake():
     with pytest.raises(LookupError):
         browsed("psk-classic.pcap").open(9)
+
+
+def test_hip(tmp_path):
+    association = hip.Association(1)
+    trace = Trace(mtu=576)
+    for place, one in enumerate([*association.setup(), *association.acknowledged()]):
+        trace.ip(place * MS, association.ip(one))
+    path = str(trace.write(tmp_path / "hip.pcap"))
+    at_once = ikeanalyze.read(path, payloads=True)
+    opened = Browsed(path, ikeanalyze.read(path)).open(1)
+    assert opened.analysis.messages["payloads"].to_list() == at_once.messages["payloads"].to_list()
+    assert [one.label for one in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
+    second = opened.messages[1]
+    assert second.parts[0].data[40:42] == b"\0\x81"  # its first parameter is R1_COUNTER
+    found, wrong = told(second)
+    assert [one.name for one in found][:2] == ["R1_COUNTER(7)", "PUZZLE(K 10)"]
+    assert wrong == []
+    assert "SPI" not in str(list(detail_lines(second)))

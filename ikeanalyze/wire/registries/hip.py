@@ -36,6 +36,8 @@ class ParameterType(Registry):
     NAT_TRAVERSAL_MODE = 608  # RFC 5770
     TRANSACTION_PACING = 610  # RFC 5770
     ENCRYPTED = 641
+    ENCRYPTED_KEY = 643  # this and the next: draft-ietf-hip-dex
+    I_NONCE = 644
     HOST_ID = 705
     HIT_SUITE_LIST = 715
     CERT = 768  # RFC 8002
@@ -48,6 +50,7 @@ class ParameterType(Registry):
     REG_FROM = 950  # RFC 5770
     ECHO_RESPONSE_SIGNED = 961
     TRANSPORT_FORMAT_LIST = 2049
+    DH_GROUP_LIST_DRAFT = 2151, "DH_GROUP_LIST"  # drafts of RFC 7401, and prototypes made after them
     ESP_TRANSFORM = 4095  # RFC 7402
     SEQ_DATA = 4481  # this and the next three: RFC 6078
     ACK_DATA = 4545
@@ -62,6 +65,7 @@ class ParameterType(Registry):
     NOMINATE = 4710
     HIP_TRANSPORT_MODE = 7680  # RFC 6261
     HIP_MAC = 61505
+    HIP_MAC_3 = 61507  # CMAC of the first drafts of HIP DEX; later ones have it in HIP_MAC
     HIP_MAC_2 = 61569
     HIP_SIGNATURE_2 = 61633
     HIP_SIGNATURE = 61697

@@ -1,0 +1,46 @@
+import pytest
+
+from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries.hip_values import (
+    Cipher,
+    DhGroup,
+    EcdsaCurve,
+    EspSuite,
+    HitSuite,
+    HostAlgorithm,
+    NatMode,
+    NotifyType,
+    Transform,
+)
+from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
+
+
+# numbers of IANA's registry "Host Identity Protocol (HIP) Parameters"
+@pytest.mark.parametrize(
+    ("registry", "value", "name"),
+    [
+        (DhGroup, 3, "MODP-1536"),
+        (DhGroup, 7, "ECP-256"),
+        (DhGroup, 10, "SECP160R1"),
+        (DhGroup, 99, "99"),
+        (Cipher, 2, "AES-CBC-128"),
+        (Cipher, 4, "AES-CBC-256"),
+        (Transform, 2, "3DES/HMAC-SHA1"),
+        (EspSuite, 8, "AES-CBC-128/HMAC-SHA2-256"),
+        (EspSuite, 13, "AES-GCM-16"),
+        (HostAlgorithm, 5, "RSA"),
+        (HostAlgorithm, 7, "ECDSA"),
+        (HitSuite, 2, "ECDSA/SHA-384"),
+        (EcdsaCurve, 1, "P-256"),
+        (NotifyType, 42, "BLOCKED_BY_POLICY"),
+        (NotifyType, 16384, "I2_ACKNOWLEDGEMENT"),
+        (NatMode, 2, "ICE-STUN-UDP"),
+    ],
+)
+def test_names(registry, value, name):
+    assert name_of(registry, value) == name
+
+
+def test_groups_have_ikev2s_names():
+    ours = {one.label for one in DhGroup} - {"MODP-384", "SECP160R1"}
+    assert ours <= {one.label for one in KeyExchangeMethod}
