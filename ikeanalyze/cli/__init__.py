@@ -6,6 +6,7 @@ Nothing but Typer is imported before a command runs, so that `--help` is instant
 import gc
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -106,77 +107,38 @@ def _ikeanalyze(
     """
 
 
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE... [OPTIONS]",
-    short_help="What each handshake cost: messages, bytes, time.",
-)(report.report)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE [OPTIONS]",
-    short_help="One handshake, message by message.",
-)(ladder.ladder)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE [OPTIONS]",
-    short_help="Browse handshakes in the terminal.",
-)(view.view)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE --keys FILE -o OUT.pcapng [OPTIONS]",
-    short_help="The same capture with its messages in clear.",
-)(decrypt.decrypt)
-app.command(
-    cls=_Command,
-    options_metavar="FILE... [OPTIONS]",
-    short_help="What is in key files and logs; the same for Wireshark.",
-)(keys.keys)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE --keys FILE... [OPTIONS]",
-    short_help="Whether a handshake follows from a daemon's log.",
-)(verify.verify)
-app.command(
-    cls=_Command,
-    options_metavar="PATH... -o DATASET [OPTIONS]",
-    short_help="Thousands of captures to a folder of Parquet tables.",
-)(batch.batch)
-app.command(
-    cls=_Command,
-    options_metavar="DATASET --by COLUMN... [OPTIONS]",
-    short_help="Groups of handshakes beside one another.",
-)(compare.compare)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE... --rtt MS [OPTIONS]",
-    short_help="What a handshake would take on another link.",
-)(predict.predict)
-app.command(
-    cls=_Command,
-    options_metavar="CAPTURE --target ADDRESS[:PORT] [OPTIONS]",
-    short_help="A recorded handshake, taken to a live responder.",
-)(replay.replay)
-app.command(
-    cls=_Command,
-    options_metavar="[OPTIONS]",
-    short_help="What ESP costs: bytes, operations, delay.",
-)(overhead.overhead)
-app.command(
-    cls=_Command,
-    options_metavar="CRITERIA.toml [OPTIONS]",
-    short_help="Alternatives in order, by several criteria.",
-)(rank.rank)
+def _offer(function: Callable[..., None], usage: str, what: str) -> None:
+    """Make a command of a function: what stands behind its name, and what it does in a few words."""
+    app.command(cls=_Command, options_metavar=usage, short_help=what)(function)
+
+
+_offer(report.report, "CAPTURE... [OPTIONS]", "What each handshake cost: messages, bytes, time.")
+_offer(ladder.ladder, "CAPTURE [OPTIONS]", "One handshake, message by message.")
+_offer(view.view, "CAPTURE [OPTIONS]", "Browse handshakes in the terminal.")
+_offer(
+    decrypt.decrypt,
+    "CAPTURE --keys FILE -o OUT.pcapng [OPTIONS]",
+    "The same capture with its messages in clear.",
+)
+_offer(keys.keys, "FILE... [OPTIONS]", "What is in key files and logs; the same for Wireshark.")
+_offer(verify.verify, "CAPTURE --keys FILE... [OPTIONS]", "Whether a handshake follows from a daemon's log.")
+_offer(batch.batch, "PATH... -o DATASET [OPTIONS]", "Thousands of captures to a folder of Parquet tables.")
+_offer(compare.compare, "DATASET --by COLUMN... [OPTIONS]", "Groups of handshakes beside one another.")
+_offer(predict.predict, "CAPTURE... --rtt MS [OPTIONS]", "What a handshake would take on another link.")
+_offer(overhead.overhead, "[OPTIONS]", "What ESP costs: bytes, operations, delay.")
+_offer(rank.rank, "CRITERIA.toml [OPTIONS]", "Alternatives in order, by several criteria.")
+_offer(
+    replay.replay,
+    "CAPTURE --target ADDRESS[:PORT] [OPTIONS]",
+    "A recorded handshake, taken to a live responder.",
+)
 app.add_typer(
     wireshark.app,
     name="wireshark",
     short_help="The Wireshark plugin: install it, take it away, see what works.",
 )
 app.add_typer(lab.app, name="lab", short_help="Scenarios on live stacks of this machine, recorded.")
-app.command(
-    cls=_Command,
-    options_metavar="[OPTIONS]",
-    short_help="What this machine has and lacks for the above.",
-)(doctor.doctor)
+_offer(doctor.doctor, "[OPTIONS]", "What this machine has and lacks for the above.")
 
 
 def main() -> None:
