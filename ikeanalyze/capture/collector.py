@@ -19,18 +19,13 @@ from ikeanalyze.capture.datagrams import (
 from ikeanalyze.capture.half import Half
 from ikeanalyze.capture.incomplete import share_digests
 from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
+from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
 from ikeanalyze.capture.kept import Kept
-from ikeanalyze.capture.link import locate
 from ikeanalyze.capture.linktypes import link_type_name
 from ikeanalyze.capture.network import (
-    FIRST_IPV6,
     PROTOCOL_TCP,
     AddressBook,
     Packets,
-    join,
-    read_ipv4,
-    read_ipv6,
-    skip_options,
 )
 from ikeanalyze.capture.records import PADDING, Damage, Interface, RecordBatch
 from ikeanalyze.capture.rows import Columns, FrameRows
@@ -57,14 +52,13 @@ class Collector:
         self.last_ns: int | None = None
         self._ports = ports
         self._tcp_ports = {_TCP_PORT, *ports}
-        self._interfaces = interfaces
+        self._ip = IpReader(interfaces, self.book)
         self._rows = rows
         self._units = 0
         self._reassembler = Reassembler()
         self._streams = Streams()
         self._refused: list[tuple[int, str]] = []
         self._refused_count = 0
-        self._foreign_links: dict[int, int] = {}
         self._incomplete: set[int] = set()  # units of which the capture lacks a fragment or a segment
         self._first_incomplete = 0  # the number of a frame
 
@@ -121,7 +115,7 @@ class Collector:
             ipv6=self.book.ipv6,
             refused=self._refused,
             refused_count=self._refused_count,
-            foreign_links=self._foreign_links,
+            foreign_links=self._ip.foreign_links,
             damage=damage,
         )
 
@@ -145,7 +139,7 @@ class Collector:
             self._refuse(number + self.packets, what)
         self._refused_count += half.refused_count - len(half.refused)
         for kind, count in half.foreign_links.items():
-            self._foreign_links[kind] = self._foreign_links.get(kind, 0) + count
+            self._ip.foreign_links[kind] = self._ip.foreign_links.get(kind, 0) + count
         self.accounting.include(half.accounting)
         self.packets += half.packets
         self.bytes += half.bytes
@@ -173,7 +167,7 @@ class Collector:
                 None,
                 f"link type {link_type_name(kind)} is not decoded: its {count} packets are counted as other",
             )
-            for kind, count in sorted(self._foreign_links.items())
+            for kind, count in sorted(self._ip.foreign_links.items())
         ]
         if self._incomplete:
             count = len(self._incomplete)
@@ -199,35 +193,11 @@ class Collector:
 
     def _network(self, batch: RecordBatch, category: npt.NDArray[np.uint8]) -> Packets | None:
         """The IP packets of a batch; frames whose IP header is impossible become malformed."""
-        link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
-        kinds = np.unique(link_types[np.unique(batch.interface)]).tolist()
-        parts: list[Packets] = []
-        for kind in kinds:
-            if len(kinds) == 1:
-                row = np.arange(len(batch))
-            else:
-                row = np.flatnonzero(link_types[batch.interface] == kind)
-            at = batch.offset[row]
-            end = at + batch.captured[row]
-            located = locate(kind, batch.buffer, at, end)
-            if located is None:
-                self._foreign_links[kind] = self._foreign_links.get(kind, 0) + len(row)
-                continue
-            inside, family = located
-            wire_end = at + batch.length[row]
-            for version in (4, 6):
-                chosen = family == version
-                if not chosen.any():
-                    continue
-                which = slice(None) if chosen.all() else chosen
-                arguments = (batch.buffer, row[which], inside[which], end[which], wire_end[which])
-                packets, bad = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self.book)
-                if bad.any():
-                    for index in row[which][bad].tolist():
-                        category[index] = Category.MALFORMED
-                        self._refuse(self.packets + 1 + index, f"IPv{version} header is cut or impossible")
-                parts.append(packets)
-        return join(parts) if parts else None
+        packets, impossible = self._ip.read(batch)
+        for row, version in impossible:
+            category[row] = Category.MALFORMED
+            self._refuse(self.packets + 1 + row, f"IPv{version} header is cut or impossible")
+        return packets
 
     def _keep(self, batch: RecordBatch, packets: Packets, messages: Messages) -> None:
         """Rows for messages that are one frame each."""
@@ -273,28 +243,8 @@ class Collector:
         self.crosses = True
         category[packets.row] = Category.PENDING
         settled: list[Datagram] = []
-        view = batch.buffer.data
-        for index in range(len(packets)):
-            row = int(packets.row[index])
-            at, end = int(packets.at[index]), int(packets.end[index])
-            fragment = Fragment(
-                number=self.packets + 1 + row,
-                time_ns=int(batch.time_ns[row]),
-                interface=int(batch.interface[row]),
-                length=int(batch.length[row]),
-                captured=int(batch.captured[row]),
-                ttl=int(packets.ttl[index]),
-                offset=int(packets.offset[index]),
-                more=bool(packets.more[index]),
-                payload=bytes(view[at : max(at, end)]),
-                wire_size=int(packets.wire_end[index]) - at,
-            )
-            source, destination = int(packets.source[index]), int(packets.destination[index])
-            protocol = int(packets.protocol[index])
-            ident = int(packets.ident[index])
-            # the TTL: fragments seen before a router and behind it are two datagrams
-            key = (source, destination, ident, protocol if source < FIRST_IPV6 else -1, fragment.ttl)
-            settled.extend(self._reassembler.add(key, protocol, fragment))
+        for fragment in fragments_of(batch, packets, self.packets + 1):
+            settled.extend(self._reassembler.add(*fragment))
         self._datagrams(settled)
 
     def _datagrams(self, settled: list[Datagram]) -> None:
@@ -317,30 +267,7 @@ class Collector:
                 self._rows.append(len(one.fragments), {**one.row, **_fragment_columns(one.fragments)})
 
     def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
-        joined = bytearray()
-        at, end, wire_end = [], [], []
-        for datagram in datagrams:
-            known, size = datagram.payload()
-            at.append(len(joined))
-            joined += known
-            end.append(len(joined))
-            wire_end.append(at[-1] + size)
-        count = len(datagrams)
-        buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
-        packets = Packets(
-            row=np.arange(count),
-            at=np.array(at, np.int64),
-            end=np.array(end, np.int64),
-            wire_end=np.array(wire_end, np.int64),
-            protocol=np.array([datagram.protocol for datagram in datagrams], np.uint8),
-            source=np.array([datagram.key[0] for datagram in datagrams], np.uint64),
-            destination=np.array([datagram.key[1] for datagram in datagrams], np.uint64),
-            ttl=np.array([datagram.fragments[0].ttl for datagram in datagrams], np.uint8),
-            ident=np.array([datagram.key[2] for datagram in datagrams], np.uint32),
-            offset=np.zeros(count, np.int64),
-            more=np.zeros(count, np.bool_),
-        )
-        cut = skip_options(buffer, packets)
+        buffer, packets, cut = reassembled(datagrams)
         sorted_as, found, refused = sort_packets(buffer, packets, self._ports)
         sorted_as[cut] = Category.MALFORMED
         for index in np.flatnonzero(cut).tolist():

@@ -16,21 +16,17 @@ from ikeanalyze.capture.accounting import Category
 from ikeanalyze.capture.columns import Bytes, Positions, gather
 from ikeanalyze.capture.datagrams import Encapsulation, sort_packets
 from ikeanalyze.capture.frames import Progress
-from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
-from ikeanalyze.capture.link import locate
+from ikeanalyze.capture.ipfragments import Datagram, Reassembler
+from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
 from ikeanalyze.capture.linktypes import link_type_name
 from ikeanalyze.capture.network import (
-    FIRST_IPV6,
     PROTOCOL_ESP,
     PROTOCOL_TCP,
     AddressBook,
     Packets,
-    join,
-    read_ipv4,
-    read_ipv6,
 )
 from ikeanalyze.capture.reader import open_capture
-from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
+from ikeanalyze.capture.records import Interface, RecordBatch
 
 #: Packets of a block, about.
 _BLOCK: Final = 1 << 18
@@ -126,15 +122,14 @@ class _Collector:
     ) -> None:
         self._take = take
         self._ports = ports
-        self._interfaces = interfaces
         self._book = AddressBook()
+        self._ip = IpReader(interfaces, self._book)
         self._wanted = wanted
         self._spis = np.array(sorted(wanted.spis or ()) if wanted else [], np.uint32)
         self._reassembler = Reassembler()
         self._parts: list[Block] = []
         self._waiting = 0  # packets in them
         self._found = EspCapture()
-        self._foreign_links: dict[int, int] = {}  # packets by link type
 
     def add(self, batch: RecordBatch) -> None:
         """Take a batch of packets."""
@@ -142,7 +137,7 @@ class _Collector:
         low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
         found.first_ns = low if found.first_ns is None else min(found.first_ns, low)
         found.last_ns = high if found.last_ns is None else max(found.last_ns, high)
-        packets = self._network(batch)
+        packets, _ = self._ip.read(batch)
         if packets is not None:
             whole = packets.fragmented
             if whole.any():
@@ -168,31 +163,9 @@ class _Collector:
         self._found.addresses = self._book.ipv6
         self._found.warnings.extend(
             f"link type {link_type_name(kind)} is not decoded: its {number} packets are not looked into"
-            for kind, number in sorted(self._foreign_links.items())
+            for kind, number in sorted(self._ip.foreign_links.items())
         )
         return self._found
-
-    def _network(self, batch: RecordBatch) -> Packets | None:
-        """The IP packets of a batch."""
-        link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
-        parts: list[Packets] = []
-        for kind in np.unique(link_types[np.unique(batch.interface)]).tolist():
-            row = np.flatnonzero(link_types[batch.interface] == kind)
-            at = batch.offset[row]
-            end = at + batch.captured[row]
-            located = locate(kind, batch.buffer, at, end)
-            if located is None:
-                self._foreign_links[kind] = self._foreign_links.get(kind, 0) + len(row)
-                continue
-            inside, family = located
-            wire_end = at + batch.length[row]
-            for version in (4, 6):
-                which = family == version
-                if which.any():
-                    arguments = (batch.buffer, row[which], inside[which], end[which], wire_end[which])
-                    packets, _ = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self._book)
-                    parts.append(packets)
-        return join(parts) if parts else None
 
     def _esp(self, buffer: Bytes, packets: Packets) -> Block:
         """Columns of the ESP packets among these, and which they are (`packet`)."""
@@ -245,31 +218,8 @@ class _Collector:
     def _fragments(self, batch: RecordBatch, packets: Packets) -> None:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
         settled: list[Datagram] = []
-        view = batch.buffer.data
-        for i in range(len(packets)):
-            row = int(packets.row[i])
-            at, end = int(packets.at[i]), int(packets.end[i])
-            fragment = Fragment(
-                number=self._found.packets + 1 + row,
-                time_ns=int(batch.time_ns[row]),
-                interface=int(batch.interface[row]),
-                length=int(batch.length[row]),
-                captured=int(batch.captured[row]),
-                ttl=int(packets.ttl[i]),
-                offset=int(packets.offset[i]),
-                more=bool(packets.more[i]),
-                payload=bytes(view[at : max(at, end)]),
-                wire_size=int(packets.wire_end[i]) - at,
-            )
-            source, protocol = int(packets.source[i]), int(packets.protocol[i])
-            key = (
-                source,
-                int(packets.destination[i]),
-                int(packets.ident[i]),
-                protocol if source < FIRST_IPV6 else -1,
-                fragment.ttl,
-            )
-            settled.extend(self._reassembler.add(key, protocol, fragment))
+        for fragment in fragments_of(batch, packets, self._found.packets + 1):
+            settled.extend(self._reassembler.add(*fragment))
         self._datagrams(settled)
 
     def _datagrams(self, settled: list[Datagram]) -> None:
@@ -281,27 +231,9 @@ class _Collector:
         fresh = [one for one in fresh if one.has_first]
         if not fresh:
             return
-        known = [one.payload() for one in fresh]
-        sizes = np.array([len(data) for data, _ in known], np.int64)
-        at = np.cumsum(sizes) - sizes
-        count = len(fresh)
-        buffer = np.frombuffer(b"".join(data for data, _ in known) + bytes(PADDING), np.uint8)
-        esp = self._esp(
-            buffer,
-            Packets(
-                row=np.arange(count),
-                at=at,
-                end=at + sizes,
-                wire_end=at + np.array([size for _, size in known], np.int64),
-                protocol=np.array([one.protocol for one in fresh], np.uint8),
-                source=np.array([one.key[0] for one in fresh], np.uint64),
-                destination=np.array([one.key[1] for one in fresh], np.uint64),
-                ttl=np.zeros(count, np.uint8),
-                ident=np.zeros(count, np.uint32),
-                offset=np.zeros(count, np.int64),
-                more=np.zeros(count, np.bool_),
-            ),
-        )
+        buffer, packets, cut = reassembled(fresh)
+        esp = self._esp(buffer, packets.take(~cut))
+        esp["packet"] = np.flatnonzero(~cut)[esp["packet"]]
         owners = [fresh[i] for i in esp["packet"].tolist()]
         complete = np.array([one.complete for one in owners], np.bool_)
         self._append(

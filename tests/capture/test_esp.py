@@ -152,3 +152,17 @@ def test_damage_and_what_is_no_capture(tmp_path):
     path.write_text("no capture")
     with pytest.raises(CaptureError):
         read_esp(str(path), lambda block: None)
+
+
+def test_behind_the_options_of_a_fragmented_packet():
+    from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, fragment6
+    from scapy.packet import Raw
+
+    whole = IPv6(src="2001:db8::1", dst="2001:db8::2") / IPv6ExtHdrFragment(id=7)
+    whole /= IPv6ExtHdrDestOpt(nh=ip.ESP) / Raw(esp(6, 12, 900))
+    frames = [link.ethernet(bytes(one), 0x86DD) for one in fragment6(whole, 600)]
+    found, columns, counted = read(*frames)
+    assert len(frames) == 2
+    assert (columns["spi"], columns["sequence"], columns["esp_bytes"]) == ([6], [12], [900])
+    assert columns["frames"] == [2]
+    assert counted["esp"] == 2
