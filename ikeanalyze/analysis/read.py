@@ -1,9 +1,8 @@
 """Captures to an analysis: the way from files to the four tables.
 
-Only what reads files is loaded at once: the second half of a large capture is read by another process, and
-loading the rest takes
-a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely be
-forked.
+Only what reads files is loaded at once: the second half of a large capture is read by another process, and loading the
+rest takes a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely
+be forked.
 
 A step of the analysis costs about the same for ten frames as for ten thousand. So small captures are analysed
 together, in groups that take little memory.
@@ -125,6 +124,7 @@ class _Work:
         self._summaries: list[CaptureSummary] = []
         self._warnings: list[Warning] = []
         self._tables: list[Tables] = []
+        self._told_of: set[str] = set()  # files with keys: what is to be said of one is said once
         self._cleartexts: dict[int, Cleartext] = {}
         self._vantage, self._rtt_ns, self._own_ids = vantage, rtt_ns, own_ids
         self._payloads, self._cleartext = payloads, cleartext
@@ -151,14 +151,17 @@ class _Work:
         phase1: list[Phase1Key] = list(more.phase1) if more else []
         for file in files:
             path = file.path if isinstance(file, KeyFile) else str(file)
+            told = path in self._told_of
+            self._told_of.add(path)
             try:
                 found = file if isinstance(file, KeyFile) else read_keys(path)
             except KeyFileError as error:
-                self.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
+                if not told:
+                    self.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: "), keys=True))
                 continue
             sets.extend(found.key_sets)
             phase1.extend(found.phase1)
-            for one in found.warnings:
+            for one in [] if told else found.warnings:
                 where = "" if one.line is None else f"line {one.line}: "
                 self._warnings.append(Warning(path, None, f"{where}{one.what}"))
         return Keys(sets, phase1)

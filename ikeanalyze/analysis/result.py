@@ -42,10 +42,11 @@ class CaptureSummary:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A capture of which nothing could be read."""
+    """A capture, or a file with keys, of which nothing could be read."""
 
     path: str
     reason: str  # one line: what is wrong, where, and what to do
+    keys: bool = False  # it was named as a file with keys; one path may be named as both
 
 
 @dataclass(frozen=True, slots=True)

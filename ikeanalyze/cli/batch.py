@@ -128,17 +128,17 @@ def _patterns(texts: Sequence[str] | None) -> "list[Pattern] | None":
         raise typer.BadParameter(str(error), param_hint="--label") from None
 
 
-def _workers(count: int | None, cluster: str | None) -> "Workers":
+def _workers(count: int | None, cluster: str | None, tasks: int) -> "Workers":
     if cluster is not None:
         from ikeanalyze.dataset.cluster import Cluster
 
         return Cluster(cluster)
     from ikeanalyze.dataset.processes import Processes, processors
 
-    return Processes(count or processors())
+    return Processes(min(count or processors(), tasks))
 
 
-def _run(options: "Options", workers: "Callable[[], Workers]", *, quiet: bool) -> "Summary":
+def _run(options: "Options", workers: "Callable[[int], Workers]", *, quiet: bool) -> "Summary":
     from ikeanalyze.dataset.batch import run
     from ikeanalyze.dataset.labels import LabelError
     from ikeanalyze.dataset.manifest import DatasetError
@@ -174,6 +174,8 @@ def _progress(*, quiet: bool) -> "Iterator[Callable[[Status], object] | None]":
         TransferSpeedColumn,
     )
 
+    from ikeanalyze.render.values import count
+
     with Progress(
         TextColumn("{task.fields[captures]}"),
         BarColumn(),
@@ -191,7 +193,7 @@ def _progress(*, quiet: bool) -> "Iterator[Callable[[Status], object] | None]":
                 task,
                 total=status.bytes,
                 completed=status.bytes_done,
-                captures=f"{status.captures_done:,}/{status.captures:,} captures",
+                captures=f"{status.captures_done:,}/{count(status.captures, 'capture')}",
                 failed=f"{status.failed:,} failed" if status.failed else "",
             )
 
@@ -200,21 +202,27 @@ def _progress(*, quiet: bool) -> "Iterator[Callable[[Status], object] | None]":
 
 def _tell(summary: "Summary", dataset: str, *, quiet: bool, verbose: bool) -> None:
     """Say how it went; what could not be read, whether that is wanted or not."""
+    from ikeanalyze.render.values import count
+
     failed = summary.failed if verbose else summary.failed[:_FEW_FAILED]
     for entry in failed:
         say(f"{entry.capture}: {entry.reason}")
     if len(summary.failed) > len(failed):
         more = len(summary.failed) - len(failed)
-        say(f"{more:,} more captures cannot be read. --verbose names all; the table `captures` has them")
+        say(
+            f"{count(more, 'more capture')} cannot be read. --verbose names all; the table `captures` has them"
+        )
     if quiet:
         return
     if summary.warned:
+        have = "has" if summary.warned == 1 else "have"
         say(
-            f"{summary.warned:,} captures have warnings: the column `warnings` of the table `captures` has them"
+            f"{count(summary.warned, 'capture')} {have} warnings: the column `warnings` of the table `captures` has them"
         )
-    parts = [f"{summary.read:,} captures read in {summary.seconds:.1f} s"]
+    parts = [f"{count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
     if summary.unchanged:
         parts.append(f"{summary.unchanged:,} unchanged")
     if summary.failed:
         parts.append(f"{len(summary.failed):,} cannot be read")
-    say(f"{', '.join(parts)}. {dataset}: {summary.captures:,} captures, {summary.handshakes:,} handshakes")
+    there = f"{count(summary.captures, 'capture')}, {count(summary.handshakes, 'handshake')}"
+    say(f"{', '.join(parts)}. {dataset}: {there}")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ikeanalyze.cli.figures import check_figures
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
 
@@ -106,8 +107,7 @@ def compare(
         from ikeanalyze.render.output import check
 
         check(output)
-        if figures is not None:
-            check(figures, directory=True, option="--figures")
+        check_figures(figures)
         try:
             found = compare_groups(
                 tables(dataset),
@@ -140,8 +140,11 @@ def _warn(found: "Comparison") -> None:
             f"{found.source}: the batch has not read all captures. The same `ikeanalyze batch` goes on with it"
         )
     if found.unread:
-        some = "1 capture" if found.unread == 1 else f"{found.unread:,} captures"
-        say(f"{found.source}: {some} could not be read. What was in them is in no group")
+        from ikeanalyze.render.values import count
+
+        say(
+            f"{found.source}: {count(found.unread, 'capture')} could not be read. What was in them is in no group"
+        )
 
 
 def _format(name: str) -> "Format":

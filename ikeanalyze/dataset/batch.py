@@ -66,12 +66,12 @@ class Summary:
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
     seconds: float = 0.0
-    problems: int = 0  # paths and files with keys that lead nowhere
+    problems: int = 0  # paths, and files and folders with keys, that lead nowhere or cannot be read
 
 
 def run(
     options: Options,
-    workers: Callable[[], Workers],
+    workers: Callable[[int], Workers],
     progress: Callable[[Status], object] | None,
     say: Callable[[str], object],
 ) -> Summary:
@@ -79,7 +79,7 @@ def run(
 
     Args:
         options: what is asked for.
-        workers: called if there is something to do, for whoever does it.
+        workers: called if there is something to do, with the number of tasks, for whoever does them.
         progress: called when it goes on; None: nobody wants to know.
         say: called with lines for the user.
 
@@ -98,15 +98,19 @@ def run(
         raise DatasetError("no capture to read")
     try:
         with _opened(options.dataset) as manifest:
+            _tell_gone(found, manifest, say)
             request, patterns = _request(options, found, keys, shared, manifest, say)
             batch = _Batch(options.dataset, manifest, request, progress, say)
             batch.run(workers, patterns)
     except OSError as error:
+        begun = os.path.exists(options.dataset / "manifest.json")
+        kept = (
+            ". What is done is kept: the same command goes on" if begun else ". Name another folder with -o"
+        )
         raise DatasetError(
-            f"{options.dataset}: cannot be written to ({error.strerror or error}). What is done is kept: the same "
-            "command goes on"
+            f"{options.dataset}: cannot be written to ({error.strerror or error}){kept}"
         ) from None
-    batch.summary.problems = len(found.problems) + bad_keys
+    batch.summary.problems = len(found.problems) + bad_keys + len(keys.problems)
     batch.summary.seconds = time.monotonic() - start
     return batch.summary
 
@@ -138,6 +142,10 @@ def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles,
         if os.path.isdir(absolute):
             folders.append(absolute)
             continue
+        if os.path.exists(absolute) and not os.path.isfile(absolute):
+            say(f"{path}: is no file, and a batch reads keys more than once. Write them to a file")
+            bad += 1
+            continue
         try:
             warnings = read_keys(path).warnings
         except KeyFileError as error:
@@ -149,6 +157,23 @@ def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles,
         if (state := file_state(absolute)) is not None:
             shared.append(state)
     return KeyFiles(folders=folders), tuple(shared), bad
+
+
+def _tell_gone(found: Found, manifest: Manifest, say: Callable[[str], object]) -> None:
+    """Say which captures of the dataset are not in the folders any more: their rows stay."""
+    asked = {one.path for one in found.captures}
+    folders = tuple(os.path.join(folder, "") for folder in found.folders)
+    gone = [
+        entry.capture
+        for _, entry in manifest.entries()
+        if entry.path not in asked and entry.path.startswith(folders) and not os.path.exists(entry.path)
+    ]
+    if gone:
+        one = len(gone) == 1
+        say(
+            f"{len(gone):,} {'capture' if one else 'captures'} of the dataset {'is' if one else 'are'} no longer there; "
+            f"{'its' if one else 'their'} rows stay: {min(gone)}{'' if one else ', ...'}"
+        )
 
 
 def _request(
@@ -202,21 +227,23 @@ class _Batch:
         self._progress = progress
         self._say = say
 
-    def run(self, workers: Callable[[], Workers], patterns: list[str]) -> None:
+    def run(self, workers: Callable[[int], Workers], patterns: list[str]) -> None:
         """Do all of it; on whatever error, the manifest says what was done."""
         manifest = self._manifest
         try:
             with Journal(self._dataset) as self._journal:
                 shards.sweep(self._dataset, manifest.shards)
-                if gone := shards.lacking(self._dataset, manifest.shards):
-                    self._note(drop=gone)
-                    shards.remove(self._dataset, gone)
+                if lacking := shards.lacking(self._dataset, manifest.shards.values()):
+                    self._tell_lost(lacking)
+                    self._note(drop=lacking)
+                    shards.remove(self._dataset, lacking)
                 plan = make_plan(manifest, self._request)
+                self._tell_keys()
                 manifest.complete = False
                 self._note(labels=plan.kinds, patterns=patterns)
                 self._keep(plan)
                 if plan.groups:
-                    self._work(plan, workers())
+                    self._work(plan, workers(len(plan.groups)))
             manifest.complete = True
         except BaseException:
             with suppress(OSError):  # a disk that is full; the journal has it all
@@ -226,6 +253,26 @@ class _Batch:
         self.summary.failed.sort(key=lambda entry: entry.path)
         self.summary.captures = sum(len(shard.captures) for shard in manifest.shards.values())
         self.summary.handshakes = sum(shard.rows["handshakes"] for shard in manifest.shards.values())
+
+    def _tell_lost(self, lacking: Sequence[str]) -> None:
+        """Say which captures were in shards that are no longer whole, and are not read again as nobody named them."""
+        asked = {one.path for one in self._request.captures}
+        entries = (entry for name in lacking for entry in self._manifest.shards[name].captures)
+        if lost := [entry.capture for entry in entries if entry.path not in asked]:
+            one = len(lost) == 1
+            self._say(
+                f"{len(lost):,} {'capture is' if one else 'captures are'} no longer in the dataset, of which files are "
+                f"missing or damaged, until a batch names {'it' if one else 'them'} again: {min(lost)}{'' if one else ', ...'}"
+            )
+
+    def _tell_keys(self) -> None:
+        """Say what is wrong with the folders with keys, now that all captures have theirs."""
+        keys = self._request.keys
+        for problem in keys.problems:
+            self._say(problem)
+        for folder in keys.folders:
+            if folder not in keys.fitting:
+                self._say(f"{folder}: no file with keys in it for these captures; NAME.* is for NAME.pcapng")
 
     def _save(self) -> None:
         shards.sweep(self._dataset, self._manifest.shards)
@@ -268,16 +315,24 @@ class _Batch:
             for group in plan.groups
         )
         bytes_done = 0
+
+        def tell() -> None:
+            if self._progress is not None:
+                reading = workers.bytes_read()
+                # what a task has read goes from the one to the other, not in the same moment
+                so_far = min(size, bytes_done + reading)
+                self._progress(Status(captures, summary.read, size, so_far, len(summary.failed)))
+
         try:
-            for written in done(tasks, workers, self._say):
+            tell()
+            for written in done(tasks, workers, self._say, tell):
                 self._commit(written)
                 entries = written.shard.captures
                 summary.failed.extend(entry for entry in entries if entry.state == "failed")
                 summary.read += len(entries)
                 summary.warned += written.warned
                 bytes_done += sum(entry.bytes for entry in entries)
-                if self._progress is not None:
-                    self._progress(Status(captures, summary.read, size, bytes_done, len(summary.failed)))
+                tell()
         finally:
             workers.close()
 

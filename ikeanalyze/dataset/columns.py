@@ -23,7 +23,7 @@ _CAPTURES: Final[schema.Schema] = {
     "state": pl.String,  # "read" or "failed"
     "reason": pl.String,  # why it could not be read; null: it could
     "file_bytes": pl.Int64,  # of the file as it is, compressed or not
-    "sha256": pl.String,  # of the same; null: it could not be opened
+    "sha256": pl.String,  # of the same; null: it could not be opened, or failed for a reason that is not in it
     "keys": pl.List(pl.String),  # files with its keys, as seen from its folder
     "format": pl.String,  # "pcap" or "pcapng"
     "packets": pl.Int64,

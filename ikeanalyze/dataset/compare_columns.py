@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: How an unknown value is written, in what is shown and in what is asked for.
 UNKNOWN: Final = "-"
+#: How a list with nothing in it is written.
+NONE: Final = "none"
 
 _NUMBERS: Final = re.compile(r"(\d+(?:\.\d+)?)")
 
@@ -42,7 +44,7 @@ def text(value: Value) -> str:
 
 
 def column(name: str, columns: Columns, labels: Sequence[str], argument: str) -> pl.Expr:
-    """The values of a column of the handshakes table: numbers, booleans, or text; of lists the items after one another.
+    """The values of a column of the handshakes table: numbers, booleans, or text; of lists the items after one another, or `NONE`.
 
     Raises `CompareError` if there is no such column, with those that there are; `argument` is where it was named.
     """
@@ -63,10 +65,15 @@ def _simple(name: str, kind: DataType) -> pl.Expr | None:
     if name == "additional_key_exchanges":
         slot = pl.element().struct
         method = slot.field("method").fill_null(pl.format("method {}", slot.field("id")))
-        return value.list.eval(method).list.join(" + ")
+        return _joined(value, value.list.eval(method).list.join(" + "))
     if kind == pl.List(pl.String):
-        return value.list.join(", ")
+        return _joined(value, value.list.join(", "))
     return None if kind.is_nested() else value.cast(pl.String)
+
+
+def _joined(items: pl.Expr, text: pl.Expr) -> pl.Expr:
+    """The text of a list; an empty one is not what is unknown, and needs a name."""
+    return pl.when(items.is_null() | (items.list.len() > 0)).then(text).otherwise(pl.lit(NONE))
 
 
 def meets(conditions: Sequence[Condition], columns: Columns, labels: Sequence[str]) -> pl.Expr:

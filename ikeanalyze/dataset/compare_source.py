@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -58,7 +59,24 @@ def _of_report(path: str, name: str) -> pl.LazyFrame:
 #: What reading Parquet raises.
 UNREADABLE = (OSError, pl.exceptions.ComputeError)
 
+#: What is read of a dataset, or of the directory of a report.
+_FILES: Final = (
+    "captures/*.parquet",
+    "handshakes*.parquet",
+    "handshakes/*.parquet",
+    "exchanges*.parquet",
+    "exchanges/*.parquet",
+)
+
 
 def unreadable(path: str, error: Exception) -> CompareError:
-    """A Parquet file cannot be read."""
-    return CompareError(f"{path}: cannot be read ({str(error).partition(chr(10))[0]}). Make it again")
+    """Something below the folder `path`, or that file, cannot be read: which file it is, is found out here."""
+    why = str(error).partition("\n")[0]
+    files = [one for pattern in _FILES for one in sorted(Path(path).glob(pattern))]
+    for file in files:
+        try:
+            pl.read_parquet(file, glob=False)
+        except UNREADABLE:
+            again = "Make it again" if file.parent == Path(path) else "Remove it, and run the batch again"
+            return CompareError(f"{file}: cannot be read ({why}). {again}")
+    return CompareError(f"{path}: cannot be read ({why}). Make it again")

@@ -24,6 +24,8 @@ class Estimate:
     high: float | None = None
     #: "BCa bootstrap", "percentile bootstrap" or "order statistics"; None: no bounds.
     method: str | None = None
+    #: That were taken of the samples; None: no bootstrap. Of large samples fewer than were asked for.
+    resamples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Comparison:
     where: tuple[Condition, ...]  # what handshakes were narrowed down to
     outcomes: tuple[str, ...]  # of the handshakes that metrics count
     confidence: float  # of the intervals, 0 to 1
-    resamples: int  # of a bootstrap
+    resamples: int  # of a bootstrap, as asked for; each `Estimate` says how many there were
     groups: tuple[Group, ...]  # numbers by size, text in its natural order, what is unknown last
     metrics: tuple[Compared, ...]  # in the order in which they were named
     unread: int  # captures of the dataset that could not be read: their handshakes are in no group

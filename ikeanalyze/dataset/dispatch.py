@@ -5,6 +5,7 @@ of memory, a bug in a library) is tried again with nobody else at work, then cap
 has failed, and the rest of its group has not.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
@@ -13,7 +14,8 @@ from typing import Final, Protocol
 
 from ikeanalyze.dataset.task import Task, Written, failed
 
-_TURN: Final = 5.0  # seconds in which no task ends, before we look whether any can
+_TURN: Final = 0.5  # seconds between two looks at how far it is
+_PATIENCE: Final = 5.0  # seconds in which no task ends, before we look whether any can
 _DEADLY: Final = (
     "the process that read it was ended by the system, twice; it may need more memory than there is"
 )
@@ -35,13 +37,19 @@ class Workers(Protocol):
     def waiting(self) -> str | None:
         """Why nothing goes on, if that is so."""
 
+    def bytes_read(self) -> int:
+        """How far the tasks are that are not done, as far as that is known: bytes of their captures that were read."""
+
     def close(self) -> None:
         """End what is not done."""
 
 
-def done(tasks: Iterable[Task], workers: Workers, say: Callable[[str], object]) -> Iterator[Written]:
-    """Have tasks done; `say` is told why nothing goes on, when that is so."""
+def done(
+    tasks: Iterable[Task], workers: Workers, say: Callable[[str], object], tell: Callable[[], object]
+) -> Iterator[Written]:
+    """Have tasks done; `say` is told why nothing goes on, when that is so, and `tell` called now and then."""
     left = iter(tasks)
+    last_end = time.monotonic()
     under_way: dict[Future[Written], Task] = {}
     suspects: list[Task] = []
     said: str | None = None
@@ -51,7 +59,10 @@ def done(tasks: Iterable[Task], workers: Workers, say: Callable[[str], object]) 
         if not under_way:
             break
         ended, _ = wait(under_way, _TURN, FIRST_COMPLETED)
-        if not ended and (why := workers.waiting()) != said:
+        tell()
+        if ended:
+            last_end = time.monotonic()
+        elif time.monotonic() - last_end >= _PATIENCE and (why := workers.waiting()) != said:
             said = why
             if why is not None:
                 say(f"waiting: {why}")

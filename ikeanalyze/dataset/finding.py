@@ -28,6 +28,7 @@ class Found:
     """What paths stand for."""
 
     captures: list[Listed] = field(default_factory=list)  # in order of their absolute paths, each once
+    folders: list[str] = field(default_factory=list)  # that were named or match a pattern, absolute
     problems: list[str] = field(default_factory=list)  # a line for the user for each path that leads nowhere
 
 
@@ -42,13 +43,21 @@ def text_of(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
+def is_capture_name(name: str) -> bool:
+    """Whether a file of this name is taken for a capture where a folder is given."""
+    return _NAME.fullmatch(name) is not None
+
+
 def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
     """List the captures; those in folders by their names, those that are named or match a pattern whatever their names.
 
     Names that begin with a dot are left out, and so is the folder `leave_out`. Links to folders are followed, each
-    folder once.
+    folder once. A capture that is found under several paths, as links lead to it, is one: the path without links counts,
+    or else the first.
     """
     found: dict[str, Listed] = {}
+    places: dict[tuple[int, int], list[str]] = {}
+    folders: list[str] = []
     problems: list[str] = []
     dataset = os.path.abspath(leave_out)
     for given in paths:
@@ -58,25 +67,40 @@ def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
         for path in named:
             try:
                 status = os.stat(path)
-                if stat.S_ISDIR(status.st_mode):
-                    below = list(_below(path, dataset))
-                    if not below and not glob.has_magic(given):
-                        problems.append(
-                            f"{path}: no capture in this folder (*.pcap, *.pcapng, *.cap, *.ntar)"
-                        )
-                else:
-                    below = [(path, status)]
             except (OSError, ValueError) as error:
                 problems.append(f"{path}: {_why(error)}")
                 continue
+            below = [(path, status)]
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(os.path.abspath(path))
+                known = len(problems)
+                below = list(_below(path, dataset, problems))
+                if not below and len(problems) == known and not glob.has_magic(given):
+                    problems.append(f"{path}: no capture in this folder (*.pcap, *.pcapng, *.cap, *.ntar)")
             for file, status in below:
                 if not stat.S_ISREG(status.st_mode):
                     problems.append(f"{file}: is no file, and a batch may have to read it twice")
                     continue
                 absolute = os.path.abspath(file)
-                one = Listed(text_of(os.path.normpath(file)), absolute, status.st_size, status.st_mtime_ns)
-                found.setdefault(absolute, one)
-    return Found([found[path] for path in sorted(found)], problems)
+                if absolute not in found:
+                    name = text_of(os.path.normpath(file))
+                    found[absolute] = Listed(name, absolute, status.st_size, status.st_mtime_ns)
+                    places.setdefault((status.st_dev, status.st_ino), []).append(absolute)
+    for same in places.values():
+        for path in _doubled(same):
+            del found[path]
+    return Found([found[path] for path in sorted(found)], folders, problems)
+
+
+def _doubled(paths: Sequence[str]) -> Iterator[str]:
+    """Of paths of one inode those that are too many. Hard links are files of their own, as copies are."""
+    by_real: dict[str, list[str]] = {}
+    if len(paths) > 1:
+        for path in paths:
+            by_real.setdefault(os.path.realpath(path), []).append(path)
+    for real, same in by_real.items():
+        kept = min(same, key=lambda path: (path != real, os.path.islink(path), path))
+        yield from (path for path in same if path != kept)
 
 
 def _named(given: str) -> tuple[list[str], str | None]:
@@ -87,25 +111,51 @@ def _named(given: str) -> tuple[list[str], str | None]:
     return matching, None if matching else f"{given}: nothing has a name of this pattern"
 
 
-def _below(folder: str, dataset: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Captures in a folder and in those below it, with their status."""
+def _below(folder: str, dataset: str, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Captures in a folder and in those below it, with their status; what cannot be read is a problem.
+
+    Links to folders wait until all folders were seen that are there without one.
+    """
     seen: set[tuple[int, int]] = set()
+    roots = [folder]
 
     def unseen(path: str) -> bool:
-        if os.path.abspath(path) == dataset:
+        status = _status(path, problems)
+        if status is None:
             return False
-        status = os.stat(path)
         place = (status.st_dev, status.st_ino)
         new = place not in seen
         seen.add(place)
         return new
 
-    for root, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in sorted(folders) if name[0] != "." and unseen(os.path.join(root, name))]
-        for name in names:
-            path = os.path.join(root, name)
-            if name[0] != "." and _NAME.fullmatch(name) and os.path.exists(path):
-                yield path, os.stat(path)
+    def unreadable(error: OSError) -> None:
+        problems.append(f"{error.filename}: {_why(error)}")
+
+    for top in roots:
+        if not unseen(top):
+            continue
+        for root, folders, names in os.walk(top, onerror=unreadable):
+            paths = {name: os.path.join(root, name) for name in sorted(folders) if name[0] != "."}
+            paths = {name: path for name, path in paths.items() if os.path.abspath(path) != dataset}
+            roots.extend(path for path in paths.values() if os.path.islink(path))
+            folders[:] = [name for name, path in paths.items() if not os.path.islink(path) and unseen(path)]
+            for name in names:
+                path = os.path.join(root, name)
+                if name[0] != "." and is_capture_name(name):
+                    status = _status(path, problems)
+                    if status is not None:
+                        yield path, status
+
+
+def _status(path: str, problems: list[str]) -> os.stat_result | None:
+    """The status of what is in a folder; None: it cannot be seen, or is gone meanwhile, as is what a broken link names."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(f"{path}: {_why(error)}")
+        return None
 
 
 def _why(error: Exception) -> str:

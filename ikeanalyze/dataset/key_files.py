@@ -2,8 +2,9 @@
 
 `run1.pcapng` is opened with `run1.keys*` and `run1.charon.log*`, and where there are no `run1.keys*` with
 `run1.initiator.log*` too, the log that the lab keeps beside the keys. In a folder that was named, `run1.*` is for
-`run1.pcapng`; what lies in folders of that folder is for captures in folders of the same names, if there are any, so
-that `keys/psk/run1.log` is not for `runs/eap/run1.pcapng`.
+`run1.pcapng`, captures and what the lab keeps beside them without keys left out. What lies in a folder of that folder is
+for captures in a folder of the same name alone, and for these in place of what lies above: `keys/psk/run1.log` is for
+`runs/psk/run1.pcapng`, and not for `runs/eap/run1.pcapng`.
 """
 
 import os
@@ -13,8 +14,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import file_digest, sha256
 from itertools import takewhile
+from typing import Final
 
-from ikeanalyze.dataset.finding import Listed, stem_of
+from ikeanalyze.dataset.finding import Listed, is_capture_name, stem_of
+
+#: Ends of names of files of the lab in which there are no keys.
+_NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,10 @@ class KeyFiles:
     """Knows which files have the keys of which capture."""
 
     folders: Sequence[str] = ()  # that were named, absolute
+    #: Those of them of which a file was for a capture.
+    fitting: set[str] = field(default_factory=set)
+    #: A line for the user for each folder that cannot be read.
+    problems: list[str] = field(default_factory=list)
     _listings: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _named: dict[str, list[tuple[str, str, str]]] | None = field(default=None, repr=False)
 
@@ -45,7 +54,9 @@ class KeyFiles:
             logs += _beginning(names, f"{stem}.initiator.log")
         paths = [os.path.join(folder, one) for one in own + logs]
         paths += self._in_folders(folder, stem)
-        return [state for path in dict.fromkeys(paths) if (state := file_state(path)) is not None]
+        # the capture itself may have any name, if it was given
+        others = [path for path in dict.fromkeys(paths) if path != capture.path]
+        return [state for path in others if (state := file_state(path)) is not None]
 
     def _names_in(self, folder: str) -> list[str]:
         if folder not in self._listings:
@@ -61,9 +72,11 @@ class KeyFiles:
         if self._named is None:
             self._named = {}
             for root in self.folders:
-                for folder, _, names in os.walk(root):
+                for folder, _, names in os.walk(root, onerror=self._unreadable):
                     inner = os.path.relpath(folder, root)
                     for name in names:
+                        if is_capture_name(name) or name.endswith(_NO_KEYS):
+                            continue
                         # `run1.x.log` may be of `run1` and of `run1.x`
                         for at in (i for i, letter in enumerate(name) if letter == "." and i):
                             entry = (root, "" if inner == "." else inner, os.path.join(folder, name))
@@ -78,7 +91,12 @@ class KeyFiles:
             ]
             nearest = max((len(inner) for inner, _ in fitting), default=0)
             chosen += sorted(path for inner, path in fitting if len(inner) == nearest)
+            if fitting:
+                self.fitting.add(root)
         return chosen
+
+    def _unreadable(self, error: OSError) -> None:
+        self.problems.append(f"{error.filename}: cannot be read ({error.strerror})")
 
 
 def _beginning(names: Sequence[str], prefix: str) -> list[str]:

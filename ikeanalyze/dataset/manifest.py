@@ -47,7 +47,9 @@ class Entry:
     path: str  # absolute, by which it is known again
     bytes: int  # of the file
     mtime_ns: int
-    sha256: str | None  # of the file's bytes as they are, compressed or not; None: it could not be read
+    #: Of the file's bytes as they are, compressed or not; None: it could not be opened, or failed for a reason that is
+    #: not in it, and is tried again.
+    sha256: str | None
     state: State
     reason: str | None  # why it could not be read
     labels: Mapping[str, Value]
@@ -65,6 +67,8 @@ class Shard:
     labels: Mapping[str, Kind]  # label columns that its files have
     rows: Mapping[str, int]  # by table
     captures: Sequence[Entry]
+    #: Of its files, by table, so that one that was cut is known; empty: an earlier ikeanalyze wrote them.
+    bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from ikeanalyze.dataset.columns import columns_of
-from ikeanalyze.dataset.manifest import DatasetError, Shard, load
+from ikeanalyze.dataset.manifest import Shard, load
 from ikeanalyze.dataset.patterns import Kind
+from ikeanalyze.dataset.shards import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,7 @@ def open_dataset(path: str | Path) -> Dataset:
 
 def _scan(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, Kind]) -> pl.LazyFrame:
     schema = columns_of(table, labels)
-    files = [folder / table / f"{shard.name}.parquet" for shard in shards]
-    for file in files:
-        if not file.exists():
-            raise DatasetError(f"{file}: is missing, though the manifest lists it. Run the batch again")
+    files = whole(folder, shards, table)
     if not files:
         return pl.LazyFrame(schema=schema)
     # between two label patterns, some shards may have columns of the one and some of the other

@@ -97,9 +97,9 @@ def make_plan(manifest: Manifest, request: Request) -> Plan:
                 entry = replace(same, labels=labels_of(one.path))
                 plan.unchanged.append(entry)
             entries.append(entry)
-        if [one.labels for one in entries] != [one.labels for one in shard.captures] or (
-            shard.labels != plan.kinds
-        ):
+        # in their order too, in which the tables have them as columns
+        columns_stay = list(shard.labels.items()) == list(plan.kinds.items())
+        if not columns_stay or [one.labels for one in entries] != [one.labels for one in shard.captures]:
             plan.rewritten.append((shard, entries))
         else:
             plan.shards.append(replace(shard, captures=entries))

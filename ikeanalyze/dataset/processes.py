@@ -2,6 +2,9 @@
 
 They are new processes, not forked ones: polars has threads. Each looks whether the process that started it still lives, and
 ends with it, so a batch that is killed leaves nobody behind who reads on.
+
+How far each task is stands in memory that they share with us, a number for each task under way. Nothing is locked for that:
+a process that is killed with a lock would hold up all others.
 """
 
 import multiprocessing
@@ -11,10 +14,17 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.task import Task, Written
+
+#: Tasks that `dispatch` has under way for each process.
+_PLACES: Final = 2
+_CONTEXT: Final = multiprocessing.get_context("spawn")
+
+#: In a process of ours: where it says how far it is.
+_read: Any = None
 
 
 def processors() -> int:
@@ -29,17 +39,26 @@ class Processes:
         self.width = count  #: tasks that are done at the same time
         self._others = set(multiprocessing.active_children())
         self._pool: ProcessPoolExecutor | None = None
+        # by place: the task that has it, and how many bytes that has read
+        self._places: list[Future[Written] | None] = [None] * (_PLACES * count)
+        self._read: Any = _CONTEXT.RawArray("q", len(self._places))
 
     def submit(self, task: "Task") -> "Future[Written]":
         """Begin a task; the future raises what `lost` knows if its process ends before it is done."""
         if self._pool is not None:
             try:
-                return self._pool.submit(_perform, task)
+                return self._begun(self._pool, task)
             except BrokenProcessPool:
                 self._pool.shutdown(wait=False)
         threads = max(1, processors() // self.width)
-        self._pool = ProcessPoolExecutor(self.width, multiprocessing.get_context("spawn"), _begin, (threads,))
-        return self._pool.submit(_perform, task)
+        self._pool = ProcessPoolExecutor(self.width, _CONTEXT, _begin, (threads, self._read))
+        return self._begun(self._pool, task)
+
+    def _begun(self, pool: ProcessPoolExecutor, task: "Task") -> "Future[Written]":
+        place = next(i for i, one in enumerate(self._places) if one is None or one.done())
+        self._read[place] = 0
+        future = self._places[place] = pool.submit(_perform, task, place)
+        return future
 
     def lost(self, error: BaseException) -> bool:
         """Whether the error says that a process ended. Those beside it are given up then, whatever they were doing."""
@@ -48,6 +67,11 @@ class Processes:
     def waiting(self) -> str | None:
         """Why nothing goes on, if that is so."""
         return None
+
+    def bytes_read(self) -> int:
+        """Bytes that tasks under way have read of captures that are read alone: the others take no time to speak of."""
+        read = zip(self._places, self._read, strict=True)
+        return sum(count for one, count in read if one is not None and not one.done())
 
     def close(self) -> None:
         """End the processes at once, whatever they are doing."""
@@ -58,8 +82,10 @@ class Processes:
             self._pool = None
 
 
-def _begin(threads: int) -> None:
+def _begin(threads: int, read: Any) -> None:
     """What a new process does first, before polars is loaded and makes its threads."""
+    global _read
+    _read = read
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -72,7 +98,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _perform(task: "Task") -> "Written":
+def _perform(task: "Task", place: int) -> "Written":
     from ikeanalyze.dataset.task import perform
 
-    return perform(task)
+    def progress(done: int, _: int | None) -> None:
+        _read[place] = done
+
+    return perform(task, progress)

@@ -6,10 +6,11 @@ is not, does no harm, whatever it still writes.
 """
 
 import hashlib
+import io
 import json
 import os
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from ikeanalyze.dataset.columns import labelled
-from ikeanalyze.dataset.manifest import TABLES, Entry, Shard, sync, sync_folder
+from ikeanalyze.dataset.manifest import TABLES, DatasetError, Entry, Shard, sync, sync_folder
 from ikeanalyze.dataset.patterns import Kind
 
 _ROWS_AT_ONCE = 1 << 18  # in a row group, that is what a reader takes into memory at once
@@ -29,33 +30,28 @@ def make_folders(dataset: Path) -> None:
         (dataset / table).mkdir(parents=True, exist_ok=True)
 
 
-def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> str:
-    """Write tables, have them on the disk, and return the token under which `publish` finds them.
+def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str, dict[str, int]]:
+    """Write tables, have them on the disk; the token under which `publish` finds them, and by table the bytes of its file.
 
     Raises:
         OSError: the system refuses; nothing stays behind.
 
     """
     token = secrets.token_hex(8)
+    sizes = {}
     try:
         for table in TABLES:
+            # not by polars: of an error of the system it has a text of its own
+            whole = io.BytesIO()
+            tables[table].write_parquet(whole, compression="zstd", row_group_size=_ROWS_AT_ONCE)
             with open(_hidden(dataset, table, token), "xb") as file:
-                _write(tables[table], file.fileno())
+                sizes[table] = file.write(whole.getbuffer())
+                file.flush()
                 sync(file.fileno())
     except BaseException:
         discard(dataset, token)
         raise
-    return token
-
-
-def _write(table: pl.DataFrame, descriptor: int) -> None:
-    try:
-        table.write_parquet(
-            os.fdopen(descriptor, "wb", closefd=False), compression="zstd", row_group_size=_ROWS_AT_ONCE
-        )
-    except pl.exceptions.ComputeError as error:
-        # of the system's error polars has the text alone: "... IO error: No space left on device (os error 28)"
-        raise OSError(str(error).rpartition("error: ")[2]) from None
+    return token, sizes
 
 
 def publish(dataset: Path, token: str, name: str) -> None:
@@ -91,15 +87,41 @@ def sweep(dataset: Path, known: Collection[str]) -> None:
                         os.unlink(file.path)
 
 
-def lacking(dataset: Path, known: Collection[str]) -> list[str]:
-    """The shards of which a file is not there, though the manifest lists them."""
-    there = []
-    for table in TABLES:
+def lacking(dataset: Path, known: Collection[Shard]) -> list[str]:
+    """The names of shards of which a file is not there, or not as long as the manifest says."""
+    return list(dict.fromkeys(shard.name for shard, *_ in _wrong(dataset, known)))
+
+
+def whole(dataset: Path, known: Collection[Shard], table: str) -> list[Path]:
+    """The files of a table.
+
+    Raises:
+        DatasetError: one is not there, or not as long as the manifest says.
+
+    """
+    for shard, file, size in _wrong(dataset, known, (table,)):
+        what = "is missing, though the manifest lists it"
+        if size is not None:
+            what = f"is damaged: it has {size:,} bytes, and had {shard.bytes[table]:,}"
+        raise DatasetError(f"{file}: {what}. Run the batch again")
+    return [_file(dataset, table, shard.name) for shard in known]
+
+
+def _wrong(
+    dataset: Path, known: Collection[Shard], tables: Sequence[str] = TABLES
+) -> Iterator[tuple[Shard, Path, int | None]]:
+    """Files that are not as they were written, and how many bytes they have; None: they are not there."""
+    for table in tables:
         try:
-            there.append(set(os.listdir(dataset / table)))
+            with os.scandir(dataset / table) as files:
+                there = {file.name: file.stat().st_size for file in files if file.is_file()}
         except FileNotFoundError:
-            there.append(set())
-    return [name for name in known if any(f"{name}.parquet" not in names for names in there)]
+            there = {}
+        for shard in known:
+            file = _file(dataset, table, shard.name)
+            size = there.get(file.name)
+            if size is None or size != shard.bytes.get(table, size):
+                yield shard, file, size
 
 
 def named(shard: Shard) -> Shard:
@@ -113,8 +135,20 @@ def named(shard: Shard) -> Shard:
 
 
 def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
-    """One table of a shard, in memory."""
-    return pl.read_parquet(_file(dataset, table, name))
+    """One table of a shard, in memory.
+
+    Raises:
+        DatasetError: it cannot be read.
+
+    """
+    file = _file(dataset, table, name)
+    try:
+        return pl.read_parquet(file, glob=False)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
+        raise DatasetError(
+            f"{file}: cannot be read ({why}). Remove it, and the same command reads its captures again"
+        ) from None
 
 
 def rewrite(
@@ -123,24 +157,20 @@ def rewrite(
     """Write a shard anew, with some of its captures and other labels: the token of its hidden files, and itself.
 
     Raises:
-        OSError: it cannot be read or written.
+        DatasetError: it cannot be read.
+        OSError: it cannot be written.
 
     """
     kept = [entry.capture for entry in entries]
     labels = {entry.capture: entry.labels for entry in entries}
     tables = {}
     for table in TABLES:
-        try:
-            rows = read(dataset, table, shard.name).filter(pl.col("capture").is_in(kept))
-        except pl.exceptions.PolarsError as error:
-            where = _file(dataset, table, shard.name)
-            raise OSError(
-                f"{where} is damaged ({error}). Remove it, and its captures are read again"
-            ) from None
+        rows = read(dataset, table, shard.name).filter(pl.col("capture").is_in(kept))
         tables[table] = labelled(rows, labels, kinds) if table in ("captures", "handshakes") else rows
-    token = write_hidden(dataset, tables)
+    token, sizes = write_hidden(dataset, tables)
     heights = {table: frame.height for table, frame in tables.items()}
-    return token, named(replace(shard, labels=dict(kinds), rows=heights, captures=list(entries)))
+    changed = replace(shard, labels=dict(kinds), rows=heights, captures=list(entries), bytes=sizes)
+    return token, named(changed)
 
 
 def _hidden(dataset: Path, table: str, token: str) -> Path:

@@ -104,11 +104,12 @@ def _bootstrapped(statistic: Callable[..., Any], samples: Any, confidence: float
     if min(sizes) < 2 or all(sample.min() == sample.max() for sample in samples):
         return Estimate(value)
     method: Literal["BCa", "percentile"] = "BCa" if max(sizes) <= LARGEST_BCA else "percentile"
+    taken = min(resamples, max(_FEWEST_RESAMPLES, _MOST_DRAWN // sum(sizes)))
     with _quiet():
         found = stats.bootstrap(
             samples,
             statistic,
-            n_resamples=min(resamples, max(_FEWEST_RESAMPLES, _MOST_DRAWN // sum(sizes))),
+            n_resamples=taken,
             batch=max(1, _AT_ONCE // sum(sizes)),
             vectorized=True,
             confidence_level=confidence,
@@ -116,7 +117,9 @@ def _bootstrapped(statistic: Callable[..., Any], samples: Any, confidence: float
             rng=_generator(),
         ).confidence_interval
     low, high = _known(found.low), _known(found.high)
-    return Estimate(value, low, high, None if low is None and high is None else f"{method} bootstrap")
+    if low is None and high is None:
+        return Estimate(value)
+    return Estimate(value, low, high, f"{method} bootstrap", taken)
 
 
 def _generator() -> np.random.Generator:

@@ -7,7 +7,7 @@ dataset's disk ends the batch, because it would go wrong again.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 import ikeanalyze
-from ikeanalyze.analysis.read import Vantage
+from ikeanalyze.analysis.read import Progress, Vantage
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.columns import columns_of, labelled, made_plain
@@ -82,7 +82,7 @@ class _Capture:
     # of the file and its keys before they were read: what changes later is seen the next time
     bytes: int = 0
     mtime_ns: int = 0
-    sha256: str | None = None
+    sha256: str | None = None  # None: nothing was found out of this file, and the next batch tries again
     keys_sha256: str | None = None
     reason: str | None = None  # None: it could be read
     summary: CaptureSummary | None = None
@@ -93,11 +93,12 @@ class _Capture:
         return "read" if self.reason is None else "failed"
 
 
-def perform(task: Task) -> Written:
-    """Read the captures of a task and write its shard.
+def perform(task: Task, progress: Progress | None = None) -> Written:
+    """Read the captures of a task and write its shard. `progress` is told how far a capture is that is read alone.
 
     Raises:
-        TaskError: this process does not see the dataset, cannot write to it, or has another version of ikeanalyze.
+        TaskError: this process does not see the dataset or the keys for all captures, cannot write to the dataset, or
+            has another ikeanalyze, or half of one.
 
     """
     if ikeanalyze.__version__ != task.version:
@@ -111,7 +112,7 @@ def perform(task: Task) -> Written:
             f"{dataset}: the worker {_process()} does not see this folder. Name one with -o that all workers see"
         )
     found = [_look(wanted, task.shared_keys) for wanted in task.captures]
-    analyses = _analyse(task, [one for one in found if one.reason is None])
+    analyses = _analyse(task, [one for one in found if one.reason is None], progress)
     for one in found:
         _check_unchanged(one)
     return _write(task, found, analyses)
@@ -134,13 +135,14 @@ def _write(task: Task, found: Sequence[_Capture], analyses: Sequence[Analysis]) 
         captures=[_entry(one, task) for one in found],
     )
     try:
-        token = shards.write_hidden(Path(task.dataset), tables)
+        token, sizes = shards.write_hidden(Path(task.dataset), tables)
     except OSError as error:
         raise TaskError(
             f"{task.dataset}: cannot be written to ({error.strerror or error}). What is done is kept: the same command "
             "goes on"
         ) from None
-    return Written(token, shards.named(shard), sum(bool(one.warnings) for one in found), _process())
+    shard = shards.named(replace(shard, bytes=sizes))
+    return Written(token, shard, sum(bool(one.warnings) for one in found), _process())
 
 
 def _process() -> str:
@@ -180,14 +182,21 @@ def _check_unchanged(one: _Capture) -> None:
         one.sha256 = None
 
 
-def _analyse(task: Task, readable: Sequence[_Capture]) -> list[Analysis]:
+def _analyse(task: Task, readable: Sequence[_Capture], progress: Progress | None) -> list[Analysis]:
     """Read captures, all at once or, if something of ours goes wrong, each alone to see with which."""
     try:
-        return [_read(task, readable)] if readable else []
+        return [_read(task, readable, progress)] if readable else []
+    except TaskError:
+        raise
+    except ImportError as error:
+        raise TaskError(
+            f"the worker {_process()} lacks a part of what ikeanalyze needs ({error}). Install it there anew"
+        ) from None
     except (Exception, pl.exceptions.PanicException) as error:
         if len(readable) > 1:
-            return [analysis for one in readable for analysis in _analyse(task, [one])]
+            return [analysis for one in readable for analysis in _analyse(task, [one], None)]
         (alone,) = readable
+        alone.sha256 = None  # it is not the capture's fault: the next batch tries again
         if isinstance(error, MemoryError):
             alone.reason = "not enough memory. Split it (editcap -c)"
         else:
@@ -195,7 +204,7 @@ def _analyse(task: Task, readable: Sequence[_Capture]) -> list[Analysis]:
         return []
 
 
-def _read(task: Task, readable: Sequence[_Capture]) -> Analysis:
+def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -> Analysis:
     """The one place where captures are read. What is wrong with a capture is noted with it."""
     own_keys = {one.wanted.path: [key.path for key in one.wanted.keys] for one in readable if one.wanted.keys}
     analysis = ikeanalyze.read(
@@ -205,24 +214,27 @@ def _read(task: Task, readable: Sequence[_Capture]) -> Analysis:
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
         own_ids=True,
+        progress=progress if len(readable) == 1 else None,
     )
     by_path = {one.wanted.path: one for one in readable}
     for summary in analysis.captures:
         by_path[summary.path].summary = summary
     said: dict[str, list[str]] = {}
+    said_of_keys: dict[str, list[str]] = {}
     for warning in analysis.warnings:
         where = "" if warning.frame is None else f"packet {warning.frame}: "
-        said.setdefault(warning.capture, []).append(f"{where}{warning.what}")
+        about = said if warning.capture in by_path else said_of_keys
+        about.setdefault(warning.capture, []).append(f"{where}{warning.what}")
     for skipped in analysis.skipped:
-        if skipped.path in by_path:
-            by_path[skipped.path].reason = skipped.reason
+        if skipped.keys:
+            said_of_keys.setdefault(skipped.path, []).append(f"not used: {skipped.reason}")
         else:
-            said.setdefault(skipped.path, []).append(f"not used: {skipped.reason}")
+            by_path[skipped.path].reason = skipped.reason
     for one in readable:
         of_keys = [
             f"{_beside(one.wanted, key)}: {what}"
             for key in one.wanted.keys
-            for what in said.get(key.path, ())
+            for what in said_of_keys.get(key.path, ())
         ]
         one.warnings = said.get(one.wanted.path, []) + of_keys
     return analysis
@@ -230,14 +242,18 @@ def _read(task: Task, readable: Sequence[_Capture]) -> Analysis:
 
 @lru_cache(1)
 def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
-    """What is in the files for every capture; read once in a process. What is wrong with them was said before."""
-    found = []
-    for file in files:
-        try:
-            found.append(read_keys(file.path))
-        except KeyFileError:
-            continue
-    return found
+    """What is in the files for every capture; read once in a process. They could be read when the batch began.
+
+    Raises:
+        TaskError: this process cannot read one.
+
+    """
+    try:
+        return [read_keys(file.path) for file in files]
+    except KeyFileError as error:
+        raise TaskError(
+            f"{error}. The worker {_process()} needs this file with keys: name one with --keys that all workers see"
+        ) from None
 
 
 def _tables(

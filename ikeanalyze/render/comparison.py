@@ -11,10 +11,12 @@ from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
 from ikeanalyze.render import View
 from ikeanalyze.render.output import opened
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean, count
 
 _DIGITS: Final = 4
+#: Cells of a label at least, as far as it has so many.
+_NARROW: Final = 10
 _DISAGREE: Final = (
     "an interval that leaves 1 out, beside a no: few handshakes make the means differ (p goes by ranks), or it may be "
     "chance, as there are several comparisons"
@@ -80,7 +82,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("metrics count", f"handshakes that are {' or '.join(comparison.outcomes)}"),
         (
             "intervals",
-            f"{_percent(comparison)}; means and ratios by {comparison.resamples:,} bootstrap resamples, quantiles by "
+            f"{_percent(comparison)}; means and ratios by {_resamples(comparison)} bootstrap resamples, quantiles by "
             "order statistics",
         ),
         ("p", "Mann-Whitney U, two-sided, corrected (Benjamini-Yekutieli) for all groups"),
@@ -96,6 +98,21 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     return facts
 
 
+def _resamples(comparison: Comparison) -> str:
+    """How many there were; large groups have fewer than were asked for."""
+    taken = {comparison.resamples}
+    for metric in comparison.metrics:
+        for one in metric.groups:
+            ratio = None if one.against is None else one.against.ratio
+            for estimate in (one.mean, ratio):
+                if estimate is not None and estimate.resamples is not None:
+                    taken.add(estimate.resamples)
+    least = min(taken)
+    if least == comparison.resamples:
+        return f"{least:,}"
+    return f"{least:,} (the largest groups) to {comparison.resamples:,}"
+
+
 def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
     outcomes = [
         outcome
@@ -109,7 +126,7 @@ def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
         numbers = (group.captures, group.handshakes, *(group.outcomes[outcome] for outcome in outcomes))
         rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
     columns = (
-        *_labels(comparison),
+        *_labels(comparison, shown),
         *(Column(name, right=True, optional=int(name == "captures")) for name in counts),
     )
     return Table("Groups", columns, rows, more=len(comparison.groups) - len(shown))
@@ -118,16 +135,16 @@ def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
 def _metric(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
     percent = _percent(comparison)
     columns = [
-        *_labels(comparison),
+        *_labels(comparison, shown),
         Column("counted", right=True),
         Column("mean", right=True),
-        Column(f"{percent} of it", right=True),
+        Column(f"{percent} of it", right=True, optional=1),
         Column("median", right=True),
-        Column(f"{percent} of the median", right=True, optional=3),
-        Column("p95", right=True, optional=1),
-        Column(f"{percent} of p95", right=True, optional=4),
-        Column("p99", right=True, optional=2),
-        Column(f"{percent} of p99", right=True, optional=4),
+        Column(f"{percent} of the median", right=True, optional=4),
+        Column("p95", right=True, optional=2),
+        Column(f"{percent} of p95", right=True, optional=5),
+        Column("p99", right=True, optional=3),
+        Column(f"{percent} of p99", right=True, optional=5),
     ]
     rows = []
     for i in shown:
@@ -145,9 +162,9 @@ def _metric(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> T
 
 def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
     columns = (
-        *_labels(comparison),
+        *_labels(comparison, shown),
         Column("ratio of means", right=True),
-        Column(f"{_percent(comparison)} of it", right=True),
+        Column(f"{_percent(comparison)} of it", right=True, optional=1),
         Column("p", right=True),
         Column("more than noise"),
     )
@@ -177,8 +194,13 @@ def _without_one(ratio: Estimate | None) -> bool:
     return not ratio.low <= 1 <= ratio.high
 
 
-def _labels(comparison: Comparison) -> list[Column]:
-    return [Column(clean(name), narrow=10) for name in comparison.by]
+def _labels(comparison: Comparison, shown: Sequence[int]) -> list[Column]:
+    """The columns that say which group a row is: values that differ still do where they are cut."""
+    values = zip(*(_values(comparison, i) for i in shown), strict=True)
+    return [
+        Column(clean(name), narrow=telling(some, _NARROW), middle=True)
+        for name, some in zip(comparison.by, values, strict=True)
+    ]
 
 
 def _values(comparison: Comparison, group: int) -> list[str]:

@@ -1,6 +1,6 @@
 """Text in columns that fit a width, fast enough for a hundred thousand rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ class Column:
     name: str
     right: bool = False  # numbers stand at the right
     narrow: int = 0  # may be cut down to this many cells; 0: is never cut
+    middle: bool = False  # is cut in the middle, as its values have their differences at both ends
     optional: int = 0  # is left out if there is no room, the highest first; 0: never
 
 
@@ -28,16 +29,28 @@ class Fitted:
     left_out: tuple[int, ...]  # those for which there is no room
 
 
-def clip(text: str, width: int) -> str:
-    """`text` in at most `width` cells, with an ellipsis where something is missing."""
+def clip(text: str, width: int, *, middle: bool = False) -> str:
+    """`text` in at most `width` cells, with an ellipsis where something is missing: at the end or in the middle."""
     if cell_len(text) <= width:
         return text
+    if middle and width > 2:
+        end = (width - 1) // 2
+        return set_cell_size(text, width - 1 - end) + "…" + set_cell_size(text[::-1], end)[::-1]
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
 
 
-def pad(text: str, width: int, *, right: bool = False) -> str:
+def telling(texts: Iterable[str], least: int) -> int:
+    """The fewest cells, `least` or more, in which texts that differ still do, cut in the middle."""
+    different = set(texts)
+    width = least
+    while len({clip(text, width, middle=True) for text in different}) < len(different):
+        width += 1
+    return width
+
+
+def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
     """`text` in exactly `width` cells."""
-    text = clip(text, width)
+    text = clip(text, width, middle=middle)
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 
@@ -77,7 +90,12 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], fitted: Fitted) -> Iterator[str]:
     """The heading, then a line for each row; without spaces at the end."""
-    layout = [(i, width, columns[i].right) for i, width in zip(fitted.columns, fitted.widths, strict=True)]
-    yield _GAP.join(pad(columns[i].name, width, right=right) for i, width, right in layout).rstrip()
+    layout = [
+        (i, width, columns[i].right, columns[i].middle)
+        for i, width in zip(fitted.columns, fitted.widths, strict=True)
+    ]
+    yield _GAP.join(pad(columns[i].name, width, right=right) for i, width, right, _ in layout).rstrip()
     for row in rows:
-        yield _GAP.join(pad(row[i], width, right=right) for i, width, right in layout).rstrip()
+        yield _GAP.join(
+            pad(row[i], width, right=right, middle=middle) for i, width, right, middle in layout
+        ).rstrip()

@@ -161,7 +161,7 @@ def test_behind_the_options_of_a_fragmented_packet():
     whole = IPv6(src="2001:db8::1", dst="2001:db8::2") / IPv6ExtHdrFragment(id=7)
     whole /= IPv6ExtHdrDestOpt(nh=ip.ESP) / Raw(esp(6, 12, 900))
     frames = [link.ethernet(bytes(one), 0x86DD) for one in fragment6(whole, 600)]
-    found, columns, counted = read(*frames)
+    _, columns, counted = read(*frames)
     assert len(frames) == 2
     assert (columns["spi"], columns["sequence"], columns["esp_bytes"]) == ([6], [12], [900])
     assert columns["frames"] == [2]

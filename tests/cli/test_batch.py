@@ -39,6 +39,17 @@ def test_done(run):
     assert "3 unchanged" in done.stderr
 
 
+def test_one_of_each(run):
+    Path("one").mkdir()
+    Path("one/a.pcap").write_bytes(capture(1))
+    Path("one/a.keys").write_text("none")
+    done = run("batch", "one", "-o", "out")
+    assert done.exit_code == 0
+    warned, read = done.stderr.splitlines()
+    assert warned.startswith("ikeanalyze: 1 capture has warnings: ")
+    assert re.fullmatch(r"ikeanalyze: 1 capture read in \d+\.\d s\. out: 1 capture, 1 handshake", read)
+
+
 def test_quiet(run):
     done = run("batch", "runs", "-o", "out", "--quiet", "--workers", "1")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")

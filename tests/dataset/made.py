@@ -60,6 +60,9 @@ class Here:
     def waiting(self):
         return None
 
+    def bytes_read(self):
+        return 0
+
     def close(self):
         pass
 
@@ -76,7 +79,7 @@ def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> Sum
     patterns = None if label is None else [read_pattern(text) for text in label]
     asked = Options([str(path) for path in paths], Path(dataset), patterns=patterns, **options)
     here = Here() if workers is None else workers
-    return run(asked, lambda: here, None, print if say is None else say)
+    return run(asked, lambda _: here, None, print if say is None else say)
 
 
 def small_groups(monkeypatch, count: int = 3) -> None:

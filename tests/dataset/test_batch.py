@@ -319,6 +319,19 @@ def test_labels_of_captures_that_are_not_asked_for_stay(out):
     assert frame(out, "captures").select("config", "loss", "run").rows() == rows
 
 
+def test_labels_in_another_order(out, tmp_path):
+    runs(Path("runs"), 4)
+    batch(out, "runs", label=["{config}/loss{loss:float}/{}.pcap"])
+    order = ["{config}/loss{loss:float}/{}.pcaps", "{config}/loss{loss:float}/{}.pcap"]
+    other = ["{loss:float}/{config}.none", "{config}/loss{loss:float}/{}.pcap"]
+    assert again(out, "runs", label=other) == []
+    batch(tmp_path / "fresh", "runs", label=other)
+    assert frame(out, "handshakes").columns[-2:] == ["loss", "config"]
+    assert files(out) == files(tmp_path / "fresh")
+    assert again(out, "runs", label=order) == []
+    assert frame(out, "handshakes").columns[-2:] == ["config", "loss"]
+
+
 def test_captures_that_no_label_fits(out):
     runs(Path("runs"), 2)
     Path("runs/other.pcap").write_bytes(capture(8))
@@ -414,3 +427,23 @@ def test_a_bug_of_ours_costs_one_capture(out, monkeypatch, bug):
     assert one.reason == f"internal error: {bug.__name__}: what. This is a bug of ikeanalyze"
     assert column(out, "captures", "state") == ["failed", "read", "read"]
     assert frame(out, "handshakes").height == 2
+    # it is not the capture's fault: it is tried again as long as that goes wrong
+    assert column(out, "captures", "sha256")[0] is None
+    assert again(out, "runs") == ["0001.pcap"]
+    monkeypatch.setattr(ikeanalyze, "read", read)
+    assert again(out, "runs") == ["0001.pcap"]
+    assert again(out, "runs") == []
+    assert column(out, "captures", "state") == ["read"] * 3
+
+
+def test_too_little_memory_is_tried_again(out, monkeypatch):
+    runs(Path("runs"), 1)
+
+    def none(*args, **options):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ikeanalyze, "read", none)
+        (one,) = batch(out, "runs").failed
+    assert (one.reason, one.sha256) == ("not enough memory. Split it (editcap -c)", None)
+    assert again(out, "runs") == ["0000.pcap"]

@@ -54,8 +54,8 @@ def test_columns_that_are_not_plain():
         [],
         None,
     ]
-    assert values("additional_key_exchanges", *slots) == ["ML-KEM-768 + method 999", "", None]
-    assert values("extra_round_trips", ["COOKIE", "REDIRECT"], []) == ["COOKIE, REDIRECT", ""]
+    assert values("additional_key_exchanges", *slots) == ["ML-KEM-768 + method 999", "none", None]
+    assert values("extra_round_trips", ["COOKIE", "REDIRECT"], []) == ["COOKIE, REDIRECT", "none"]
     assert values("outcome", "failed", "cut") == ["failed", "cut"]
 
 

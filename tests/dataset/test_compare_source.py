@@ -6,6 +6,7 @@ from ikeanalyze.dataset.compare_error import CompareError
 from ikeanalyze.dataset.compare_source import tables
 from ikeanalyze.render import parquet
 from tests.dataset.grouped import LAB
+from tests.dataset.made import batch, capture
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,21 @@ def test_damage_that_shows_late(report, tmp_path):
     path.write_bytes(content)
     with pytest.raises(CompareError, match="cannot be read"):
         compare(tables(str(tmp_path)), ["capture"])
+
+
+def test_a_dataset_of_which_a_file_is_damaged(tmp_path):
+    """It is named, whether that shows by its size or when it is read."""
+    out = tmp_path / "out"
+    for number in range(2):
+        (tmp_path / f"{number}.pcap").write_bytes(capture(number))
+        batch(out, tmp_path / f"{number}.pcap")
+    file = sorted((out / "handshakes").iterdir())[1]
+    file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 4))
+    with pytest.raises(CompareError, match=f"{file}: cannot be read .*Remove it, and run the batch again"):
+        compare(tables(str(out)), ["capture"])
+    file.write_bytes(b"PAR1")
+    with pytest.raises(CompareError, match=f"{file}: is damaged: it has 4 bytes.*Run the batch again"):
+        tables(str(out))
 
 
 def test_a_table_of_something_else(report, tmp_path):

@@ -81,6 +81,7 @@ def test_why_nothing_goes_on_is_said_once(out, monkeypatch):
     from ikeanalyze.dataset import dispatch
 
     monkeypatch.setattr(dispatch, "_TURN", 0.01)
+    monkeypatch.setattr(dispatch, "_PATIENCE", 0.01)
 
     class Slow(Here):
         turns = 0

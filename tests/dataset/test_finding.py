@@ -95,6 +95,72 @@ def test_links_to_folders_are_followed_once(here):
     assert [os.path.basename(name) for name in found].count("d.cap") == 1
 
 
+def test_a_link_to_a_capture_that_is_found_is_not_another_one(here):
+    os.symlink("b.PCAPNG", "runs/a-latest.pcap")  # before it, by name
+    os.symlink("../other.bin", "runs/z.pcap")
+    assert names("runs") == ([*ALL, "runs/z.pcap"], [])
+    assert names("runs", "other.bin") == (["other.bin", *ALL], [])
+    assert names("runs/a-latest.pcap") == (["runs/a-latest.pcap"], [])
+    os.symlink("../other.bin", "runs/y.pcap")
+    assert names("runs") == ([*ALL, "runs/y.pcap"], [])
+    os.link("runs/a.pcap", "runs/copy.pcap")
+    assert "runs/copy.pcap" in names("runs")[0]
+
+
+def test_the_same_below_a_folder_that_is_a_link(here):
+    os.symlink("runs", "today")
+    os.symlink("a.pcap", "runs/0.pcap")
+    assert names("today") == ([name.replace("runs", "today") for name in ALL], [])
+    assert names("today", "runs") == (ALL, [])
+
+
+def test_a_link_to_the_folder_that_was_given(here):
+    os.symlink(".", "runs/again")
+    os.symlink("deep", "runs/a-link")  # before the folder, by name
+    assert names("runs") == (ALL, [])
+
+
+def test_a_folder_that_cannot_be_read(here):
+    """As another user, since the administrator reads everything."""
+    if os.geteuid():
+        pytest.skip("changes its user for that")
+    for path in (here, here / "runs", here / "runs/deep"):
+        path.chmod(0o755)
+    (here / "runs/deep/er").chmod(0o700)
+    os.seteuid(65534)
+    try:
+        found, problems = names("runs")
+    finally:
+        os.seteuid(0)
+    assert (found, problems) == (
+        [name for name in ALL if "/er/" not in name],
+        ["runs/deep/er: cannot be read (Permission denied)"],
+    )
+
+
+def test_a_capture_that_goes_while_we_look(here, monkeypatch):
+    """Between the list of names and the look at one of them."""
+    walk = os.walk
+
+    def slow(*args, **options):
+        for root, folders, files in walk(*args, **options):
+            if "a.pcap" in files:
+                os.unlink("runs/a.pcap")
+            yield root, folders, files
+
+    monkeypatch.setattr(os, "walk", slow)
+    assert names("runs") == (ALL[1:], [])
+
+
+def test_a_link_that_leads_nowhere_but_to_itself(here):
+    os.symlink("self.pcap", "runs/self.pcap")
+    assert names("runs") == (ALL, ["runs/self.pcap: cannot be read (Too many levels of symbolic links)"])
+
+
+def test_the_folders(here):
+    assert find_captures(["runs", "other.bin", "run*"], Path("out")).folders == [str(here / "runs")] * 2
+
+
 def test_the_dataset_is_left_out(here):
     (here / "runs/out").mkdir()
     (here / "runs/out/z.pcap").write_bytes(b"x")

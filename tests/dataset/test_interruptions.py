@@ -20,6 +20,7 @@ from tests.dataset.made import (
     MESSAGES,
     TABLES,
     Here,
+    Told,
     batch,
     capture,
     files,
@@ -164,8 +165,10 @@ def test_a_full_disk(out):
     done = subprocess.run(command(out, "runs"), capture_output=True, text=True, preexec_fn=limit, timeout=60)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "cannot be written to (" in done.stderr
-    assert "File too large" in done.stderr
+    assert (
+        "out: cannot be written to (File too large). What is done is kept: the same command goes on\n"
+        in done.stderr
+    )
     assert not [path for path in out.rglob("*") if "part-" in path.name or path.name.endswith(".tmp")]
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).captures.collect().height == 2
@@ -225,6 +228,63 @@ def test_ctrl_c(out):
     assert alive(str(out)) == []
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).handshakes.collect().height == 60
+
+
+def reread(out, *paths, **options):
+    """How many captures a second batch reads."""
+    here = Here()
+    batch(out, *paths, workers=here, **options)
+    return sum(len(task.captures) for task in here.tasks)
+
+
+def test_a_shard_that_was_cut_is_made_again(out):
+    runs(Path("runs"), 6)
+    batch(out, "runs")
+    before = files(out)
+    file = next((out / "messages").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-100])
+    assert reread(out, "runs") == 3
+    assert files(out) == before
+
+
+def test_what_was_in_a_cut_shard_and_is_not_named(out):
+    """It is said, as its rows are gone."""
+    runs(Path("runs"), 4)
+    batch(out, "runs/psk")
+    batch(out, "runs/eap")
+    for file in (out / "messages").iterdir():
+        os.truncate(file, 10)
+    said = Told()
+    assert batch(out, "runs/psk", say=said).captures == 2
+    assert said == [
+        "2 captures are no longer in the dataset, of which files are missing or damaged, until a batch names them again: "
+        "runs/eap/loss0/0003.pcap, ..."
+    ]
+    assert reread(out, "runs") == 2
+
+
+def test_a_damaged_shard_that_other_labels_need(out):
+    """Its size is as it was. What the message says to do is enough."""
+    runs(Path("runs"), 6)
+    batch(out, "runs")
+    file = next((out / "handshakes").glob("*.parquet"))
+    file.write_bytes(bytes(file.stat().st_size))
+    with pytest.raises(
+        DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command"
+    ) as error:
+        batch(out, "runs", label=LABEL)
+    assert "is kept" not in str(error.value)
+    file.unlink()
+    assert reread(out, "runs", label=LABEL) == 3
+    assert open_dataset(out).handshakes.collect()["run"].to_list() == [3, 5, 1, 0, 2, 4]
+
+
+def test_nothing_is_kept_where_nothing_was_made(out):
+    runs(Path("runs"), 1)
+    with pytest.raises(
+        DatasetError, match=r"/proc/x: cannot be written to \(.*\)\. Name another folder with -o$"
+    ):
+        batch("/proc/x", "runs")
 
 
 @pytest.mark.large

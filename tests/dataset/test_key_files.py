@@ -71,6 +71,56 @@ def test_in_folders_of_a_folder(made):
     assert where("runs/notpsk/1.pcap") == ["keys/1.log"]
 
 
+def test_in_a_folder_what_is_no_file_with_keys_is_left_out(made):
+    """All that the lab and a testbed leave beside a capture."""
+    root = made(
+        *(
+            "k/a.pcapng",
+            "k/a.pcap.gz",
+            "k/a.pcap3",
+            "k/a.keys.json",
+            "k/a.initiator.log.gz",
+            "k/a.responder.log.gz",
+        ),
+        *("k/a.manifest.json", "k/a.truth.json", "k/a.aaa.log.gz"),
+    )
+    keys = KeyFiles(folders=[str(root / "k")])
+    assert of(root / "k/a.pcapng", keys) == ["a.keys.json", "a.initiator.log.gz", "a.responder.log.gz"]
+
+
+def test_a_capture_is_not_a_file_with_its_own_keys(made):
+    """One that is named may have any name."""
+    root = made("k/dump.bin", "k/dump.log")
+    assert of(root / "k/dump.bin", KeyFiles(folders=[str(root / "k")])) == ["dump.log"]
+
+
+def test_which_folders_have_something(made):
+    root = made("k/a.keys", "l/a.keys", "l/x/b.keys", "a.pcap", "b.pcap")
+    keys = KeyFiles(folders=[str(root / "k"), str(root / "l")])
+    of(root / "b.pcap", keys)
+    assert keys.fitting == set()
+    of(root / "a.pcap", keys)
+    assert keys.fitting == {str(root / "k"), str(root / "l")}
+
+
+def test_a_folder_with_keys_that_cannot_be_read(made):
+    if os.geteuid():
+        pytest.skip("changes its user for that")
+    root = made("k/a.keys", "k/x/a.keys")
+    root.chmod(0o755)
+    (root / "k/x").chmod(0o700)
+    here = os.getcwd()
+    os.chdir(root)
+    keys = KeyFiles(folders=["k"])
+    os.seteuid(65534)
+    try:
+        keys.of(Listed("a.pcap", "a.pcap", 1, 1))
+    finally:
+        os.seteuid(0)
+        os.chdir(here)
+    assert keys.problems == ["k/x: cannot be read (Permission denied)"]
+
+
 def test_state(made):
     path = made("a") / "a"
     os.utime(path, ns=(5, 7_000_000_001))

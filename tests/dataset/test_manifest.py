@@ -23,7 +23,9 @@ FAILED = Entry("b.pcap", "/r/b.pcap", 0, 6, None, "failed", "the file is empty",
 
 
 def shard(name, *entries):
-    return Shard(name, "1.0", {"ports": [], "vantage": None}, {"run": "int"}, {"captures": len(entries)}, entries)
+    return Shard(
+        name, "1.0", {"ports": [], "vantage": None}, {"run": "int"}, {"captures": len(entries)}, entries
+    )
 
 
 def saved(folder, *shards, complete=True):
@@ -136,7 +138,10 @@ def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
         ("[1]", "its schema is not ikeanalyze.dataset/1"),
         ('{"schema": "ikeanalyze.lab/1"}', "its schema is not ikeanalyze.dataset/1"),
         ('{"schema": "ikeanalyze.dataset/2"}', "schema ikeanalyze.dataset/2, and this ikeanalyze knows"),
-        ('{"schema": "ikeanalyze.dataset/1", "state": "complete"}', "something that belongs there is missing"),
+        (
+            '{"schema": "ikeanalyze.dataset/1", "state": "complete"}',
+            "something that belongs there is missing",
+        ),
         (
             '{"schema": "ikeanalyze.dataset/1", "state": "", "labels": {}, "patterns": [], "shards": [{"name": 1}]}',
             "is damaged",

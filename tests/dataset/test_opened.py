@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,25 @@ def test_a_shard_that_is_missing(out):
     next((out / "messages").iterdir()).unlink()
     with pytest.raises(DatasetError, match="is missing, though the manifest lists it"):
         ikeanalyze.dataset.open(out)
+
+
+def test_a_shard_that_was_cut(out):
+    file = next((out / "messages").iterdir())
+    size = file.stat().st_size
+    os.truncate(file, size - 1)
+    with pytest.raises(
+        DatasetError, match=f"{file}: is damaged: it has {size - 1:,} bytes, and had {size:,}"
+    ):
+        ikeanalyze.dataset.open(out)
+
+
+def test_a_dataset_of_an_earlier_version(out):
+    """It knows no sizes of files."""
+    document = json.loads((out / "manifest.json").read_text())
+    for shard in document["shards"]:
+        del shard["bytes"]
+    (out / "manifest.json").write_text(json.dumps(document))
+    assert ikeanalyze.dataset.open(out).messages.collect().height == 7 * MESSAGES
 
 
 def test_importing_loads_no_polars():

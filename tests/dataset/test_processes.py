@@ -47,6 +47,17 @@ def test_a_task_is_done(task, processes):
     assert processes.waiting() is None
 
 
+def test_how_far_it_is(task, processes):
+    """What stands there in the end is the size of the capture; it does not count, as the task is done."""
+    size = os.stat(task.captures[0].path).st_size
+    processes.submit(task).result(timeout=30)
+    assert sum(processes._read) == size
+    assert processes.bytes_read() == 0
+    assert ikeanalyze.dataset.processes._read is None  # in this process
+    for _ in range(5):  # places are given anew
+        processes.submit(task).result(timeout=30)
+
+
 def test_an_error_comes_back(task, processes):
     with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99"):
         processes.submit(replace(task, version="99")).result(timeout=30)

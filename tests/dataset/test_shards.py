@@ -1,11 +1,12 @@
 import os
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.columns import columns_of
-from ikeanalyze.dataset.manifest import Entry, Shard
+from ikeanalyze.dataset.manifest import DatasetError, Entry, Shard
 from tests.dataset.made import TABLES
 
 
@@ -28,6 +29,13 @@ def shard(*entries, **more):
     return shards.named(Shard(name="", captures=entries, **fields))
 
 
+def publish(dataset, tables, name):
+    """Write a shard and give it its name: the sizes of its files."""
+    token, sizes = shards.write_hidden(dataset, tables)
+    shards.publish(dataset, token, name)
+    return sizes
+
+
 @pytest.fixture
 def dataset(tmp_path):
     shards.make_folders(tmp_path)
@@ -39,11 +47,12 @@ def there(dataset):
 
 
 def test_hidden_until_it_is_published(dataset):
-    token = shards.write_hidden(dataset, empty(captures=["a"]))
+    token, sizes = shards.write_hidden(dataset, empty(captures=["a"]))
     assert len(there(dataset)) == 4
     assert not list(dataset.glob("*/*.parquet"))
     assert all(os.path.basename(name).startswith(".") for name in there(dataset))
     shards.publish(dataset, token, "part-1")
+    assert sizes == {table: (dataset / table / "part-1.parquet").stat().st_size for table in TABLES}
     assert there(dataset) == sorted(f"{table}/part-1.parquet" for table in TABLES)
     assert shards.read(dataset, "captures", "part-1")["capture"].to_list() == ["a"]
 
@@ -71,14 +80,15 @@ def test_nothing_stays_of_what_cannot_be_written(dataset, monkeypatch):
 
 def test_sweep_and_lacking(dataset):
     for name in ("part-1", "part-2"):
-        shards.publish(dataset, shards.write_hidden(dataset, empty()), name)
+        publish(dataset, empty(), name)
     shards.write_hidden(dataset, empty())
     (dataset / "captures" / "notes.txt").touch()
     shards.sweep(dataset, ["part-2", "part-3"])
     assert there(dataset) == sorted(["captures/notes.txt", *(f"{table}/part-2.parquet" for table in TABLES)])
-    assert shards.lacking(dataset, ["part-2", "part-3"]) == ["part-3"]
+    two, three = (replace(shard(), name=name) for name in ("part-2", "part-3"))
+    assert shards.lacking(dataset, [two, three]) == ["part-3"]
     (dataset / "messages" / "part-2.parquet").unlink()
-    assert shards.lacking(dataset, ["part-2"]) == ["part-2"]
+    assert shards.lacking(dataset, [two]) == ["part-2"]
     shards.remove(dataset, ["part-2"])
     assert there(dataset) == ["captures/notes.txt"]
 
@@ -101,7 +111,7 @@ def test_the_name_is_made_of_what_the_rows_come_from():
 def test_rewritten_with_some_captures_and_labels(dataset):
     old = shard(entry("a"), entry("b"))
     tables = empty(captures=["a", "b"], handshakes=["a", "b", "b"], messages=["a", "a", "b"])
-    shards.publish(dataset, shards.write_hidden(dataset, tables), old.name)
+    publish(dataset, tables, old.name)
     token, new = shards.rewrite(dataset, old, [entry("b", x=5)], {"x": "int"})
     shards.publish(dataset, token, new.name)
     assert new.rows == {"captures": 1, "handshakes": 2, "exchanges": 0, "messages": 1}
@@ -113,7 +123,21 @@ def test_rewritten_with_some_captures_and_labels(dataset):
 
 def test_a_shard_that_is_damaged(dataset):
     old = shard(entry("a"))
-    shards.publish(dataset, shards.write_hidden(dataset, empty(captures=["a"])), old.name)
-    (dataset / "messages" / f"{old.name}.parquet").write_bytes(b"PAR1")
-    with pytest.raises(OSError, match="is damaged"):
+    publish(dataset, empty(captures=["a"]), old.name)
+    file = dataset / "messages" / f"{old.name}.parquet"
+    file.write_bytes(b"PAR1")
+    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command"):
         shards.rewrite(dataset, old, [entry("a")], {})
+
+
+def test_a_file_of_another_size(dataset):
+    sizes = publish(dataset, empty(captures=["a"]), "part-1")
+    one = replace(shard(), name="part-1", bytes=sizes)
+    assert shards.lacking(dataset, [one]) == []
+    assert shards.whole(dataset, [one], "messages") == [dataset / "messages" / "part-1.parquet"]
+    file = dataset / "messages" / "part-1.parquet"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert shards.lacking(dataset, [one]) == ["part-1"]
+    assert shards.lacking(dataset, [replace(one, bytes={})]) == []  # sizes are not known
+    with pytest.raises(DatasetError, match=f"{file}: is damaged: it has .* Run the batch again"):
+        shards.whole(dataset, [one], "messages")

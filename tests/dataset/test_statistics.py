@@ -51,6 +51,15 @@ def test_what_a_sample_does_not_bound():
     assert (found.value, found.low, found.high, found.method) == (3, None, None, None)
 
 
+def test_how_many_resamples_were_taken():
+    """50 million values at most: of 30,000 there are 1,666."""
+    assert mean(sample(*range(20)), 0.95).resamples == 2000
+    assert mean(sample(*range(20)), 0.95, 300).resamples == 300
+    assert mean(np.arange(30_000.0), 0.95).resamples == 1666
+    assert mean(sample(5), 0.95).resamples is None
+    assert ratio(sample(*range(1, 9)), sample(*range(2, 9)), 0.95, 400).resamples == 400
+
+
 def test_a_mean_of_many_is_bounded_as_by_student():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 400))
     found = mean(values, 0.95)

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,60 @@ def test_shared_keys_are_read_once_and_used(task, monkeypatch):
     assert len(count) == 1
     (entry,) = written.shard.captures
     assert entry.keys == [(keys.path, keys.bytes, keys.mtime_ns)]
+
+
+def test_shared_keys_that_this_process_does_not_see(task, tmp_path):
+    (tmp_path / "keys").write_text("x")
+    keys = file_state(str(tmp_path / "keys"))
+    os.unlink(tmp_path / "keys")
+    with pytest.raises(TaskError, match=r"keys: no such file\. The worker .* that all workers see"):
+        perform(replace(task, shared_keys=(keys,)))
+
+
+def test_a_library_that_is_missing(task, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)  # as if it were not installed
+    packed = Path(task.captures[0].path)
+    packed.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(30))
+    with pytest.raises(TaskError, match=r"the worker .* lacks a part of what ikeanalyze needs \(.*zstandard"):
+        perform(task)
+
+
+def test_a_capture_that_was_named_as_its_own_key(task):
+    """One path, and both are told apart: the capture is read, and it is no file with keys."""
+    one = task.captures[0]
+    itself = replace(one, keys=(file_state(one.path),))
+    found = hidden(task, perform(replace(task, captures=(itself,))))["captures"]
+    assert found["state"].to_list() == ["read"]
+    assert found["warnings"].to_list() == [["0.pcap: not used: is a capture and no file with keys"]]
+
+
+def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
+    """Numbered captures have the same file with keys; two lines of it cannot be used."""
+    keys = tmp_path / "run.keys"
+    key, names = "00" * 16, '"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"'
+    keys.write_text(f"904a132d2b087803,f2748b73dae9f971,{key},{key},{names}\nx,y\nx,z\n")
+    bad = tmp_path / "bad.keys"
+    bad.write_text("none")
+    own = (file_state(str(keys)), file_state(str(bad)))
+    wanted = tuple(replace(task.captures[n], keys=own) for n in (0, 2))
+    together = hidden(task, perform(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
+    alone = [
+        hidden(task, perform(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list()
+        for one in wanted
+    ]
+    assert together == alone
+    assert sum(said.startswith("run.keys: line ") for said in alone[0]) == 2
+    assert sum(said.startswith("bad.keys: not used: ") for said in alone[0]) == 1
+
+
+def test_how_far_a_capture_is_that_is_read_alone(task):
+    told = []
+    perform(task, lambda *how_far: told.append(how_far))
+    assert told == []
+    alone = replace(task, captures=task.captures[:1])
+    perform(alone, lambda *how_far: told.append(how_far))
+    size = os.stat(task.captures[0].path).st_size
+    assert told[-1] == (size, size)
 
 
 def test_another_version(task):

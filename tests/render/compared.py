@@ -26,7 +26,7 @@ def measured(mean, left_out=None, against=None, bounded=True):
     return Measured(
         counted=10,
         left_out=left_out or {},
-        mean=Estimate(mean, low, high, BCA if bounded else None),
+        mean=Estimate(mean, low, high, *(BCA, 2000) if bounded else ()),
         median=Estimate(mean - 1, low, high, ORDER if bounded else None),
         p95=Estimate(2 * mean, low, None, ORDER if bounded else None),
         p99=Estimate(3 * mean),
@@ -40,7 +40,7 @@ def measured(mean, left_out=None, against=None, bounded=True):
 
 def difference(ratio, p, differs):
     return Difference(
-        Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA), RankTest(12.0, p / 2, "exact"), p, differs
+        Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA, 2000), RankTest(12.0, p / 2, "exact"), p, differs
     )
 
 

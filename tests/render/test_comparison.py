@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,41 @@ def test_many_groups():
     assert [(len(one.rows), one.more) for one in tables] == [(30, 10)] * 2
     tables = list(sections(many, every=True))[1:]
     assert [(len(one.rows), one.more) for one in tables] == [(40, 0)] * 2
+
+
+def test_resamples_that_were_taken():
+    """Not those that were asked for."""
+    found = comparison()
+    (setup, bytes_) = found.metrics
+    mean = replace(setup.groups[0].mean, resamples=833)
+    fewer = replace(setup, groups=(replace(setup.groups[0], mean=mean), *setup.groups[1:]))
+    facts = dict(next(iter(sections(replace(found, metrics=(fewer, bytes_)), every=False))).rows)
+    assert "by 833 (the largest groups) to 2,000 bootstrap resamples" in facts["intervals"]
+
+
+#: Cases of the lab, whose names differ in the middle or at the end.
+CASES = [f"eap-tls_initiator-chain-{n}_aaa-chain-{m}" for n in (2, 3, 4) for m in (2, 4)]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_rows_can_be_told_apart(width, tmp_path):
+    """Where there is little room, columns go before labels are the same."""
+    several = [group((case,), 0 if i else None, 10, completed=10) for i, case in enumerate(CASES)]
+    against = comparison().metrics[0].groups[2].against
+    measures = tuple(measured(1234.5, against=against if i else None) for i in range(len(CASES)))
+    metric = replace(comparison().metrics[0], groups=measures)
+    write(
+        comparison(by=("scenario",), groups=tuple(several), metrics=(metric,)),
+        Format.TERMINAL,
+        str(tmp_path / "out"),
+        View(width=width),
+    )
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert max(map(len, lines)) <= width
+    labels = [line.split()[0] for line in lines if line.startswith("  eap-tls")]
+    assert len(labels) == 6 + 6 + 5  # groups, metric, differences
+    assert len(set(labels[:6])) == len(set(labels[6:12])) == 6
+    assert len(set(labels[12:])) == 5
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,21 @@ def test_json():
     assert [(one["name"], one["unit"]) for one in metrics] == [("setup_ms", "ms"), ("bytes", "bytes")]
     one = metrics[0]["groups"][2]
     assert one["values"] == {"config": "pq | <b>\x1b[31m", "loss": 5.0}
-    assert one["p95"] == {"value": 25.0, "low": 11.25, "high": None, "method": "order statistics"}
+    assert one["p95"] == {
+        "value": 25.0,
+        "low": 11.25,
+        "high": None,
+        "method": "order statistics",
+        "resamples": None,
+    }
     assert one["against"] == {
-        "ratio": {"value": 2.041, "low": 2.041 - 0.2, "high": 2.041 + 0.2, "method": "BCa bootstrap"},
+        "ratio": {
+            "value": 2.041,
+            "low": 2.041 - 0.2,
+            "high": 2.041 + 0.2,
+            "method": "BCa bootstrap",
+            "resamples": 2000,
+        },
         "u": 12.0,
         "p": 0.00001605,
         "p_method": "exact",

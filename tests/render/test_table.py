@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ikeanalyze.render.table import Column, clip, fit, lines, pad
+from ikeanalyze.render.table import Column, clip, fit, lines, pad, telling
 
 COLUMNS = (
     Column("#", right=True),
@@ -39,7 +39,21 @@ def test_lines_fit(rows, width):
     assert all(cell_len(line) <= width for line in lines(COLUMNS, rows, fitted))
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "S"])), st.integers(1, 30))
-def test_pad_is_exact(text, width):
-    assert cell_len(pad(text, width)) == width
-    assert cell_len(clip(text, width)) <= width
+@given(st.text(st.characters(categories=["L", "N", "P", "S"])), st.integers(1, 30), st.booleans())
+def test_pad_is_exact(text, width, middle):
+    assert cell_len(pad(text, width, middle=middle)) == width
+    assert cell_len(clip(text, width, middle=middle)) <= width
+
+
+def test_cut_in_the_middle():
+    assert clip("abcdefgh", 8, middle=True) == "abcdefgh"
+    assert clip("abcdefgh", 6, middle=True) == "abc…gh"
+    assert [clip("abcdefgh", width, middle=True) for width in (3, 2, 1, 0)] == ["a…h", "a…", "…", ""]
+
+
+def test_as_wide_as_tells_apart():
+    assert telling(["a", "b"], 10) == 10
+    assert telling(["same", "same"], 2) == 2
+    # abc1xyz and abc2xyz: three in front, three behind, and the digit, which is all
+    assert telling(["abc1xyz", "abc2xyz"], 3) == 7
+    assert telling(["run1-long-name", "run2-long-name"], 3) == 8  # "run1…ame"

@@ -1,0 +1,107 @@
+"""What a batch tells whoever runs it: of keys, of captures that went, and how far it is."""
+
+import os
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ikeanalyze.dataset.batch import Options, run
+from tests.dataset.made import Here, Told, batch, capture, runs, small_groups
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    small_groups(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "out"
+
+
+def test_a_folder_with_keys_and_captures(out):
+    """`batch runs --keys runs`, with all that the lab leaves."""
+    Path("k").mkdir()
+    for path in (CAPTURES / "lab").glob("psk.*"):
+        shutil.copy(path, "k")
+    said = Told()
+    summary = batch(out, "k", keys=["k"], say=said)
+    assert (summary.failed, summary.warned, said) == ([], 0, [])
+    assert pl.read_parquet(out / "captures")["keys"].to_list() == [
+        ["psk.keys.json", "psk.initiator.log.gz", "psk.responder.log.gz"]
+    ]
+
+
+def test_keys_out_of_a_pipe(out):
+    """What a process substitution of the shell gives: it can be read once."""
+    shutil.copy(CAPTURES / "psk-classic.pcap", ".")
+    reading, writing = os.pipe()
+    os.write(writing, (CAPTURES / "psk-classic.keys.json").read_bytes())
+    os.close(writing)
+    said = Told()
+    summary = batch(out, ".", keys=[f"/dev/fd/{reading}"], say=said)
+    os.close(reading)
+    assert summary.problems == 1
+    assert said == [
+        f"/dev/fd/{reading}: is no file, and a batch reads keys more than once. Write them to a file"
+    ]
+
+
+def test_a_folder_with_keys_of_other_captures(out):
+    runs(Path("runs"), 1)
+    Path("keys").mkdir()
+    shutil.copy(CAPTURES / "psk-classic.keys.json", "keys")
+    said = Told()
+    assert batch(out, "runs", keys=["keys"], say=said).problems == 0
+    assert said == [
+        f"{Path.cwd()}/keys: no file with keys in it for these captures; NAME.* is for NAME.pcapng"
+    ]
+    shutil.copy(CAPTURES / "psk-classic.keys.json", "keys/0000.json")
+    said.clear()
+    batch(out, "runs", keys=["keys"], say=said)
+    assert said == []
+
+
+def test_captures_that_are_gone(out):
+    runs(Path("runs"), 4)
+    Path("z.pcap").write_bytes(capture(9))
+    batch(out, "runs", "z.pcap")
+    Path("runs/psk/loss0/0000.pcap").unlink()
+    Path("runs/eap/loss5/0001.pcap").unlink()
+    Path("z.pcap").unlink()  # in no folder that is named
+    said = Told()
+    batch(out, "runs", say=said)
+    assert said == [
+        "2 captures of the dataset are no longer there; their rows stay: runs/eap/loss5/0001.pcap, ..."
+    ]
+    assert pl.read_parquet(out / "handshakes").height == 5
+    said.clear()
+    batch(out, "runs/psk", say=said)
+    assert said == ["1 capture of the dataset is no longer there; its rows stay: runs/psk/loss0/0000.pcap"]
+
+
+def test_how_far_it_is(out):
+    """Before the first group, while a task goes on, and in the end; never more than there is."""
+    runs(Path("runs"), 4)
+    total = sum(path.stat().st_size for path in Path("runs").rglob("*.pcap"))
+
+    class Reading(Here):
+        def bytes_read(self):
+            return 10 * total
+
+    told = []
+    run(Options(["runs"], out), lambda _: Reading(), told.append, print)
+    assert (told[0].captures, told[0].captures_done, told[0].bytes) == (4, 0, total)
+    assert all(status.bytes_done == total for status in told)
+    told.clear()
+    shutil.rmtree(out)
+    run(Options(["runs"], out), lambda _: Here(), told.append, print)
+    assert (told[0].bytes_done, told[-1].bytes_done, told[-1].captures_done) == (0, total, 4)
+
+
+def test_workers_are_told_how_many_tasks_there_are(out):
+    runs(Path("runs"), 7)
+    asked = []
+    run(Options(["runs"], out), lambda tasks: asked.append(tasks) or Here(), None, print)
+    assert asked == [3]
