@@ -1,11 +1,13 @@
 """`ikeanalyze report`: what the handshakes in captures cost."""
 
 import os
+from contextlib import closing
 from functools import partial
 from typing import Annotated, Final, Literal
 
 import typer
 
+from ikeanalyze.cli.figures import check_figures
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
 from ikeanalyze.render import Format, View, write
@@ -25,8 +27,32 @@ def _format(name: str) -> Format:
 
 
 def _can_be_named(captures: list[str]) -> bool:
-    """Whether the payloads of all clear messages can be named without making anybody wait."""
-    return sum(os.path.getsize(path) for path in captures if os.path.isfile(path)) <= _LARGEST_NAMED
+    """Whether the payloads of all clear messages can be named without making anybody wait: files, and no large ones."""
+    room = _LARGEST_NAMED
+    for path in captures:
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            return False  # nobody knows how much comes
+        room -= _size(path, room)
+        if room < 0:
+            return False
+    return True
+
+
+def _size(path: str, most: int) -> int:
+    """Bytes of a file, decompressed; beyond `most` it is not decompressed any further."""
+    from ikeanalyze.capture.records import CaptureError
+    from ikeanalyze.capture.source import open_source
+
+    try:
+        with closing(open_source(path)) as source:
+            if source.compression is None:
+                return source.size or 0
+            piece = memoryview(bytearray(1 << 20))
+            while source.position <= most and source.read_into(piece):
+                pass
+            return source.position
+    except CaptureError:
+        return 0  # which reading says as well
 
 
 def _vantage(side: str | None) -> Literal["initiator", "responder"] | None:
@@ -129,8 +155,7 @@ def report(
         from ikeanalyze.render.output import check
 
         check(output, directory=chosen is Format.PARQUET)
-        if figures is not None:
-            check(figures, directory=True, option="--figures")
+        check_figures(figures)
         drawn = chosen is Format.HTML or figures is not None
         given = partial(
             read,

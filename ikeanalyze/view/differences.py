@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Final, TypeVar
 
 from rich.text import Text
@@ -14,6 +15,8 @@ from ikeanalyze.view.opening import Message
 
 #: Rows of the hex dump that are shown for each message.
 _MOST_ROWS: Final = 64
+#: Pairs of payloads, or of facts, among which the search for those that stand for one another is quick.
+_MOST_PAIRS: Final = 1 << 16
 _ONE, _OTHER = "< ", "> "
 
 _T = TypeVar("_T")
@@ -42,7 +45,12 @@ def differences(one: Message, other: Message, width: int) -> Iterator[Line]:
         yield plain("  what is encrypted is compared with --keys alone", SPECIAL, 2)
     yield from _payloads(told(one)[0], told(other)[0])
     yield plain("")
-    yield from _bytes(whole_bytes(one), whole_bytes(other), width)
+    lacking = [name for name, message in (("first", one), ("second", other)) if not message.parts]
+    if lacking:
+        those = " and ".join(f"the {name} message" for name in lacking)
+        yield plain(f"Bytes: those of {those} could not be found in the capture again", SPECIAL, 2)
+    else:
+        yield from _bytes(whole_bytes(one), whole_bytes(other), width)
 
 
 def _facts(one: Sequence[Fact], other: Sequence[Fact], indent: int = 2) -> Iterator[Line]:
@@ -75,7 +83,17 @@ def _payloads(one: Sequence[Told], other: Sequence[Told]) -> Iterator[Line]:
 def _aligned(
     one: Sequence[_T], other: Sequence[_T], kinds: Sequence[object], other_kinds: Sequence[object]
 ) -> Iterator[tuple[_T | None, _T | None]]:
-    """What of the one stands for what of the other, by kinds in their order; None: it has no counterpart."""
+    """What of the one stands for what of the other, by kinds in their order; None: it has no counterpart.
+
+    Of more than anybody sends, what stands at the same place is compared: the search would take minutes.
+    """
+    if len(one) * len(other) > _MOST_PAIRS:
+        for left, right, kind, other_kind in zip_longest(one, other, kinds, other_kinds):
+            if kind == other_kind:
+                yield left, right
+            else:
+                yield from ((left, None), (None, right))
+        return
     matcher = SequenceMatcher(None, kinds, other_kinds, autojunk=False)
     for what, low, high, other_low, other_high in matcher.get_opcodes():
         if what == "equal":

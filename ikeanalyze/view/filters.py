@@ -4,7 +4,8 @@ Words that all have to be true of a row, in any order:
 
     text            somewhere in the row: addresses, SPIs, outcome, reason, algorithms, authentication, time ...
     outcome:failed  the text in one column
-    bytes>2000      a number above, below or equal: bytes<500, messages=4, setup>100 (milliseconds)
+    bytes>2000      a number above, below or equal: bytes<500, messages=4, setup>100 (milliseconds),
+                    setup=13.1 (rounded as typed)
     !outcome:cut    a "!" before a word: it must not be true
 
 Small and capital letters are the same. What is not finished, such as "bytes>", asks for nothing.
@@ -44,6 +45,7 @@ _NUMBERS: Final = {
     "retransmissions": ("retransmissions", 1),
     "rtx": ("retransmissions", 1),
 }
+_SHOWN_PLACES: Final = 3  # of a number in the list, see `render.values.ms`
 _COMPARISON: Final = re.compile(r"(#|[a-z]+)(<=|>=|[<>=])([\d_.,]*)")
 
 #: All names that a filter knows, for the help.
@@ -52,16 +54,24 @@ NAMES: Final = (*_TEXTS, *_NUMBERS)
 
 def condition(text: str) -> pl.Expr:
     """A filter line as an expression over the list's table. Never raises: what has no meaning is searched for as text."""
-    return reduce(and_, map(_word, text.lower().split()), pl.lit(True))
+    conditions = map(_word, text.lower().split())
+    return reduce(and_, (one for one in conditions if one is not None), pl.lit(True))
 
 
-def _word(word: str) -> pl.Expr:
-    if word.startswith("!"):
-        return ~_word(word[1:]) if len(word) > 1 else pl.lit(True)
+def _word(word: str) -> pl.Expr | None:
+    """The condition of one word; None: it asks for nothing, and neither does its opposite."""
+    asked = word.lstrip("!")
+    found = _asked(asked) if asked else None
+    return ~found if found is not None and (len(word) - len(asked)) % 2 else found
+
+
+def _asked(word: str) -> pl.Expr | None:
     name, colon, value = word.partition(":")
     if colon and name in _TEXTS:
+        if not value:
+            return None
         found = (
-            pl.col(column).str.to_lowercase().str.contains(value, literal=True).fill_null(value == "")
+            pl.col(column).str.to_lowercase().str.contains(value, literal=True).fill_null(False)
             for column in _TEXTS[name]
         )
         return pl.any_horizontal(*found)
@@ -72,11 +82,11 @@ def _word(word: str) -> pl.Expr:
     return pl.col("search").str.contains(word, literal=True)
 
 
-def _compared(column: pl.Expr, sign: str, digits: str, unit: int) -> pl.Expr:
+def _compared(column: pl.Expr, sign: str, digits: str, unit: int) -> pl.Expr | None:
     try:
         value = float(digits) * unit
     except ValueError:
-        return pl.lit(True)
+        return None
     match sign:
         case "<":
             true = column < value
@@ -86,6 +96,9 @@ def _compared(column: pl.Expr, sign: str, digits: str, unit: int) -> pl.Expr:
             true = column <= value
         case ">=":
             true = column >= value
+        case _ if unit > 1:  # what is shown is rounded: equal is what rounds to the digits that were typed
+            places = min(len(digits.partition(".")[2]), _SHOWN_PLACES)
+            true = (column - value).abs() <= unit / 10**places / 2
         case _:
             true = column == value
     return true.fill_null(False)

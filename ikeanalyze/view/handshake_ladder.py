@@ -109,8 +109,11 @@ class LadderScreen(Screen[None]):
         styles.min_width = _LADDER[three] if wide else 0
 
     def open(self, handshake: int) -> None:
-        """Look into a handshake; it is shown when that is done."""
+        """Look into a handshake; it is shown when that is done, and nothing of another one before."""
         self._wanted = handshake
+        self._opened = None
+        self.ladder.clear()
+        self.query_one(Pane).show(lambda _: ())
         self.query_one(Title).show(f"handshake {handshake:,}  {clean(self._browsed.path)}")
         self.query_one("#about", Static).update(Text("looking into it...", "dim"))
         self._look(handshake)

@@ -47,6 +47,12 @@ class LadderView(Rows):
         self._messages: list[int] = []
         self._drawn = 0
 
+    def clear(self) -> None:
+        """Show no handshake."""
+        self._opened = None
+        self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
+        self.renew()
+
     def show(self, opened: Opened) -> None:
         """Show a handshake."""
         self._opened = opened

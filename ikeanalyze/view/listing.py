@@ -30,6 +30,7 @@ class Listing(Rows):
         self._gap = "  "
         self._order = pl.int_range(self.table.height, eager=True).to_list()
         self._shown = self._order
+        self._last: int | None = None  # where the cursor was when there was still something to be at
 
     def on_resize(self, _: Resize) -> None:
         """Closer together where that makes them fit better."""
@@ -73,8 +74,8 @@ class Listing(Rows):
         self._rearrange()
 
     def _rearrange(self) -> None:
-        """Put order and filter together; the cursor stays at its handshake if that is still there."""
-        before = self.current
+        """Put order and filter together; the cursor stays at its handshake if that is there, or comes back."""
+        self._last = before = self._last if self.current is None else self.current
         fits = self.table.select("handshake", condition(self.filter).alias("fits"))["fits"]
         order = pl.Series(self._order, dtype=pl.Int64)
         self._shown = order.filter(fits.gather(order)).to_list()

@@ -87,12 +87,14 @@ class SaveScreen(ModalScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Save it, if nothing is lost by that."""
         given = event.value.strip()
-        if not given:
+        if given in ("", "-"):  # standard output is the screen
             self._answer("type the name of a file")
             return
         path = os.path.expanduser(given)
         if os.path.isdir(path):
             self._answer(f"{path} is a directory: name a file in it")
+        elif os.path.exists(path) and not os.path.isfile(path):
+            self._answer(f"{path} is a device or a pipe: name a file")
         elif os.path.exists(path) and self._confirmed != path:
             self._confirmed = path
             self._answer(f"{path} is there already. Enter again replaces it")
@@ -117,7 +119,10 @@ class SaveScreen(ModalScreen[None]):
 
     def _saved(self, path: str, written: Written) -> None:
         lost = f", {written.missing:,} are not in the capture any more" if written.missing else ""
-        self.app.notify(f"{clean(path)}: {count(written.packets, 'packet')}{lost}", timeout=6, markup=False)
+        form = self._browsed.analysis.captures[0].format
+        told = "" if path.lower().endswith(f".{form}") else f", as {form}"
+        said = f"{clean(path)}: {count(written.packets, 'packet')}{told}{lost}"
+        self.app.notify(said, timeout=6, markup=False)
         if self.is_attached:
             self.dismiss()
 

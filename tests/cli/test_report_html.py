@@ -1,8 +1,11 @@
 """`report --format html` and `--figures`, as a process of its own would do it."""
 
+import gzip
+import os
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from tests.render.handmade import CAPTURE, analysis
 
@@ -52,6 +55,26 @@ def test_names_are_asked_for_where_that_takes_no_time(run, reader, tmp_path):
     for capture, named in ((CAPTURE, True), (str(large), False)):
         assert run("report", capture, "--format", "html").exit_code == 0
         assert reader.asked["payloads"] is named
+
+
+def test_of_compressed_captures_what_is_in_them_counts(run, reader, tmp_path):
+    """33 MiB of zeros are 33 kB of gzip; two halves are as much as the whole."""
+    whole, half = tmp_path / "whole.gz", tmp_path / "half.gz"
+    whole.write_bytes(gzip.compress(bytes(33 << 20), 1))
+    half.write_bytes(gzip.compress(bytes(17 << 20), 1))
+    packed = tmp_path / "whole.zst"
+    packed.write_bytes(zstandard.compress(bytes(33 << 20)))
+    for captures, named in (([whole], False), ([packed], False), ([half], True), ([half, half], False)):
+        assert run("report", *map(str, captures), "--format", "html").exit_code == 0
+        assert reader.asked["payloads"] is named
+
+
+def test_of_a_pipe_nobody_knows_how_much_comes(run, reader, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for capture in (str(pipe), "-"):
+        assert run("report", capture, "--format", "html").exit_code == 0
+        assert reader.asked["payloads"] is False
 
 
 def test_where_figures_cannot_be_written(run, reader, tmp_path):

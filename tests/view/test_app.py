@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import threading
 import time
 
 import pytest
@@ -193,6 +194,50 @@ def test_the_capture_is_gone_when_a_handshake_is_opened(tmp_path):
         assert "1 handshake" in driver.screen()
 
     drive(what, script, (200, 24))
+
+
+def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read(tmp_path):
+    path = tmp_path / "gone.pcap"
+    path.write_bytes((CAPTURES / "loss20-classic.pcap").read_bytes())
+    what = Browsed(str(path), ikeanalyze.read(path))
+
+    async def script(driver):
+        assert "IKE_SA_INIT 0 request" in await driver.press("enter")
+        os.unlink(path)
+        screen = await driver.press("n")
+        assert "handshake 2 " in screen
+        assert "no such file" in screen
+        assert "IKE_SA_INIT" not in screen
+        await driver.press("m", "s")
+        assert driver.app._marked == []
+        assert driver.app.screen is not None
+        assert not driver.app.screen.query("#path")
+
+    drive(what, script, (200, 24))
+
+
+def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatch):
+    what = browsed("loss20-classic.pcap")
+    look, may_go_on = Browsed.open, threading.Event()
+
+    def slowly(self, handshake):
+        assert handshake == 1 or may_go_on.wait(10)
+        return look(self, handshake)
+
+    monkeypatch.setattr(Browsed, "open", slowly)
+
+    async def script(driver):
+        await driver.press("enter")
+        await driver.pilot.press("n", "m", "x", "p", "s", "d")
+        try:
+            assert driver.app._marked == []
+            assert "looking into it" in driver.screen()
+            assert "IKE_SA_INIT" not in driver.screen()
+        finally:
+            may_go_on.set()
+        assert "SPIi a027485cf38c1f84" in await driver.settled()
+
+    drive(what, script, (120, 30))
 
 
 def test_who_goes_on_before_a_handshake_is_read_sees_what_was_asked_for_last(monkeypatch):

@@ -1,4 +1,8 @@
-from craft import MS, Handshake, Trace
+import time
+from collections import Counter
+from dataclasses import replace
+
+from craft import MS, Handshake, Trace, ike
 
 import ikeanalyze
 from ikeanalyze.view.differences import differences
@@ -58,6 +62,35 @@ def test_what_is_encrypted_is_said_to_be():
     assert "what is encrypted is compared with --keys alone" in said
     assert "> SK  239 bytes" in said
     assert "with --keys" not in text(messages[0], messages[1])
+
+
+def test_of_bytes_that_are_gone_nothing_is_said(tmp_path):
+    one, other = list(browsed("loss20-classic.pcap").open(3).messages.values())[:2]
+    gone = replace(one, parts=()), replace(other, parts=())
+    for left, right, which in (
+        (*gone, "the first message and the second message"),
+        (one, gone[1], "the second message"),
+    ):
+        said = text(left, right)
+        assert f"Bytes: those of {which} could not be found in the capture again" in said
+        assert "the same\n" not in said.split("Bytes: ")[1] + "\n"
+
+
+def test_more_payloads_than_anybody_sends(tmp_path):
+    """8,000 notifies of two types each: a search for what stands for what would take minutes."""
+    trace = Trace()
+    for number in (1, 2):
+        notifies = [ike.notify(16384 + (place * number // 3) % 2) for place in range(8_000)]
+        trace.send(number * MS, ike.message(bytes([number] * 8), bytes(8), 34, 0x08, 0, notifies))
+    path = trace.write(tmp_path / "many.pcap")
+    what = Browsed(str(path), ikeanalyze.read(path))
+    one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
+    begin = time.perf_counter()
+    lines = list(differences(one, other, 80))
+    assert time.perf_counter() - begin < 10
+    signs = Counter(line.text.plain[:4] for line in lines if line.text.plain.rstrip().endswith("8 bytes"))
+    same = sum(line.text.plain.startswith("= N(") for line in lines)
+    assert signs["< N("] == signs["> N("] == 8_000 - same > 0
 
 
 def test_many_differences_are_cut():

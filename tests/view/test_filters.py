@@ -51,10 +51,49 @@ def test_numbers():
     assert ids("setup>12") == slow
 
 
-@pytest.mark.parametrize("text", ["bytes>", "bytes", "!", "outcome:", "setup<.", "bytes>1.2.3", "rtx="])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bytes>",
+        "bytes",
+        "!",
+        "outcome:",
+        "setup<.",
+        "bytes>1.2.3",
+        "rtx=",
+        "!bytes>",
+        "!outcome:",
+        "!!",
+        "!setup<.",
+    ],
+)
 def test_what_is_not_finished_asks_for_nothing_or_is_text(text):
     expected = [] if text == "bytes" else list(range(1, 9))
     assert ids(text) == expected
+
+
+def test_a_time_is_found_as_it_is_shown():
+    """Set-up times of 12.75, 13.0784 and 967 ms: as the list rounds them, or as somebody does."""
+    times = pl.Series("setup", [12_750_000, 13_078_400, None, 967_000_000, *[None] * 4], pl.Int64)
+    table = TABLE.with_columns(times)
+
+    def found(text):
+        return table.filter(condition(text))["handshake"].to_list()
+
+    assert (
+        found("setup=13.078") == found("setup=13.0784") == found("setup=13.08") == found("setup=13.1") == [2]
+    )
+    assert found("setup=13.079") == found("setup=13.07") == []
+    assert found("setup=967") == found("setup=967.000") == [4]
+    assert found("!setup=967") == [1, 2, 3, 5, 6, 7, 8]
+    rows = analysis(range(1, 9)).handshakes.to_dicts()
+    sent = rows[0]["initiator_bytes"] + rows[0]["responder_bytes"]
+    assert ids(f"bytes={sent}.4") == []  # bytes are shown as they are
+
+
+def test_twice_not_is_so():
+    assert ids("!!outcome:cut") == ids("outcome:cut") != ids("!!!outcome:cut") == ids("!outcome:cut")
+    assert ids("!" * 5_000 + "outcome:cut") == ids("outcome:cut")
 
 
 @pytest.mark.parametrize("text", ["2001:db8::1", "[a-z", "a\\b", "%", '"', "outcome:(", "x" * 5000, "é:>"])

@@ -39,6 +39,24 @@ def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
     drive(Browsed(path, analysis), script)
 
 
+def test_the_cursor_stays_where_it_was_though_nothing_fits_for_a_while():
+    path = str(CAPTURES / "loss20-classic.pcap")
+
+    async def script(driver):
+        listing = driver.app.listed.listing
+        await driver.press(*["down"] * 4, "slash")
+        await driver.type("x")
+        assert listing.current is None
+        await driver.type("yz")
+        await driver.press("backspace", "backspace", "backspace")
+        assert listing.current == 5
+        await driver.type("x")
+        await driver.press("escape")
+        assert listing.current == 5
+
+    drive(Browsed(path, ikeanalyze.read(path)), script)
+
+
 def test_the_mouse_sorts_and_chooses():
     path = str(CAPTURES / "loss20-classic.pcap")
 

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ def asked(tshark, capture, *words):
 
 async def save(driver, path: Path, *choose: str) -> str:
     await driver.press("s", *choose)
-    box = driver.app.screen.query_one("#path")
-    box.value = str(path)
+    return await save_as(driver, str(path))
+
+
+async def save_as(driver, name: str) -> str:
+    driver.app.screen.query_one("#path").value = name
     return words(await driver.press("enter"))
 
 
@@ -87,6 +91,33 @@ def test_what_was_chosen_and_what_is_shown(tmp_path):
     assert len(browsed("loss20-classic.pcap").frames(range(1, 26))) == sent
     again = browsed(str(tmp_path / "two.pcap"))
     assert again.analysis.handshakes["spi_i"].to_list() == ["6b932bc89a81e1f5", "a027485cf38c1f84"]
+
+
+def test_a_pipe_is_not_written_to(tmp_path):
+    """Nobody reads from it, so writing would wait for ever; and standard output is the screen."""
+    pipe = tmp_path / "pipe.pcap"
+    os.mkfifo(pipe)
+
+    async def script(driver):
+        assert "isadeviceorapipe:nameafile" in await save(driver, pipe)
+        assert "typethenameofafile" in await save_as(driver, "-")
+        await driver.press("escape")
+
+    drive(browsed("psk-classic.pcap"), script, (120, 30))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("out.pcap", ", as pcapng"), ("out.pcapng", ""), ("OUT.PCAPNG", "")]
+)
+def test_another_format_than_the_name_says_is_told(tmp_path, name, told):
+    async def script(driver):
+        await driver.press("enter")
+        await save(driver, tmp_path / name)
+        (said,) = driver.app._notifications
+        assert said.message.startswith(f"{tmp_path / name}: ")
+        assert said.message.endswith(f" packets{told}")
+
+    drive(browsed("lab/loss20.pcapng"), script, (160, 30))
 
 
 def test_nothing_is_lost_by_saving(tmp_path):

@@ -48,6 +48,7 @@ _SMALL: Final = 11  # sizes of letters
 _NORMAL: Final = 12
 _MOST_LINES: Final = 5  # of one arrow
 _HEAD: Final = 8
+_BESIDE: Final = ' class="beside"'  # what a phone has no room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class _Drawing:
         wide = width >= PAGE_WIDTH
         longest = max((len(ms(rung.at_ns)) for rung in ladder.rungs), default=0)
         first = max(longest * _SMALL * _MONO + 16, 68)
-        spans = {2: (250,), 3: (245, 205)} if wide else {2: (230,), 3: (200, 165)}
+        # two hosts with addresses of IPv4 and times below a second fit on a phone, see style.css
+        spans = {2: (228,), 3: (245, 205) if wide else (200, 165)}
         self.x = [first]
         for span in spans[len(ladder.hosts)]:
             self.x.append(self.x[-1] + span)
@@ -110,7 +112,8 @@ class _Drawing:
             yield from self._rung(index)
         for line, text in enumerate(legend):
             places = [_down(places.bottom + 4 + _LINE * (line + 0.5)) for places in (self.even, self.true)]
-            yield f"<g{self._a('transform', *places)}>{_text(self.text_x, 0, text, 'muted', _SMALL)}</g>"
+            text = _text(self.text_x, 0, text, "muted", _SMALL)
+            yield f"<g{_BESIDE}{self._a('transform', *places)}>{text}</g>"
         yield "</svg>"
 
     # Layouts
@@ -228,7 +231,8 @@ class _Drawing:
         )
         middle = (self.x[0] + self.x[1]) / 2
         label = _text(middle, 8, "after the set-up", "muted", _SMALL, anchor="middle", halo=True)
-        scale = self._only(Layout.TRUE, _text(self.text_x, 8, "not to scale", "muted", _SMALL))
+        scale = f"<g{_BESIDE}>{_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
+        scale = self._only(Layout.TRUE, scale)
         blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
         yield f"<g{self._a('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
 
@@ -244,7 +248,7 @@ class _Drawing:
         yield "</g>"
         yield from self._leader(index)
         places = [_down(y) for y in (even.texts[index], true.texts[index])]
-        yield f"<g{self._a('transform', *places)}>"
+        yield f"<g{_BESIDE}{self._a('transform', *places)}>"
         for layout, lines in ((Layout.EVEN, self.said[index]), (Layout.TRUE, self.named[index])):
             texts = (_text(self.text_x, 4 + _LINE * i, text, "ink", _NORMAL) for i, text in enumerate(lines))
             yield self._only(layout, "".join(texts))
@@ -287,7 +291,7 @@ class _Drawing:
         x = self.x[-1]
         begin = max(self.x[self.ladder.rungs[index].source], self.x[self.ladder.rungs[index].target]) + 7
         line = (
-            f'<path d="M{begin:.1f} {arrow:.1f}H{x + 10:.1f}L{x + 26:.1f} {text:.1f}H{x + 35:.1f}" '
+            f'<path{_BESIDE} d="M{begin:.1f} {arrow:.1f}H{x + 10:.1f}L{x + 26:.1f} {text:.1f}H{x + 35:.1f}" '
             f'stroke="{COLOURS["waiting"]}" stroke-width="0.8" fill="none"/>'
         )
         yield self._only(Layout.TRUE, line)

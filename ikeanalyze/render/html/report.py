@@ -127,7 +127,7 @@ def _notices(analysis: Analysis, table: Table | None, chosen: list[Chosen]) -> I
         yield "No handshake was found."
     if chosen and analysis.messages["payloads"].null_count() == analysis.messages.height:
         yield (
-            "What is in clear messages is not named, since the captures are large: "
+            "What is in clear messages is not named, since the captures are large or no files: "
             "ikeanalyze ladder --handshake N names it."
         )
     if table is not None and table.more:

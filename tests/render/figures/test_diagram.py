@@ -83,6 +83,15 @@ def test_a_file_is_not_wider_than_its_page(layout):
             assert float(node.get("x")) + width <= FILE_WIDTH + 2, node.text
 
 
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8:1234:5678:9abc:def0:1234:5678"])
+def test_a_phone_shows_both_hosts_and_not_what_stands_beside(address):
+    a = select.handshake(analysis(), 1)
+    a = replace(a, handshakes=a.handshakes.with_columns(responder_address=pl.lit(address)))
+    root = ET.fromstring(draw(ladder(a), Layout.BOTH))
+    boxes = [float(box.get("x")) + float(box.get("width")) for box in root.iter(f"{SVG}rect")]
+    assert max(boxes) <= float(root.get("width")) < max(boxes) + 3
+
+
 def test_hostile_text_is_text():
     bad = "</text><script>alert(1)</script>&<![CDATA["
     a = select.handshake(analysis(), 1)

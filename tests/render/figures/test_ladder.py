@@ -52,6 +52,26 @@ def test_a_lossy_handshake():
     assert [(turn.host, turn.first, turn.last) for turn in waiting] == [(0, 0, 6)]
 
 
+def test_what_the_capture_does_not_have_was_not_lost(tmp_path):
+    """IKE_AUTH was answered in psk-classic.pcap: not in its first three packets, and not in those of one side alone."""
+    whole = (CAPTURES / "psk-classic.pcap").read_bytes()
+    records, at = [], 24
+    while at < len(whole):
+        end = at + 16 + int.from_bytes(whole[at + 8 : at + 12], "little")
+        records.append(whole[at:end])
+        at = end
+    addresses = [
+        record[16 + 14 + 12 :][:4] for record in records
+    ]  # behind the Ethernet header, RFC 791's source
+    one_side = [record for record, address in zip(records, addresses, strict=True) if address == addresses[0]]
+    assert len(records) == 4
+    for name, some in (("cut", records[:3]), ("one side", one_side)):
+        path = tmp_path / f"{name}.pcap"
+        path.write_bytes(whole[:24] + b"".join(some))
+        found = ladder(select.handshake(read(path), 1))
+        assert [rung.loss for rung in found.rungs] == [None] * len(some)
+
+
 def test_the_bars_are_the_breakdown():
     """Turns cover the set-up without gap, and add up to the parts that the report has."""
     a = read(CAPTURES / "loss20-classic.pcap")

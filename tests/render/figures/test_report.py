@@ -1,7 +1,10 @@
 """The figures of a report say what the document says."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
@@ -92,6 +95,33 @@ def test_all_are_drawn_as_wide_as_asked(style):
         assert f' width="{style.width}" ' in svg, figure.name
         assert figure.title
         assert figure.caption.endswith(".")
+
+
+def places(node: ET.Element, x: float = 0) -> Iterator[tuple[ET.Element, float]]:
+    """All elements with how far right they stand, by the `translate` of those around them."""
+    moved = re.match(r"translate\(([-\d.]+)", node.get("transform") or "")
+    x += float(moved[1]) if moved else 0
+    yield node, x
+    for child in node:
+        yield from places(child, x)
+
+
+@pytest.mark.parametrize("style", [PAGE, SINGLE], ids=["page", "single"])
+def test_no_name_is_cut(style):
+    """Of many handshakes, with all parts that there are: labels are whole, and the legend is inside of the drawing."""
+    a = analysis([1] * 40 + [2, 3])
+    a = replace(a, handshakes=a.handshakes.with_columns(
+        pl.col("handshake") + 12_345, network_ns=pl.lit(1_000_000, a.handshakes.schema["network_ns"])
+    ))  # fmt: skip
+    root = ET.fromstring(figures(a)["setup-parts"].draw(style))
+    texts = [(node.text or "", x) for node, x in places(root) if node.tag.endswith("}text")]
+    parts = ["initiator", "responder", "AAA server", "network", "waiting to retransmit"]
+    assert [text for text, _ in texts if text in parts] == parts
+    assert any("(no. 12," in text for text, _ in texts)
+    for text, x in texts:
+        assert "…" not in text
+        if text in parts:
+            assert 0 < x < style.width - 0.5 * style.font * len(text)  # Liberation Sans: half as wide as high
 
 
 def test_short_names():

@@ -3,8 +3,10 @@
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ikeanalyze.analysis.read import read
@@ -47,9 +49,11 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
     sources = {
         "post-quantum": lambda: captured("pq-mlkem768-psk.pcap"),
         "eap": lambda: captured("eap-md5-radius.pcapng"),
+        "eap-tls": lambda: captured("lab/eap-tls_initiator-chain-2_aaa-chain-2.pcapng"),
         "lossy": lambda: captured("loss20-classic.pcap"),
         "many": lambda: analysis([1, 2, 3, 4, 5] * 25),
         "hostile": hostile,
+        "long": long,
     }
 
     def page(name: str) -> Path:
@@ -59,6 +63,18 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
         return path
 
     return page
+
+
+def long():
+    """A handshake of half an hour, between addresses as long as they get."""
+    one = analysis([1])
+    address = pl.lit("2001:db8:1234:5678:9abc:def0:1234:5678")
+    late = pl.col("first_ns") + pl.when(pl.col("exchange") > 1).then(2_000_000_000_000).otherwise(0)
+    return replace(
+        one,
+        handshakes=one.handshakes.with_columns(initiator_address=address, responder_address=address),
+        messages=one.messages.with_columns(first_ns=late),
+    )
 
 
 def captured(name: str):

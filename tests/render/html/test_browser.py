@@ -1,6 +1,7 @@
 """Pages as a reader has them: opened in Chromium."""
 
 import base64
+import re
 import time
 
 import pytest
@@ -45,6 +46,15 @@ def column(driver, number):
 
 def click(driver, selector):
     script(driver, "document.querySelector(arguments[0]).click()", selector)
+
+
+def search(driver, words):
+    script(
+        driver,
+        "(() => { const s = document.querySelector('#handshake-table-bar input'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input')); })()",
+        words,
+    )
 
 
 @pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many", "hostile"])
@@ -129,14 +139,51 @@ def test_pages_and_search(opened):
     assert script(driver, where) == "1 to 50 of 125"
     click(driver, "#handshake-table-bar .forth")
     assert column(driver, 1)[0] == "51"
-    script(
-        driver,
-        "(() => { const s = document.querySelector('#handshake-table-bar input'); s.value = arguments[0];"
-        "s.dispatchEvent(new Event('input')); })()",
-        "UNANSWERED",
-    )
+    search(driver, "UNANSWERED")
     assert script(driver, where) == "1 to 25 of 25"
     assert column(driver, 1) == [str(number) for number in range(4, 126, 5)]
+
+
+def test_a_search_leaves_the_order(opened):
+    """Falling by number, then searched: the answers fall, and all of them again without the search."""
+    driver = opened("many")
+    click(driver, "#handshake-table th:nth-child(1) button")
+    click(driver, "#handshake-table th:nth-child(1) button")
+    search(driver, "unanswered")
+    assert (
+        script(driver, "document.querySelector('#handshake-table th:nth-child(1)').ariaSort") == "descending"
+    )
+    assert column(driver, 1) == [str(number) for number in range(124, 3, -5)]
+    search(driver, "")
+    assert column(driver, 1) == [str(number) for number in range(125, 75, -1)]
+
+
+def test_a_number_with_words_behind_it_is_a_number(opened):
+    """Bytes of messages, with how many frames they were in."""
+    driver = opened("eap-tls")
+    table = "[...document.querySelectorAll('table')].find(t => t.caption.textContent.startsWith('Exchanges'))"
+    cells = f"[...{table}.tBodies[0].rows].map(r => r.cells[arguments[0]].textContent)"
+    head = script(driver, f"[...{table}.tHead.rows[0].cells].map(c => c.textContent)")
+    at = head.index("response")
+    before = script(driver, cells, at)
+    bytes_of = [int(text.split(" ")[0].replace(",", "")) for text in before]
+    assert any(" in " in text for text in before)
+    assert bytes_of != sorted(bytes_of)
+    for way in (1, -1):
+        script(driver, f"{table}.tHead.rows[0].cells[arguments[0]].firstChild.click()", at)
+        found = [int(text.split(" ")[0].replace(",", "")) for text in script(driver, cells, at)]
+        assert found == sorted(bytes_of)[::way]
+
+
+def test_a_table_of_one_row_is_copied_as_well(opened):
+    driver = opened("post-quantum")
+    tables = (
+        "[...document.querySelectorAll('table')].filter(t => t.tBodies[0].rows.length === 1)"
+        ".map(t => [t.querySelectorAll('.copy').length, t.querySelectorAll('th button').length])"
+    )
+    found = script(driver, tables)
+    assert found
+    assert all(each == [1, 0] for each in found)  # one row has no order
 
 
 def test_a_table_is_copied_whole_for_a_spreadsheet(opened):
@@ -197,10 +244,40 @@ def test_on_paper(opened):
     )
     head = "[...document.querySelector('.sections table').tHead.rows[0].cells].map(cell => cell.innerText)"
     assert script(driver, head) == ["exchange", "ID", "slot", "method", "request", "response"]
-    data = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
-    assert data.startswith(b"%PDF")
+    assert printed(driver).startswith(b"%PDF")
     ladder = "document.querySelector('svg.ladder').getBoundingClientRect().width"
     assert script(driver, ladder) < 182 / 25.4 * 96  # between the margins of a sheet
+
+
+def printed(driver):
+    return base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+
+
+def test_no_sheet_has_headings_alone(opened):
+    """Before a ladder as tall as a sheet: headings that stay with it take one sheet more."""
+    driver = opened("eap-tls")
+    sheets = len(re.findall(rb"/Type /Page\b", printed(driver)))
+    headings = "document.querySelectorAll('#handshake, .handshake > h3')"
+    script(driver, f"{headings}.forEach(h => {{ h.style.breakAfter = 'avoid'; }})")
+    assert len(re.findall(rb"/Type /Page\b", printed(driver))) == sheets + 1
+
+
+@pytest.mark.parametrize("name", ["post-quantum", "long", "eap"])
+def test_on_a_phone_no_host_is_cut(opened, name):
+    """Of two hosts the ladder is as wide as their boxes are, whatever their addresses; of three all of it is there."""
+    driver = opened(name, width=390)
+    right = "document.querySelector('svg.ladder').getBoundingClientRect().right"
+    boxes = "[...document.querySelectorAll('svg.ladder > rect')].map(b => b.getBoundingClientRect().right)"
+    beyond = script(driver, right) - max(script(driver, boxes))
+    assert 0 <= beyond < (5 if name != "eap" else 800)
+    beside = "[...document.querySelectorAll('svg.ladder .beside')].some(node => node.getClientRects().length)"
+    assert script(driver, beside) == (name == "eap")
+    frame = "document.querySelector('.drawing')"
+    if name == "post-quantum":
+        assert script(driver, f"{frame}.scrollWidth <= {frame}.clientWidth")
+    opened(name, width=1280)
+    width = "document.querySelector('svg.ladder').getBoundingClientRect().width"
+    assert script(driver, width) == 1120
 
 
 @pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many"])

@@ -36,16 +36,19 @@ themeButton.addEventListener("click", () => {
 });
 
 // Tables
+// The number that a cell begins with: "1,406 in 2" is 1406, "3.1 to 4" is 3.1.
 const numberOf = (text) => {
-  const plain = text.replaceAll(",", "").replace(/ %$/, "");
-  return plain !== "" && Number.isFinite(Number(plain)) ? Number(plain) : null;
+  const found = /^[<>≤≥]? ?([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?![\w.,])/i.exec(text);
+  return found ? Number(found[1].replaceAll(",", "")) : null;
 };
-const compare = (column, numeric) => (one, other) => {
+const collator = new Intl.Collator("en", { numeric: true });
+const compare = (column, numeric, down) => (one, other) => {
+  const way = down ? -1 : 1;
   const [a, b] = [one.cells[column], other.cells[column]];
-  if (!numeric) return a.localeCompare(b, "en", { numeric: true });
+  if (!numeric) return way * collator.compare(a, b);
   const [x, y] = [numberOf(a), numberOf(b)];
-  if (x === null || y === null) return (x === null) - (y === null);
-  return x - y;
+  if (x === null || y === null) return (x === null) - (y === null); // what is not known is last, either way
+  return way * (x - y);
 };
 
 function setUpTable(table) {
@@ -58,8 +61,9 @@ function setUpTable(table) {
   const rows = source
     ? JSON.parse(source.textContent).map((cells) => ({ cells }))
     : [...body.rows].map((node) => ({ node, cells: [...node.cells].map((cell) => cell.textContent.trim()) }));
-  if (rows.length < 2) return;
-  let order = rows, page = 0;
+  if (!rows.length) return;
+  let words = [], by = null; // what is asked for: words of the search, the order
+  let order = rows, page = 0; // what is shown of it
 
   const nodeOf = (row) => {
     if (row.node) return row.node;
@@ -75,6 +79,13 @@ function setUpTable(table) {
     return row.node;
   };
   const bar = table.dataset.bar && document.getElementById(table.dataset.bar);
+  const arrange = () => {
+    const fits = (row) => words.every((word) => row.cells.some((cell) => cell.toLowerCase().includes(word)));
+    order = rows.filter(fits);
+    if (by) order.sort(by);
+    page = 0;
+    update();
+  };
   const update = () => {
     const pages = bar ? Math.max(1, Math.ceil(order.length / SHOWN)) : 1;
     page = Math.min(page, pages - 1);
@@ -90,22 +101,15 @@ function setUpTable(table) {
     forth.disabled = page >= pages - 1;
   };
 
-  heads.forEach((head, column) => {
+  if (rows.length > 1) heads.forEach((head, column) => {
     const button = make("button", names[column], { type: "button" });
     head.replaceChildren(button);
     button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const by = compare(column, numeric[column]);
-      rows.sort(by);
-      order = order === rows ? rows : order.slice().sort(by);
-      if (down) {
-        const known = (row) => !numeric[column] || numberOf(row.cells[column]) !== null;
-        order = [...order.filter(known).reverse(), ...order.filter((row) => !known(row))];
-      }
-      page = 0;
-      update();
+      by = compare(column, numeric[column], down);
+      arrange();
     });
   });
 
@@ -130,12 +134,8 @@ function setUpTable(table) {
   if (bar) {
     const search = bar.querySelector("input");
     search.addEventListener("input", () => {
-      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      order = words.length
-        ? rows.filter((row) => words.every((word) => row.cells.some((cell) => cell.toLowerCase().includes(word))))
-        : rows;
-      page = 0;
-      update();
+      words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      arrange();
     });
     bar.querySelector(".back").addEventListener("click", () => { page -= 1; update(); });
     bar.querySelector(".forth").addEventListener("click", () => { page += 1; update(); });
