@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ikeanalyze.cli.figures import check_figures
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
+from ikeanalyze.cli.writing import Figures, Output, check_figures
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.compare_columns import Condition
@@ -66,20 +66,11 @@ def compare(
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv, markdown or html.")
     ] = "terminal",
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     every: Annotated[
         bool, typer.Option("--all", help="All groups in the terminal and markdown formats, not just 30.")
     ] = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write the figures of html there as well: SVG and PNG, as wide as a column of a paper.",
-        ),
-    ] = None,
+    figures: Figures = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

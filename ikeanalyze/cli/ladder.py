@@ -6,15 +6,14 @@ import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.writing import Output
 
 
 def ladder(
     capture: Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)],
     keys: Keys = None,
     handshake: Handshake = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     port: Port = None,
     quiet: Quiet = False,
     verbose: Verbose = False,

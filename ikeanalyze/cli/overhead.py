@@ -9,6 +9,7 @@ import typer
 
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs
+from ikeanalyze.cli.writing import Figures, Output, check_figures
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.esp_traffic import EspTraffic
@@ -135,21 +136,11 @@ def overhead(
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv or markdown.")
     ] = "terminal",
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     every: Annotated[
         bool, typer.Option("--all", help="All rows in the terminal and markdown formats, not just 30.")
     ] = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write figures there: SVG and PNG, as wide as a column of a paper. With --paper, all that the paper "
-            "draws from formulas.",
-        ),
-    ] = None,
+    figures: Figures = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -169,8 +160,7 @@ def overhead(
         from ikeanalyze.render.overhead import Answer, write
 
         check(output)
-        if figures is not None:
-            check(figures, directory=True, option="--figures")
+        check_figures(figures)
         with _said_as_options():
             if source is not None:
                 given = {

@@ -7,6 +7,7 @@ import typer
 
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.writing import Figures, Output, check_figures
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
@@ -120,19 +121,11 @@ def predict(
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv, markdown or html.")
     ] = "terminal",
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     every: Annotated[
         bool, typer.Option("--all", help="All links in the terminal and markdown formats, not just 30.")
     ] = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            "--figures", metavar="DIR",
-            help="Write the figures of html there as well: SVG and PNG, as wide as a column of a paper.",
-        ),
-    ] = None,
+    figures: Figures = None,
     port: Port = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -171,8 +164,7 @@ def predict(
         from ikeanalyze.render.prediction import Format, write
 
         check(output)
-        if figures is not None:
-            check(figures, directory=True)
+        check_figures(figures)
         analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
         flows, skipped = _flows(analysis, handshake, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML

@@ -6,6 +6,7 @@ import typer
 
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
+from ikeanalyze.cli.writing import Figures, Output, check_figures
 
 if TYPE_CHECKING:
     from ikeanalyze.model.criteria import Measured
@@ -17,21 +18,11 @@ def rank(
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv or markdown.")
     ] = "terminal",
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     every: Annotated[
         bool, typer.Option("--all", help="All rows in the terminal and markdown formats, not just 30.")
     ] = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write figures there: the scores, and how they change with each weight; SVG and PNG, as wide as a "
-            "column of a paper.",
-        ),
-    ] = None,
+    figures: Figures = None,
     show: Annotated[
         bool, typer.Option("--show", help="Print the criteria file itself, an example to start from.")
     ] = False,
@@ -57,8 +48,7 @@ def rank(
         from ikeanalyze.render.ranking import write
 
         check(output)
-        if figures is not None:
-            check(figures, directory=True, option="--figures")
+        check_figures(figures)
         try:
             if show:
                 text = criteria_text(criteria)

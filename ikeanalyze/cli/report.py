@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from ikeanalyze.cli.figures import check_figures
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.writing import Figures, check_figures
 from ikeanalyze.render import Format, View, write
 
 #: Bytes of captures whose clear messages are all looked into for a drawing: a second's work.
@@ -102,14 +102,7 @@ def report(
             "just 10,000.",
         ),
     ] = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write the figures and ladders of html there as well: SVG and PNG, as wide as a column of a paper.",
-        ),
-    ] = None,
+    figures: Figures = None,
     port: Port = None,
     vantage: Annotated[
         str | None,

@@ -7,6 +7,7 @@ import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, FailureError, job
 from ikeanalyze.cli.reading import Handshake, Port, Quiet, Verbose, check_inputs, tell
+from ikeanalyze.cli.writing import Output
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.verification import Verification
@@ -35,9 +36,7 @@ def verify(
     ] = None,
     handshake: Handshake = None,
     form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal or json.")] = "terminal",
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
-    ] = "-",
+    output: Output = "-",
     every: Annotated[
         bool, typer.Option("--all", help="All IKE SAs and reasons in the terminal format, not just 30.")
     ] = False,

@@ -1,6 +1,20 @@
-"""`--figures DIR`, as several commands have it."""
+"""Where output goes, as several commands have it."""
+
+from typing import Annotated
 
 import typer
+
+Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
+]
+Figures = Annotated[
+    str | None,
+    typer.Option(
+        "--figures",
+        metavar="DIR",
+        help="Write the figures there as well: SVG and PNG, as wide as a column of a paper.",
+    ),
+]
 
 
 def check_figures(directory: str | None) -> None:
@@ -9,7 +23,6 @@ def check_figures(directory: str | None) -> None:
     Raises:
         typer.BadParameter: the above.
         OutputError: the directory cannot be written.
-
     """
     if directory is None:
         return
