@@ -1,6 +1,9 @@
 """`ikeanalyze replay`: a recorded handshake taken to a live responder."""
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -131,24 +134,22 @@ def replay(
     Only loopback, private and link-local targets are talked to, one handshake at a time. With the right to
     (root, CAP_NET_RAW) scapy sends and receives IP packets, else ordinary UDP sockets do.
 
-    Exit status: 0 done; 1 the target did not answer, or no live handshake was established, or it did not
-    survive mutated messages; 2 wrong usage.
+    Exit status: 0 done; 1 the target did not answer, or no live handshake was established (reenact, impair), or it did
+    not survive mutated messages; 2 wrong usage.
 
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not.
     """
-    with job(verbose=verbose):
+    with job(verbose=verbose), _terminated_as_interrupted():
         if form not in ("terminal", "json"):
             raise typer.BadParameter(
                 f"there is no format {form!r}; there are terminal, json", param_hint="--format"
             )
-        check_inputs([capture], output, keys)
+        check_inputs([capture], output, [*(keys or ()), *([credentials] if credentials else ())])
         if capture == "-":
             raise typer.BadParameter("the capture is read twice: name a file", param_hint="CAPTURE")
         from ikeanalyze.render.output import check
 
         check(output)
-        if write is not None:
-            check(write)
         from ikeanalyze.replay.perform import Order
 
         order = Order(
@@ -158,12 +159,25 @@ def replay(
             sockets, compare, write,
         )  # fmt: skip
         _check(order)
+        if write is not None:
+            _check_write(order, write, output)
         replayed = _perform(order, quiet=quiet, verbose=verbose)
         _write(replayed, form, output, every=every)
-        if order.mutants is None and len(replayed.runs) < order.runs:
-            say(f"interrupted after {len(replayed.runs):,} of {order.runs:,} runs")
+        if replayed.report is not None and not quiet:
+            say(f"our capture can be read with: {replayed.report}")
+        if replayed.interrupted:
             raise typer.Exit(INTERRUPTED)
         _end(replayed)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is Ctrl-C here: the target is told to forget what stands, and our capture is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _mode(text: str) -> "Mode":
@@ -185,10 +199,13 @@ def _target(text: str, *, any_target: bool, nat_port: int) -> "Target":
 
 
 def _policy(text: str) -> "Policy":
+    from dataclasses import replace
+
     from ikeanalyze.model.policy import PolicyError, read_policy
 
     try:
-        return read_policy(text)
+        # its parameters are part of what has to be told
+        return replace(read_policy(text), name=text)
     except PolicyError as error:
         raise typer.BadParameter(str(error), param_hint="--policy") from None
 
@@ -219,19 +236,29 @@ def _check(order: "Order") -> None:
         raise typer.BadParameter("it is for --mode impair", param_hint=f"--{order.faults[0].what}")
     if order.mutants is not None and order.compare:
         raise typer.BadParameter("there is nothing to compare mutated messages with", param_hint="--compare")
-    if order.write is None:
-        return
-    if order.write == "-" or (os.path.exists(order.write) and not os.path.isfile(order.write)):
-        raise typer.BadParameter("our capture is read again: name a file", param_hint="-w")
-    inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
+
+
+def _check_write(order: "Order", write: str, output: str) -> None:
+    """Our own capture, and the keys to it, before anything is sent."""
+    from ikeanalyze.render.output import check
     from ikeanalyze.replay.perform import keys_beside
 
-    for ours in (order.write, keys_beside(order.write)):
+    inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
+    for ours in (write, keys_beside(write)):
+        if write == "-" or (os.path.exists(ours) and not os.path.isfile(ours)):
+            raise typer.BadParameter(
+                f"our capture is read again: name a file ({ours} is none)", param_hint="-w"
+            )
         if any(_same(path, ours) for path in inputs):
             raise typer.BadParameter(f"{ours} is read, it would be overwritten", param_hint="-w")
+        if output != "-" and _same(output, ours):
+            raise typer.BadParameter(f"{ours} and -o are the same file", param_hint="-w")
+        check(ours, option="-w")
 
 
 def _same(one: str, other: str) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -240,8 +267,10 @@ def _same(one: str, other: str) -> bool:
 
 def _perform(order: "Order", *, quiet: bool, verbose: bool) -> "Replayed":
     from ikeanalyze.capture.records import CaptureError
+    from ikeanalyze.render.output import cannot_write
     from ikeanalyze.replay.credentials import CredentialsError
     from ikeanalyze.replay.perform import Listener, perform
+    from ikeanalyze.replay.recording import RecordingError
     from ikeanalyze.replay.steps import CannotReplayError
     from ikeanalyze.replay.transport import TransportError
 
@@ -257,6 +286,8 @@ def _perform(order: "Order", *, quiet: bool, verbose: bool) -> "Replayed":
         return perform(order, analysis, listener)
     except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
         raise FailureError(str(error)) from None
+    except RecordingError as error:
+        raise cannot_write(error.path, error.why, "-w") from None
 
 
 def _write(replayed: "Replayed", form: str, output: str, *, every: bool) -> None:
@@ -296,8 +327,20 @@ def _end(replayed: "Replayed") -> None:
             what += f"; the network says: {counts.refusal}"
         if counts.stray:
             what += f"; {counts.stray:,} datagrams came from elsewhere, such as {counts.stray_from}"
-        raise FailureError(f"{target} {what}")
-    if replayed.mode == "reenact" and not any(run.result and run.result.established for run in replayed.runs):
+        raise FailureError(f"{target} {what}{_ours(replayed)}")
+    if replayed.mode != "verbatim" and not any(
+        run.result and run.result.established for run in replayed.runs
+    ):
         run = replayed.runs[0]
         why = run.broken_off or (run.result.reason if run.result else None)
-        raise FailureError(f"{target}: no IKE SA was established: {why}")
+        raise FailureError(f"{target}: no IKE SA was established: {why}{_ours(replayed)}")
+
+
+def _ours(replayed: "Replayed") -> str:
+    """What we did ourselves that nothing came of it."""
+    from ikeanalyze.render.values import count
+
+    met = replayed.met
+    return (
+        f"; faults of our own met {count(met.total(), 'datagram')} ({', '.join(sorted(met))})" if met else ""
+    )

@@ -17,6 +17,7 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
+from ikeanalyze.keys.distinguished import same_name
 from ikeanalyze.wire.identification import identity_text
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
@@ -67,12 +68,12 @@ def _verify(
 def check_identity(certificate: bytes, identification: Identification) -> str | None:
     """Why an IDi or IDr payload is not of a certificate's owner; None: the certificate names it (RFC 4945, section 3.1).
 
-    Distinguished names are compared as they are written, the others with the subject's alternative names.
+    A distinguished name has to be the subject, the others are among its alternative names.
     """
     owner = x509.load_der_x509_certificate(certificate)
     kind, data = identification.type, identification.data
     if kind == IdType.ID_DER_ASN1_DN:
-        named = data == owner.subject.public_bytes()
+        named = same_name(data, owner.subject.public_bytes())
     else:
         named = (kind, data) in _alternative_names(owner)
     if named:

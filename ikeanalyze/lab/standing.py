@@ -128,4 +128,5 @@ def write_credentials(responder: Standing, case: Case, folder: Path) -> Path:
 
 def _private(path: Path, text: str) -> None:
     path.touch(0o600)
+    path.chmod(0o600)  # a file that was there has a mode of its own
     path.write_text(text)

@@ -43,13 +43,14 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
             parent = next(p for p in (target, *target.absolute().parents) if p.exists())
         else:
             if target.is_dir():
-                raise OutputError(path, "is a directory. Name a file with -o")
+                raise OutputError(path, f"is a directory. Name a file with {option}")
             if _is_special(target):
                 return
             parent = Path(os.path.realpath(target)).parent
             if not parent.exists():
                 raise OutputError(
-                    path, f"there is no directory {parent}. Make it first, or name another output with -o"
+                    path,
+                    f"there is no directory {parent}. Make it first, or name another output with {option}",
                 )
     except OSError as error:
         raise cannot_write(path, error, option) from None

@@ -74,6 +74,8 @@ def _head(replayed: Replayed) -> Facts:
         rows.append(("policy", clean(replayed.policy)))
     if replayed.faults:
         rows.append(("faults", clean(", ".join(replayed.faults))))
+    if replayed.seed is not None:
+        rows.append(("seed", str(replayed.seed)))
     if replayed.handshake is not None:
         rows.append(("handshake", str(replayed.handshake)))
     rows += [("note", clean(note)) for note in replayed.notes]
@@ -104,7 +106,7 @@ def _one(run: Run) -> Iterator[Section]:
         ("blow-up", ratio(traffic.blowup)),
     ]
     if run.met:
-        rows.append(("faults met", _met(run.met)))
+        rows.append(("faults met", _numbered(run.met)))
     if run.result is not None:
         rows[1:2] = _result(run.result, setup_ns(run))
     if run.verbatim is not None:
@@ -141,6 +143,8 @@ def _result(result: Result, setup: int | None) -> list[tuple[str, str]]:
         ("proposal", clean(result.chosen or UNKNOWN)),
         ("authentication", clean(f"initiator {own or UNKNOWN}, responder {peer or UNKNOWN}")),
     ]
+    if result.deleted is False:
+        rows.append(("delete", "not answered: the IKE SA may stand at the target"))
     if any(ignored.values()):
         rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in ignored.items() if value)))
     return rows
@@ -228,23 +232,24 @@ def _many(replayed: Replayed, *, every: bool) -> Iterator[Section]:
     ]
     notes = ["sent, received: datagrams; bytes of IP packets, what a fault took away included"]
     yield Table("Runs", columns, rows, more=len(runs) - len(shown), notes=notes)
-    met: Counter[str] = Counter()
-    for run in runs:
-        met.update(run.met)
     total = sum(run.traffic.sent_bytes + run.traffic.received_bytes for run in runs)
     facts = [("runs", _outcomes(runs)), ("bytes", number(total))]
     if blowup := _mean_blowup(runs):
         facts.append(("blow-up", f"{ratio(blowup)} (mean of the runs)"))
-    if met:
-        facts.append(("faults met", _met(met)))
+    if replayed.met:
+        facts.append(("faults met", _numbered(replayed.met)))
     yield Facts("Together", facts)
     if replayed.mode == "verbatim":
         yield _kinds(runs)
 
 
 def _outcomes(runs: tuple[Run, ...]) -> str:
-    words = Counter(outcome(run) for run in runs)
-    return clean(f"{len(runs):,}: " + ", ".join(f"{value:,} {name}" for name, value in words.most_common()))
+    return f"{len(runs):,}: {_numbered(Counter(outcome(run) for run in runs))}"
+
+
+def _numbered(names: Counter[str]) -> str:
+    """Names that have numbers in them, each with how often it was, the most frequent first."""
+    return clean(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
 
 
 def _mean_blowup(runs: tuple[Run, ...]) -> float | None:
@@ -274,7 +279,7 @@ def _mutated(mutated: Mutated) -> Iterator[Section]:
     rows = [("up before", _check(mutated.before))]
     barrage = mutated.barrage
     if barrage is not None:
-        rows.append(("mutants", f"{barrage.sent:,}, seed {mutated.seed}"))
+        rows.append(("mutants", number(barrage.sent)))
         rows.append(("answers", _met(barrage.answered) or "none"))
         if barrage.garbage:
             rows.append(("no IKEv2", number(barrage.garbage)))

@@ -1,5 +1,6 @@
 """A replay as JSON: schema "ikeanalyze.replay/1", described in docs/replay.md."""
 
+from collections import Counter
 from typing import Any, Final, TextIO
 
 from ikeanalyze.render.json import indented
@@ -32,9 +33,12 @@ def write_json(replayed: Replayed, out: TextIO) -> None:
         "end_time": iso(replayed.ended_ns),
         "policy": replayed.policy,
         "faults": list(replayed.faults),
+        "seed": replayed.seed,
+        "interrupted": replayed.interrupted,
         "notes": list(replayed.notes),
         "recording": replayed.recording,
         "keys": replayed.keys,
+        "report": replayed.report,
         "datagrams": {
             "sent": counts.sent,
             "received": counts.received,
@@ -62,7 +66,8 @@ def _json_run(run: Run, compared: Compared | None) -> dict[str, Any]:
         "blowup": traffic.blowup,
         "report_blowup": None if run.reported is None else run.reported.blowup,
         "seed": run.seed,
-        "faults_met": dict(sorted(run.met.items())),
+        "faults_met": _by_kind(run.met),
+        "faults_met_by_name": dict(sorted(run.met.items())),
         "handshake": None if run.result is None else _json_result(run, run.result),
         "messages": None if run.verbatim is None else [_json_sent(one) for one in run.verbatim.sent],
         "unasked": None if run.verbatim is None else run.verbatim.unasked,
@@ -72,12 +77,21 @@ def _json_run(run: Run, compared: Compared | None) -> dict[str, Any]:
     }
 
 
+def _by_kind(met: Counter[str]) -> dict[str, int]:
+    """Drop, delay..., the first word of a fault's name."""
+    kinds: Counter[str] = Counter()
+    for name, value in met.items():
+        kinds[name.partition(" ")[0]] += value
+    return dict(sorted(kinds.items()))
+
+
 def _json_result(run: Run, result: Result) -> dict[str, Any]:
     ignored = result.ignored
     return {
         "established": result.established,
         "reason": result.reason,
         "child_error": result.child_error,
+        "deleted": result.deleted,
         "spi_i": result.spi_i.hex(),
         "spi_r": result.spi_r.hex(),
         "proposal": result.chosen,

@@ -8,6 +8,7 @@ from typing import Final
 
 from ikeanalyze.keys.algorithms import PrfAlgorithm
 from ikeanalyze.keys.authentication import shared_key_auth
+from ikeanalyze.keys.distinguished import name_text, same_name
 from ikeanalyze.keys.mschapv2 import Md4MissingError, require_md4
 from ikeanalyze.keys.signatures import SignatureUnverifiable, check_signature
 from ikeanalyze.keys.signing import CannotSignError, sign
@@ -19,7 +20,7 @@ from ikeanalyze.replay.steps import CannotReplayError, RefusedError
 from ikeanalyze.wire.identification import identity_text
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
 from ikeanalyze.wire.registries.eap import Type
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType
 from ikeanalyze.wire.signatures import authentication_name
 
 #: Words of the report for signatures with a key of each kind.
@@ -40,24 +41,32 @@ def kind_of(shape: Shape, credentials: Credentials) -> Kind:
     Raises `CannotReplayError` if the credentials lack what that takes.
     """
     word = shape.auth_initiator
+    kind = _meant(word)
     if word is None or "auth_initiator" in shape.guessed:
-        return _by_credentials(shape, credentials, word)
-    if word == Kind.PSK.value:
-        return _required(Kind.PSK, credentials, shape)
-    if word == Kind.EAP.value:
-        return _required(Kind.EAP, credentials, shape)
-    family = next((one for one in _FAMILIES if word.startswith(one)), None)
-    if family is None:
+        return _by_credentials(shape, credentials, kind)
+    if kind is None:
         raise CannotReplayError(
             f"the recorded initiator authenticates with {word}, which cannot be re-enacted"
         )
-    _required(Kind.SIGNATURE, credentials, shape)
+    _required(kind, credentials, shape)
     own = key_family(credentials.key)
-    if own != family:
+    if kind is Kind.SIGNATURE and _family(word) != own:
         raise CannotReplayError(
             f"the recorded initiator signs with {word}, the key of the credentials is for {own}"
         )
-    return Kind.SIGNATURE
+    return kind
+
+
+def _meant(word: str | None) -> Kind | None:
+    """What the report's word for an authentication means; None: nothing that we do."""
+    if word in (Kind.PSK.value, Kind.EAP.value):
+        return Kind(word)
+    return None if word is None or _family(word) is None else Kind.SIGNATURE
+
+
+def _family(word: str) -> str | None:
+    """The kind of key that a word such as ecdsa-256 names."""
+    return next((one for one in _FAMILIES if word.startswith(one)), None)
 
 
 def own_identity(
@@ -108,8 +117,13 @@ def check_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes, found: Authent
 def check_identity_wanted(credentials: Credentials, found: Identification) -> None:
     """Raise `RefusedError` if the responder is not who the credentials say that it has to be."""
     wanted = credentials.remote_identity
-    if wanted is not None and wanted != found:
-        text = identity_text(found.type, found.data) or found.data.hex()
+    if wanted is None or wanted == found:
+        return
+    named = found.type == wanted.type == IdType.ID_DER_ASN1_DN
+    if not named or not same_name(found.data, wanted.data):
+        # a distinguished name in the order in which it is to be written
+        text = name_text(found.data) if named else identity_text(found.type, found.data)
+        text = text or found.data.hex()
         raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
 
@@ -149,7 +163,7 @@ def check_responder(
     return authentication_name(found)
 
 
-def _by_credentials(shape: Shape, credentials: Credentials, guess: str | None) -> Kind:
+def _by_credentials(shape: Shape, credentials: Credentials, guess: Kind | None) -> Kind:
     """Without keys for the capture: the guess if the credentials can do it, else what they can."""
     kinds = {
         Kind.PSK: credentials.psk is not None,
@@ -159,7 +173,7 @@ def _by_credentials(shape: Shape, credentials: Credentials, guess: str | None) -
     possible = [kind for kind, there in kinds.items() if there]
     if not possible:
         raise CannotReplayError("the credentials have neither local.psk, local.key nor [eap]")
-    chosen = next((kind for kind in possible if kind.value == guess), possible[0])
+    chosen = guess if guess in possible else possible[0]
     return _required(chosen, credentials, shape)
 
 

@@ -63,7 +63,7 @@ class Barrage:
         if self._next == len(self._mutants):
             wake_ns += _LINGER_NS
             if now_ns >= wake_ns:
-                return BarrageStep(tuple(out), None, self._run(now_ns))
+                return BarrageStep(tuple(out), None, self.conclude(now_ns))
         return BarrageStep(tuple(out), wake_ns)
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> BarrageStep:  # noqa: ARG002 - the drivers' signature
@@ -75,6 +75,7 @@ class Barrage:
             self._answered[answer.kind] += 1
         return self.tick(now_ns)
 
-    def _run(self, now_ns: int) -> BarrageRun:
-        errors = Counter(name for mutant in self._mutants for name in mutant.errors)
+    def conclude(self, now_ns: int) -> BarrageRun:
+        """What came of it until now."""
+        errors = Counter(name for mutant in self._mutants[: self._next] for name in mutant.errors)
         return BarrageRun(self._next, errors, self._answered, self._garbage, self._began_ns, now_ns)

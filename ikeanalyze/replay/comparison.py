@@ -45,7 +45,12 @@ def exchanges(analysis: "Analysis", handshake: int) -> dict[_Key, Side]:
     import polars as pl
 
     sizes = (
-        analysis.frames.filter(pl.col("handshake") == handshake, ~pl.col("capture_duplicate"))
+        analysis.frames.filter(
+            pl.col("handshake") == handshake,
+            # what an EAP method takes on the link to the AAA server belongs to the exchange as well
+            pl.col("protocol") == "IKEv2",
+            ~pl.col("capture_duplicate"),
+        )
         # the frames of an IP-fragmented datagram tell its size each
         .unique(["message", "fragment", "digest"], maintain_order=True)
         .join(analysis.messages.select("message", "exchange"), on="message")

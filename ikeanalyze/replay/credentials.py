@@ -1,7 +1,7 @@
 """Who we are, and whom we trust: secrets, keys and certificates out of a TOML file.
 
     [local]
-    identity = "initiator.example"      # name, mail or IP address, CN=... for a distinguished name
+    identity = "initiator.example"      # name, mail or IP address; "C=CH, O=Lab, CN=gw", in this order, for a distinguished name
     psk = "..."                         # the secret itself, hex digits behind 0x, base64 behind 0s
     certificate = "initiator.pem"       # PEM: ours first, then those of the authorities between
     key = "initiator.key"               # PEM; RSA, ECDSA or Ed25519
@@ -36,6 +36,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from ikeanalyze.keys.distinguished import read_name
 from ikeanalyze.keys.psk import pre_shared_keys
 from ikeanalyze.keys.signing import SigningKey
 from ikeanalyze.wire.ikev2_payloads import Identification
@@ -87,7 +88,9 @@ def load_credentials(path: str | Path) -> Loaded:
 
 
 def identification(text: str) -> Identification:
-    """An identity as people write it: IP address, mail address, distinguished name with "=" (RFC 4514), else a name.
+    """An identity as people write it: IP address, mail address, distinguished name with "=", else a name.
+
+    A distinguished name is in the order of strongSwan (`keys.distinguished`), which is not that of RFC 4514.
 
     `ValueError` for a distinguished name that is none.
     """
@@ -99,7 +102,7 @@ def identification(text: str) -> Identification:
         kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
         return Identification(kind, address.packed)
     if "=" in text:
-        return Identification(IdType.ID_DER_ASN1_DN, x509.Name.from_rfc4514_string(text).public_bytes())
+        return Identification(IdType.ID_DER_ASN1_DN, read_name(text).public_bytes())
     return Identification(IdType.ID_RFC822_ADDR if "@" in text else IdType.ID_FQDN, text.encode())
 
 
@@ -214,7 +217,9 @@ class _File:
         try:
             return None if text is None else identification(text)
         except ValueError:
-            raise self._wrong(key, "is no distinguished name, though it has a = in it") from None
+            raise self._wrong(
+                key, "is no distinguished name, though it has a = in it; one looks like C=CH, O=Lab, CN=gw"
+            ) from None
 
     def _psk(self) -> bytes | None:
         text = self._text("local.psk")

@@ -3,7 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from xxhash import xxh3_128_intdigest
@@ -12,7 +12,7 @@ from ikeanalyze.replay.answers import header_of
 from ikeanalyze.replay.faults import About, Faults
 from ikeanalyze.replay.steps import Outgoing
 from ikeanalyze.replay.target import NAT_PORT, Role, Target
-from ikeanalyze.replay.transport import Datagram, Transport
+from ikeanalyze.replay.transport import Counts, Datagram, Packed, Transport
 from ikeanalyze.wire.ikev2 import fragment_of
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
@@ -21,6 +21,8 @@ _Result = TypeVar("_Result")
 
 #: Datagrams that a run takes from a target at most: a handshake has dozens.
 MOST_DATAGRAMS: Final = 2_000
+#: Why a conversation was broken off, if the user did it.
+INTERRUPTED: Final = "interrupted"
 _IP_AND_UDP: Final = {4: 28, 16: 48}
 _MARKER: Final = 4
 _INFORMATIONAL: Final = bytes((ExchangeType.INFORMATIONAL,))
@@ -101,11 +103,17 @@ class Driver:
         *,
         faults: Faults | None = None,
         most: int = MOST_DATAGRAMS,
+        stubborn: bool = False,
     ) -> None:
-        """`most`: datagrams that are taken from the network in one conversation."""
+        """`most`: datagrams that are taken from the network in one conversation.
+
+        `stubborn`: a conversation goes on though the network says that nobody is there.
+        """
         self._transport, self._target = transport, target
         self._faults = faults or Faults()
         self._most = most
+        self._stubborn = stubborn
+        self._asked: set[Role] = set()  # ports that something was sent to in this conversation
         self._offset = time.time_ns() - time.monotonic_ns()
         self._told = 0  # the last time that a conversation was told
         self._spis: set[bytes] = set()  # SPIi of what was sent: what else comes is of an earlier run
@@ -127,38 +135,54 @@ class Driver:
         `sent` hears of each datagram when it was sent: a conversation learns the time before, when it may take a while yet.
         """
         counts = self._transport.counts
-        before, refused, taken = counts.sent, counts.refused, counts.taken
-        received = counts.received
+        before = replace(counts, refusals=counts.refusals.copy())
+        self._asked.clear()
         inbox: deque[Datagram] = deque()
         end_ns = self.now() + round(seconds * 1e9)
-        step = begin(self._tell(self.now()))
-        send = step.send
-        while True:
-            for outgoing in send:
-                sent(outgoing, self._take(outgoing))
-                self._put()  # at once, since its time is recorded
-            self._put()
-            why = None
-            if step.finished is None:
-                if self.now() >= end_ns:
-                    why = f"not over after {seconds:g} s"
-                elif counts.refused > refused and counts.received == received:
-                    why = f"the network says: {counts.refusal}"
-                elif counts.taken - taken > self._most:
-                    why = f"more than {self._most:,} datagrams came in"
-            if step.finished is not None or why is not None:
-                return Driven(step.finished, why, counts.sent - before, counts.received - received)
-            if not inbox:
-                self._wait(min(end_ns, step.wake_ns or end_ns))
-                inbox.extend(self._faults.due(ours=False, now_ns=self.now()))
-            send = ()
-            if inbox:
-                datagram = inbox.popleft()
-                step = conversation.receive(datagram.data, self._tell(self._time(datagram)), datagram.role)
-                send = step.send
-            elif step.wake_ns is not None and self.now() >= step.wake_ns:
-                step = conversation.tick(self._tell(self.now()))
-                send = step.send
+        step: NextStep[_Result] | None = None
+        try:
+            step = begin(self._tell(self.now()))
+            send = step.send
+            while True:
+                for outgoing in send:
+                    sent(outgoing, self._take(outgoing))
+                    self._put()  # at once, since its time is recorded
+                self._put()
+                why = self._broken_off(before, end_ns, seconds) if step.finished is None else None
+                if step.finished is not None or why is not None:
+                    break
+                if not inbox:
+                    self._wait(min(end_ns, step.wake_ns or end_ns))
+                    inbox.extend(self._faults.due(ours=False, now_ns=self.now()))
+                send = ()
+                if inbox:
+                    datagram = inbox.popleft()
+                    told_ns = self._tell(self._time(datagram))
+                    step = conversation.receive(datagram.data, told_ns, datagram.role)
+                    send = step.send
+                elif step.wake_ns is not None and self.now() >= step.wake_ns:
+                    step = conversation.tick(self._tell(self.now()))
+                    send = step.send
+        except KeyboardInterrupt:
+            why = INTERRUPTED
+        finished = None if step is None else step.finished
+        return Driven(finished, why, counts.sent - before.sent, counts.received - before.received)
+
+    def mend(self) -> None:
+        """From now on nothing goes wrong by our doing; what is still on its way is lost."""
+        self._faults = Faults()
+
+    def _broken_off(self, before: Counts, end_ns: int, seconds: float) -> str | None:
+        """Why a conversation must not go on; None: it may. `before`: the counts when it began."""
+        counts = self._transport.counts
+        if self.now() >= end_ns:
+            return f"not over after {seconds:g} s"
+        if counts.taken - before.taken > self._most:
+            return f"more than {self._most:,} datagrams came in"
+        refused = {role for role in self._asked if counts.refusals[role] > before.refusals[role]}
+        if refused and refused == self._asked and counts.received == before.received and not self._stubborn:
+            return f"the network says: {counts.refusal}"
+        return None
 
     def _wait(self, until_ns: int) -> None:
         """Until then, or until something comes or is due to go."""
@@ -190,7 +214,9 @@ class Driver:
         return time_ns
 
     def _put(self) -> None:
+        packed: Packed
         for packed in self._faults.due(ours=True, now_ns=self.now()):
+            self._asked.add(packed.role)
             self._transport.put(packed)
 
     def _count(self, data: bytes, role: Role, *, ours: bool) -> None:

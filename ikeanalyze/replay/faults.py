@@ -73,6 +73,11 @@ class Fault:
     times: int = 1  # for each message and fragment; with a probability there is no bound
     delay_ns: int = 0
 
+    @property
+    def name(self) -> str:
+        """What happens, and to which: drop IKE_AUTH:response."""
+        return f"{self.what} {self.text}"
+
     def names(self, about: About) -> bool:
         """Whether the rule is for such a datagram, chance and count apart."""
         return (
@@ -159,7 +164,7 @@ class Faults:
     def __init__(self, rules: Iterable[Fault] = (), seed: int | None = None) -> None:
         """`seed`: so that the same datagrams meet the same faults."""
         self.rules = tuple(rules)
-        self.met: Counter[What] = Counter()
+        self.met: Counter[str] = Counter()  # datagrams by rule, as `Fault.name` has it
         self.overflowed = 0  # datagrams dropped because too many were on their way
         self._random = random.Random(seed)
         self._count = 0
@@ -173,7 +178,7 @@ class Faults:
         for place, rule in enumerate(self.rules):
             if not self._meets(place, rule, about):
                 continue
-            self.met[rule.what] += 1
+            self.met[rule.name] += 1
             if rule.what is What.DROP:
                 return
             copies += rule.what is What.DUPLICATE

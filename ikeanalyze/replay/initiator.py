@@ -56,6 +56,9 @@ MOST_FRAGMENTS: Final = 256
 _COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
 _NO_SPI: Final = bytes(8)
 _SPI: Final = 8
+#: Where the responder believes, or may believe, that the IKE SA stands.
+_TO_BE_DELETED: Final = (State.ESTABLISHED, State.DOUBTFUL, State.AUTH, State.EAP, State.PROOF)
+_CLOSED_EARLY: Final = "closed before there was an IKE SA"
 #: The initiator's ports of the target.
 _PORT, _NAT_PORT = 500, 4500
 
@@ -102,6 +105,8 @@ class Initiator:
         self._port = _PORT
         self._began_ns = 0
         self._ended_ns: int | None = None  # when it was established, or given up
+        self._reason: str | None = None  # why it failed
+        self._deleted: bool | None = None  # as `Result.deleted`
         self._result: Result | None = None
         self._answered: dict[int, tuple[Outgoing, ...]] = {}  # requests of the responder by message ID
 
@@ -115,7 +120,7 @@ class Initiator:
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> Step:
         """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `Outgoing.port`."""
-        if self._state in (State.IDLE, State.CLOSED, State.FAILED):
+        if self._state in (State.IDLE, State.DOUBTFUL, State.CLOSED, State.FAILED):
             return self._step()
         arrived = self._inbox.take(data, from_port, open_exchange=waits(self._state))
         if self._inbox.overflows:
@@ -141,21 +146,44 @@ class Initiator:
         return self._fail(f"no answer (in clear: {hint})" if hint else "no answer", now_ns, Event.SILENCE)
 
     def close(self, now_ns: int) -> Step:
-        """Delete the IKE SA, or refuse one that the responder alone believes in; else just end."""
-        if self._state is State.ESTABLISHED:
+        """Delete the IKE SA, also one that the responder alone may believe in; else just end."""
+        if self._state in _TO_BE_DELETED:
+            if not self._proofs.done:
+                self._reason = self._reason or _CLOSED_EARLY
             self._go(Event.CLOSE)
-            self._result = None
+            self._result, self._deleted = None, False
             delete = [encode_delete(ProtocolId.IKE)]
             return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
         if self._state is State.FAILED and self._proofs.refused:
             self._proofs.refused = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
-            reason = self._result.reason if self._result else None
-            return Step(sent, None, self._conclude(now_ns, reason))
+            return Step(sent, None, self.conclude(now_ns))
         if self._state in (State.CLOSED, State.FAILED, State.CLOSING):
             return self._step()
-        return self._fail("closed before there was an IKE SA", now_ns, Event.CLOSE)
+        return self._fail(_CLOSED_EARLY, now_ns, Event.CLOSE)
+
+    def conclude(self, now_ns: int) -> Result:
+        """How it stands, whatever is still under way."""
+        accepted, protection, proofs = self._accepted, self._protection, self._proofs
+        if self._ended_ns is None:
+            self._ended_ns = now_ns
+        self._result = Result(
+            established=proofs.done,
+            reason=self._reason,
+            child_error=proofs.child_error,
+            deleted=self._deleted,
+            exchanges=tuple(one.count() for one in self._exchanges),
+            ignored=self._inbox.ignored,
+            spi_i=self._spi_i,
+            spi_r=self._spi_r,
+            chosen=None if accepted is None else accepted.chosen.describe(),
+            authentication=(proofs.own_method, proofs.peer_method),
+            began_ns=self._began_ns,
+            ended_ns=self._ended_ns,
+            keys=() if protection is None else tuple(protection.key_sets),
+        )
+        return self._result
 
     # ---- states
 
@@ -168,31 +196,10 @@ class Initiator:
 
     def _fail(self, reason: str, now_ns: int, event: Event = Event.REFUSED) -> Step:
         self._go(event)
-        return self._end(now_ns, None if self._state is State.CLOSED else reason)
-
-    def _end(self, now_ns: int, reason: str | None) -> Step:
-        self._conclude(now_ns, reason)
+        if self._state is not State.CLOSED:  # else it had come to its end before
+            self._reason = reason
+        self.conclude(now_ns)
         return self._step()
-
-    def _conclude(self, now_ns: int, reason: str | None) -> Result:
-        accepted, protection, proofs = self._accepted, self._protection, self._proofs
-        if self._ended_ns is None:
-            self._ended_ns = now_ns
-        self._result = Result(
-            established=proofs.done,
-            reason=reason,
-            child_error=proofs.child_error,
-            exchanges=tuple(one.count() for one in self._exchanges),
-            ignored=self._inbox.ignored,
-            spi_i=self._spi_i,
-            spi_r=self._spi_r,
-            chosen=None if accepted is None else accepted.chosen.describe(),
-            authentication=(proofs.own_method, proofs.peer_method),
-            began_ns=self._began_ns,
-            ended_ns=self._ended_ns,
-            keys=() if protection is None else tuple(protection.key_sets),
-        )
-        return self._result
 
     # ---- requests
 
@@ -253,7 +260,8 @@ class Initiator:
         self._exchanges[-1].answered(now_ns)
         if self._state is State.CLOSING:
             self._go(Event.ANSWERED)
-            self._conclude(now_ns, None)
+            self._deleted = True
+            self.conclude(now_ns)
             return ()
         chain = read_payloads(arrived.opened.plaintext, arrived.opened.first)
         if chain.error is not None:
@@ -264,7 +272,7 @@ class Initiator:
         event, payloads = self._proofs.take(chain.payloads)
         self._go(event)
         if event is Event.AUTHENTICATED:
-            self._conclude(now_ns, None)
+            self.conclude(now_ns)
             return ()
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
@@ -376,7 +384,8 @@ class Initiator:
         self._answered[message_id] = sent
         if kind == ExchangeType.INFORMATIONAL and _deletes(chain.payloads):
             self._go(Event.DELETED)
-            self._conclude(now_ns, None)
+            self._deleted = True
+            self.conclude(now_ns)
         return sent
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -59,8 +60,12 @@ class OwnKeyExchange:
             raise RefusedError(f"the {method_name(self.method)} data of the KE payload are no good") from None
 
 
+@cache
 def unsupported(method: int) -> str | None:
-    """Why a method cannot be used, in one clause; None: it can."""
+    """Why a method cannot be used, in one clause; None: it can, for the library has just made a key for it.
+
+    What a library was built with is known by trying alone, and has to be known before anything is offered.
+    """
     if method == KeyExchangeMethod.ML_KEM_512:
         return (
             "the library for cryptography leaves ML-KEM-512 out on purpose, since it has 768 and 1024: record or "
@@ -68,19 +73,19 @@ def unsupported(method: int) -> str | None:
         )
     if method not in _BEGIN:
         return f"key exchange method {method_name(method)} is not among those that can be re-enacted"
+    try:
+        _BEGIN[method](method)
+    except UnsupportedAlgorithm:
+        return f"cryptography {cryptography.__version__} on this machine lacks {method_name(method)}"
     return None
 
 
 def begin(method: int) -> OwnKeyExchange:
-    """Make a fresh key for a method. `ValueError` with the reason if it cannot be used."""
+    """Make a fresh key for a method. `RefusedError` with the reason if it cannot be used."""
     reason = unsupported(method)
     if reason is not None:
-        raise ValueError(reason)
-    try:
-        return _BEGIN[method](method)
-    except UnsupportedAlgorithm:
-        name = method_name(method)
-        raise ValueError(f"cryptography {cryptography.__version__} on this machine lacks {name}") from None
+        raise RefusedError(reason)
+    return _BEGIN[method](method)
 
 
 def _x25519(method: int) -> OwnKeyExchange:

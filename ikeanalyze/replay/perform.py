@@ -1,23 +1,24 @@
 """A replay from its order to what came of it: the way to the target, the runs, and our own capture read back."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ikeanalyze.capture.sink import open_sink
 from ikeanalyze.replay.comparison import compare, exchanges, handshake_with
 from ikeanalyze.replay.faults import Fault
 from ikeanalyze.replay.recorded import read_recorded
-from ikeanalyze.replay.recording import Recording
+from ikeanalyze.replay.recording import Recording, RecordingError
 from ikeanalyze.replay.replayed import Compared, Mode, Replayed, Reported, Run
 from ikeanalyze.replay.runs import Runs
 from ikeanalyze.replay.steps import CannotReplayError
-from ikeanalyze.replay.target import IKE_PORT, Target
+from ikeanalyze.replay.target import IKE_PORT, NAT_PORT, Target
 from ikeanalyze.replay.transport import Transport, open_transport
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ class Listener:
 
 
 def perform(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
-    """Do what is asked for; `analysis` is that of the capture.
+    """Do what is asked for; `analysis` is that of the capture. Who interrupts it (Ctrl-C) gets what was done until then.
 
     Raises:
         CaptureError, CannotReplayError, CredentialsError, TransportError: it cannot be done; a line for the user.
+        RecordingError: our own capture or its keys cannot be written.
     """
     if order.mode == "verbatim":
         return _verbatim(order, analysis, listener)
@@ -85,23 +87,21 @@ def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replaye
     one = handshakes[0]
     if order.mutants is not None:
         mutants, seed = order.mutants, _seed(order)
-        plan = (
-            f"{mutants:,} messages with errors in them, made of {len(handshakes):,} recorded first messages, "
-            f"{order.rate:g} a second"
-        )
+        made = f"{_count(mutants, 'message')} with errors, made of {_count(len(handshakes), 'recorded first message')}"
+        plan = f"{made}, {order.rate:g} a second"
 
         def mutated(runs: Runs, replayed: Replayed) -> Replayed:
-            return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed))
+            return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed), seed=seed)
 
         return _go(order, analysis, one.id if len(handshakes) == 1 else None, plan, mutated, listener)
     if one.partial:
         listener.say(
-            f"{one.partial:,} datagrams of handshake {one.id} are cut in the capture, and are not sent"
+            f"of handshake {one.id}, {_count(one.partial, 'datagram')} cut in the capture will not be sent"
         )
     sent = one.requests
     size = sum(len(message.data) for message in sent)
     lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
-    plan = f"the {len(sent):,} datagrams ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
+    plan = f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
 
     def verbatim(runs: Runs, replayed: Replayed) -> Replayed:
         return replace(
@@ -126,7 +126,7 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
 
     from ikeanalyze.replay.credentials import load_credentials
     from ikeanalyze.replay.initiator import Initiator
-    from ikeanalyze.replay.shape import read_shape
+    from ikeanalyze.replay.shape import WORDS, read_shape
 
     if order.credentials is None:
         raise CannotReplayError("a live handshake needs credentials")
@@ -145,7 +145,8 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
     left_out = (*shape.left_out, *made(("127.0.0.1", IKE_PORT)).offered.left_out)
     notes = []
     if shape.guessed:
-        notes.append(f"defaults, since the capture does not tell: {', '.join(shape.guessed)}")
+        unknown = ", ".join(WORDS[one] for one in shape.guessed)
+        notes.append(f"defaults, since the capture does not tell: {unknown}")
     if left_out:
         notes.append(f"recorded, but not done again: {', '.join(left_out)}")
     for note in notes:
@@ -154,15 +155,25 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
     def live(runs: Runs, replayed: Replayed) -> Replayed:
         local = replayed.local.address.partition("%")[0], replayed.local.port
         found = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
-        return replace(replayed, runs=tuple(found), notes=tuple(notes))
+        by_chance = seed if order.faults or order.policy.jitter else None
+        replayed = replace(replayed, runs=tuple(found), seed=by_chance)
+        never = [name for name in replayed.faults if found and not replayed.met[name]]
+        if never:
+            notes.append(f"faults that nothing met: {', '.join(never)}")
+            listener.say(notes[-1])
+        return replace(replayed, notes=tuple(notes))
 
     policy, row = order.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
     plan = (
-        f"a live handshake of the shape of handshake {number} ({row['initiator_messages']:,} messages, "
-        f"{row['initiator_bytes']:,} bytes were recorded), each message up to {policy.tries + 1} times within "
+        f"a live handshake of the shape of handshake {number} ({_count(row['initiator_messages'], 'message')}, "
+        f"{row['initiator_bytes']:,} bytes were recorded), each message up to {_count(policy.tries + 1, 'time')} within "
         f"{sum(policy.waits):,.0f} s ({policy.name}){_times(order)}"
     )
     return _go(order, analysis, number, plan, live, listener)
+
+
+def _count(value: int, what: str) -> str:
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
 
 
 def _seed(order: Order) -> int:
@@ -178,7 +189,7 @@ def _go(
 ) -> Replayed:
     """Open the way, say what will be sent, do it, and read our own capture."""
     with _place(order.write) as path:
-        with open_sink(path) as stream:
+        with _sink(path) as stream:
             recording = Recording(stream)
             transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
             try:
@@ -195,9 +206,12 @@ def _go(
                     order.mode, order.capture, handshake, str(order.target), transport.way, transport.local,
                     order.rate, began, began, transport.counts,
                     policy=None if order.mode == "verbatim" else order.policy.name,
-                    faults=tuple(f"{fault.what} {fault.text}" for fault in order.faults),
+                    faults=tuple(fault.name for fault in order.faults), interrupted=True,
                 )  # fmt: skip
-                replayed = replace(do(runs, replayed), ended_ns=time.time_ns())
+                # interrupted until it has come to its end: what was sent is in our capture, which is to stay
+                with suppress(KeyboardInterrupt):
+                    replayed = replace(do(runs, replayed), interrupted=runs.interrupted)
+                replayed = replace(replayed, ended_ns=time.time_ns())
             finally:
                 transport.close()
         if recording.left_out:
@@ -208,6 +222,16 @@ def _go(
 def keys_beside(capture: str) -> str:
     """Where the keys to a capture of ours go: LIVE.keys.json beside LIVE.pcapng."""
     return str(Path(capture).with_suffix(".keys.json"))
+
+
+@contextmanager
+def _sink(path: str) -> Iterator[BinaryIO]:
+    """A stream to our capture. Raises `RecordingError`."""
+    try:
+        with open_sink(path) as stream:
+            yield stream
+    except OSError as error:
+        raise RecordingError(path, error) from None
 
 
 @contextmanager
@@ -227,6 +251,14 @@ def _announcement(order: Order, transport: Transport, why: str | None, plan: str
     return f"{order.mode}: sending to {order.target} from {ports} by {way}: {plan}"
 
 
+def _report(target: Target, path: str, keys: Sequence[str]) -> str:
+    """The command line that reads our capture."""
+    options = [option for name in keys for option in ("--keys", name)]
+    for port in (target.port, target.nat_port):
+        options += [] if port in (IKE_PORT, NAT_PORT) else ["--port", str(port)]
+    return shlex.join(["ikeanalyze", "report", path, *options])
+
+
 def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str) -> Replayed:
     """Put the keys beside our capture, and take what the report says of it."""
     from ikeanalyze.analysis.read import read
@@ -235,9 +267,14 @@ def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str
     keys: list[str] = []
     if replayed.key_sets:
         keys.append(keys_beside(path))
-        write_private(keys[0], json_text(replayed.key_sets, (), ()))
+        try:
+            write_private(keys[0], json_text(replayed.key_sets, (), ()))
+        except OSError as error:
+            raise RecordingError(keys[0], error) from None
     if order.write is not None:
-        replayed = replace(replayed, recording=path, keys=keys[0] if keys else None)
+        replayed = replace(
+            replayed, recording=path, keys=keys[0] if keys else None, report=_report(order.target, path, keys)
+        )
     if not replayed.runs:
         return replayed
     live = read(path, ports=(order.target.port, order.target.nat_port), keys=keys)

@@ -43,6 +43,8 @@ class Ports:
     def __init__(self, target: Target) -> None:
         """Bind 500 and 4500 where that is possible, else ports that are free.
 
+        Never 500 for talking to a port with the non-ESP marker: charon looks for a marker only if neither port is 500.
+
         Raises:
             TransportError: there is no route to the target.
         """
@@ -50,7 +52,8 @@ class Ports:
         self.address, self._where = _route(target)
         self.sockets: dict[Role, socket.socket] = {}
         try:
-            self.sockets[500] = _bound(target, self.address, IKE_PORT)
+            plain = 0 if target.marked(500) else IKE_PORT
+            self.sockets[500] = _bound(target, self.address, plain)
             self.sockets[4500] = _bound(target, self.address, NAT_PORT)
         except OSError as error:
             self.close()
@@ -82,7 +85,7 @@ class Ports:
 
     def note(self, role: Role, error: OSError, counts: Counts) -> None:
         """Count what the system says when it cannot send or receive."""
-        counts.refused += 1
+        counts.refusals[role] += 1
         counts.refusal = counts.refusal or os.strerror(error.errno or 0)
         # what told the error stays queued, and would be told again and again
         for _ in range(_ERRORS_READ):

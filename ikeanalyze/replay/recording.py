@@ -27,6 +27,14 @@ _SNAPLEN: Final = 65_535
 MOST_BYTES: Final = 1 << 30
 
 
+class RecordingError(Exception):
+    """Our own capture, or the keys to it, cannot be written."""
+
+    def __init__(self, path: str, why: OSError) -> None:
+        super().__init__(f"{path}: cannot be written: {why.strerror or why}")
+        self.path, self.why = path, why
+
+
 class Recording:
     """Writes packets to a stream, which stays its owner's."""
 

@@ -45,7 +45,7 @@ class Run:
     broken_off: str | None = None  # why it was not gone through to its end
     verbatim: VerbatimRun | None = None
     result: Result | None = None
-    met: Counter[str] = field(default_factory=Counter)  # faults that it met, by kind
+    met: Counter[str] = field(default_factory=Counter)  # datagrams that met a fault, by `Fault.name`
     seed: int | None = None  # of its faults
     reported: Reported | None = None  # None: our capture has not been read, or has no such handshake
 
@@ -124,12 +124,22 @@ class Replayed:
     counts: Counts
     runs: tuple[Run, ...] = ()
     mutated: Mutated | None = None
-    policy: str | None = None
-    faults: tuple[str, ...] = ()  # as they were asked for
-    notes: tuple[str, ...] = ()  # of the shape: what is guessed, what is left out
+    policy: str | None = None  # of retransmission, as it was asked for; None: verbatim has none
+    faults: tuple[str, ...] = ()  # as they were asked for, by `Fault.name`
+    seed: int | None = None  # of faults, jitter and mutants; None: nothing was left to chance
+    notes: tuple[
+        str, ...
+    ] = ()  # of the shape: what is guessed, what is left out; which faults were never met
+    interrupted: bool = False  # by the user, before all was done
     recording: str | None = None  # path of our capture
     keys: str | None = None  # path of the keys to it
+    report: str | None = None  # the command line that reads it
     compared: tuple[Compared, ...] = ()
+
+    @property
+    def met(self) -> Counter[str]:
+        """Datagrams of all runs that met a fault, by `Fault.name`."""
+        return sum((run.met for run in self.runs), Counter())
 
     @property
     def key_sets(self) -> Sequence[KeySet]:

@@ -2,13 +2,12 @@
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ikeanalyze.replay.barrage import Barrage
-from ikeanalyze.replay.drive import Driven, Driver
+from ikeanalyze.replay.drive import INTERRUPTED, Driven, Driver
 from ikeanalyze.replay.faults import Fault, Faults
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.mutation import mutate
@@ -46,14 +45,14 @@ class Runs:
         self._rate, self._seconds = rate, seconds
         self._randomness, self._tell = randomness, tell
         self._started = -1 / rate
+        self.interrupted = False  # by the user: what was asked for is not done to its end
 
     def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[Run]:
         """Recorded messages, `count` times."""
 
         def one(number: int) -> Run:
-            driver, driven = self._verbatim(handshake, speed, wait_s)
-            spi_i = driven.finished.spi_i if driven.finished else None
-            return Run(number, _traffic(driver), spi_i, driven.why, verbatim=driven.finished)
+            found, driver, why = self._verbatim(handshake, speed, wait_s)
+            return Run(number, _traffic(driver), found.spi_i or None, why, verbatim=found)
 
         return self._each(count, one)
 
@@ -74,43 +73,56 @@ class Runs:
             self._pace()
             driver = Driver(self._transport, self._target, faults=some)
             driven = driver.drive(initiator, initiator.begin, self._seconds)
-            # the target is told to forget what stands, or what it may believe that stands
+            self._note(driven)
+            # the target is told to forget what stands, or what it may believe that stands; that is no part of the measurement
+            driver.mend()
             closed = driver.drive(initiator, initiator.close, _CLOSING_S)
+            self._note(closed)
+            end = closed.finished or initiator.conclude(driver.now())
             # what was broken off is concluded by closing it
-            result = driven.finished or closed.finished
+            result = replace(driven.finished or end, deleted=end.deleted)
             return Run(
-                number, _traffic(driver), None if result is None else result.spi_i, driven.why, result=result,
-                met=Counter({str(what): count for what, count in some.met.items()}), seed=its_seed if faults else None,
+                number, _traffic(driver), result.spi_i, driven.why, result=result,
+                met=some.met, seed=its_seed if faults else None,
             )  # fmt: skip
 
         return self._each(count, one)
 
     def _each(self, count: int, one: Callable[[int], Run]) -> list[Run]:
-        """Run after run. Whoever interrupts a long row of them gets those that were over."""
+        """Run after run. Whoever interrupts a long row of them gets those that were begun."""
         runs: list[Run] = []
-        for number in range(1, count + 1):
+        while len(runs) < count and not self.interrupted:
             try:
-                runs.append(one(number))
-            except KeyboardInterrupt:
-                if not runs:
-                    raise
+                runs.append(one(len(runs) + 1))
+            except KeyboardInterrupt:  # between two runs; within one, the driver takes note of it
+                self.interrupted = True
                 break
             self._tell(runs[-1])
         return runs
 
+    def _note(self, driven: Driven[Any]) -> None:
+        self.interrupted = self.interrupted or driven.why == INTERRUPTED
+
     def mutated(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> Mutated:
-        """Mutants of recorded first messages, `count` of them, between two ordinary IKE_SA_INIT requests."""
+        """Mutants of recorded first messages, `count` of them, between two ordinary IKE_SA_INIT requests.
+
+        `seed`: for the same bytes again, from the same ports to the same target; the ordinary requests are new ones each time.
+        """
         ordinary = handshakes[0]
         before = self._check(ordinary, 0)
-        if before.answer is None:
+        if before.answer is None or self.interrupted:
             return Mutated(before, None, None, seed)
         chance = random.Random(seed)
         firsts = [one.first for one in handshakes if one.first is not None]
-        mutants = [mutate(self._renewed(chance.choice(firsts)).data, chance) for _ in range(count)]
+        mutants = [
+            mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)
+        ]
         barrage = Barrage(mutants, self._rate)
         driver = Driver(self._transport, self._target, most=20 * count + 1000)
         driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
-        return Mutated(before, driven.finished, self._check(ordinary, RECOVERY_S), seed, driven.why)
+        self._note(driven)
+        after = None if self.interrupted else self._check(ordinary, RECOVERY_S)
+        return Mutated(before, barrage.conclude(driver.now()), after, seed, driven.why)
 
     def _check(self, handshake: RecordedHandshake, patience_s: float) -> Check:
         """Ask until there is an answer, or for so many seconds; at least once."""
@@ -122,26 +134,30 @@ class Runs:
         )
         while True:
             attempts += 1
-            run = self._verbatim(alone, 1000.0, _CHECK_WAIT_S)[1].finished
-            answers = [sent.answers[0] for sent in run.sent if sent.answers] if run else []
+            found = self._verbatim(alone, 1000.0, _CHECK_WAIT_S)[0]
+            answers = [sent.answers[0] for sent in found.sent if sent.answers]
             seconds = time.monotonic() - began
-            if answers or seconds >= patience_s:
+            if answers or self.interrupted or seconds >= patience_s:
                 return Check(answers[0] if answers else None, attempts, seconds)
             time.sleep(_CHECK_GAP_S)
 
     def _verbatim(
         self, handshake: RecordedHandshake, speed: float, wait_s: float
-    ) -> tuple[Driver, Driven[VerbatimRun]]:
+    ) -> tuple[VerbatimRun, Driver, str | None]:
+        """What came of a run, who drove it, and why it was broken off."""
         self._pace()
-        driver = Driver(self._transport, self._target)
+        # one port may refuse what the other answers, and whoever listens later may answer what is sent later
+        driver = Driver(self._transport, self._target, stubborn=True)
         core = Verbatim(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
-        return driver, driver.drive(core, core.begin, self._seconds, core.sent)
+        driven = driver.drive(core, core.begin, self._seconds, core.sent)
+        self._note(driven)
+        return driven.finished or core.conclude(driver.now()), driver, driven.why
 
-    def _renewed(self, message: RecordedMessage) -> Renewed:
+    def _renewed(self, message: RecordedMessage, randomness: Randomness | None = None) -> Renewed:
         local = self._transport.local
         ours = Endpoint(local.packed, local.port_of(message.role))
         theirs = Endpoint(self._target.packed, self._target.port_of(message.role))
-        return renew(message, ours, theirs, self._randomness)
+        return renew(message, ours, theirs, randomness or self._randomness)
 
     def _pace(self) -> None:
         """Wait until another handshake may begin."""

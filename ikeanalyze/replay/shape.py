@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ikeanalyze.capture.datagrams import Protocol
@@ -133,6 +134,20 @@ class Shape:
         """Whether additional key exchanges are offered (RFC 9370)."""
         kinds = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
         return any(one.type in kinds and one.id for proposal in self.proposals for one in proposal.transforms)
+
+
+#: What `Shape.guessed` may name, in words.
+WORDS: Final = MappingProxyType(
+    {
+        "fragment_size": "fragment size",
+        "auth_initiator": "authentication of the initiator",
+        "identity_i": "identity of the initiator",
+        "identity_r": "identity of the responder that is asked for",
+        "esp_proposals": "ESP proposals",
+        "selectors_i": "traffic selectors of the initiator",
+        "selectors_r": "traffic selectors of the responder",
+    }
+)
 
 
 def read_shape(

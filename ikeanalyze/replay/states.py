@@ -18,8 +18,13 @@ which both sides prove that they have the key that the method made.
 A refusal is an error notify, EAP's failure, or a response that we must not accept: a proposal that was not offered, a
 public value that is none, an AUTH payload that does not verify, or simply more than we are ready to take. An IKE SA that
 stood is not undone by it. `FAILED` and `CLOSED` are the end: no event leads out of
-them. From `FAILED`, closing says so to the responder where it may think that the IKE SA stands; that is no state of its
-own, since nobody waits for the answer.
+them. From `FAILED`, closing says so to a responder whose proof we refuse; that is no state of its own, since nobody waits for the
+answer.
+
+A request of IKE_AUTH that is not answered leaves us in doubt: the request may be lost, and the responder knows nothing; or its
+response is, and for the responder the IKE SA stands. So closing sends a delete with the next message ID, which only a
+responder that took the request can take; whoever did not ignores it (RFC 7296, section 2.3). It goes unanswered, or it
+ends an IKE SA that we never had: either way the handshake has failed.
 """
 
 from collections.abc import Mapping
@@ -38,6 +43,7 @@ class State(Enum):
     EAP = "EAP under way"  # an IKE_AUTH with an EAP response
     PROOF = "proof of EAP sent"  # an IKE_AUTH with the AUTH payload that EAP's key makes
     ESTABLISHED = "established"
+    DOUBTFUL = "IKE_AUTH not answered"  # the responder may believe that the IKE SA stands
     CLOSING = "delete sent"
     CLOSED = "closed"
     FAILED = "failed"
@@ -85,22 +91,23 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             Event.AUTHENTICATED: State.ESTABLISHED,
             Event.EAP_REQUEST: State.EAP,
             Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.FAILED,
-            Event.CLOSE: State.FAILED,
+            Event.SILENCE: State.DOUBTFUL,
+            Event.CLOSE: State.CLOSING,
         },
         State.EAP: {
             Event.EAP_REQUEST: State.EAP,
             Event.EAP_SUCCESS: State.PROOF,
             Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.FAILED,
-            Event.CLOSE: State.FAILED,
+            Event.SILENCE: State.DOUBTFUL,
+            Event.CLOSE: State.CLOSING,
         },
         State.PROOF: {
             Event.AUTHENTICATED: State.ESTABLISHED,
             Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.FAILED,
-            Event.CLOSE: State.FAILED,
+            Event.SILENCE: State.DOUBTFUL,
+            Event.CLOSE: State.CLOSING,
         },
+        State.DOUBTFUL: {Event.CLOSE: State.CLOSING},
         State.ESTABLISHED: {
             Event.CLOSE: State.CLOSING,
             Event.DELETED: State.CLOSED,

@@ -81,6 +81,9 @@ class Result:
     established: bool  # the IKE SA stands (or stood until `close`), both sides authenticated
     reason: str | None  # why not: name of a notify, "no answer", "AUTH does not verify: ..."
     child_error: str | None  # notify by which the first CHILD_SA was refused, though the IKE SA stands
+    #: The responder has confirmed the end of the IKE SA; False: a delete is not answered (yet), so that the IKE SA may stand at the
+    #: responder; None: none was sent.
+    deleted: bool | None
     exchanges: tuple[ExchangeCount, ...]
     ignored: Ignored
     spi_i: bytes  # 8 bytes

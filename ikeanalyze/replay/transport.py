@@ -5,6 +5,7 @@ is sent has two steps, so that it can be recorded as sent though a fault that we
 holds it up: `take` packs and records, `put` puts on the wire.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -57,8 +58,15 @@ class Counts:
     stray: int = 0  # from another address, or another port of the target's
     stray_from: str | None = None  # where the first of these came from
     not_ike: int = 0  # without marker on port 4500 (ESP, keepalives), or shorter than a marker
-    refused: int = 0  # errors of the network: nobody listens there, no way there
+    refusals: Counter[Role] = field(
+        default_factory=Counter
+    )  # errors of the network by port: nobody listens there, no way there
     refusal: str | None = None  # the first of these, in the system's words
+
+    @property
+    def refused(self) -> int:
+        """Errors of the network."""
+        return self.refusals.total()
 
     @property
     def taken(self) -> int:

@@ -117,7 +117,7 @@ class Verbatim:
         if self._answered_ns is not None:
             end_ns = min(end_ns, self._answered_ns + _LINGER_NS)
         if now_ns >= end_ns:
-            return VerbatimStep(tuple(out), None, self._run(now_ns))
+            return VerbatimStep(tuple(out), None, self.conclude(now_ns))
         return VerbatimStep(tuple(out), end_ns)
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> VerbatimStep:  # noqa: ARG002 - the drivers' signature
@@ -174,7 +174,8 @@ class Verbatim:
             message.fragment, message.fragments, message.transmission, message.role,
         )  # fmt: skip
 
-    def _run(self, now_ns: int) -> VerbatimRun:
+    def conclude(self, now_ns: int) -> VerbatimRun:
+        """What came of it until now."""
         return VerbatimRun(
             self._spi_i,
             tuple(self._sent.values()),

@@ -1,7 +1,11 @@
 """The command against targets on the loopback interface, by ordinary UDP sockets."""
 
 import json
+import signal
 import struct
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,6 +69,7 @@ def test_reenact_as_json(run, tmp_path, credentials):
         done = run(
             "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials),
             "--sockets", "--runs", "2", "--compare", "--format", "json", "-w", str(live), "--verbose",
+            "--policy", "exponential:timeout=2,tries=5",
         )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "reenact: sending to" in done.stderr
@@ -83,6 +88,16 @@ def test_reenact_as_json(run, tmp_path, credentials):
         == [1, 1]
     )
     assert found["runs"][0]["compared"]["outcome"]["live"].startswith("established")
+    assert found["runs"][0]["handshake"]["deleted"] is True
+    assert found["policy"] == "exponential:timeout=2,tries=5"
+    assert (found["seed"], found["interrupted"]) == (None, False)
+    # the line that reads our own capture, as it was said
+    line = f"ikeanalyze report {live} --keys {live.with_suffix('.keys.json')} --port {one.target.port} --port {one.target.nat_port}"
+    assert found["report"] == line
+    assert done.stderr.endswith(f"ikeanalyze: our capture can be read with: {line}\n")
+    told = run(*line.split()[1:])
+    assert told.exit_code == 0
+    assert told.stdout.count("established") >= 2
     keys = Path(found["keys"])
     assert keys == tmp_path / "live.keys.json"
     assert keys.stat().st_mode & 0o077 == 0
@@ -110,15 +125,55 @@ def test_impair(run, credentials):
         "delay IKE_SA_INIT:response:20ms",
     ]
     assert run_["faults_met"] == {"delay": 1, "drop": 1, "duplicate": 1}
+    assert run_["faults_met_by_name"] == dict.fromkeys(found["faults"], 1)
+    assert found["seed"] == run_["seed"] is not None
     assert run_["blowup"] == run_["report_blowup"] > 1
     assert [one["transmissions"] for one in run_["handshake"]["exchanges"]][:2] == [1, 2]
+
+
+def impaired(run, credentials, *options):
+    with peer(Standing()) as one:
+        return run(
+            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
+            "--policy", "exponential:timeout=0.1,tries=1", *options,
+        )  # fmt: skip
+
+
+def test_a_fault_that_nothing_met_is_told(run, credentials):
+    done = impaired(
+        run, credentials, "--drop", "IKE_INTERMEDIATE:2/3", "--duplicate", "IKE_AUTH", "--seed", "4"
+    )
+    assert done.exit_code == 0, done.stderr
+    said = "faults that nothing met: drop IKE_INTERMEDIATE:2/3"
+    assert f"ikeanalyze: {said}\n" in done.stderr
+    assert f"  note       {said}" in done.stdout.splitlines()
+    assert "  policy     exponential:timeout=0.1,tries=1" in done.stdout.splitlines()
+    assert "  seed       4" in done.stdout.splitlines()
+    # what is not known is said in words
+    assert "identity of the initiator" in done.stderr
+    assert "identity_i" not in done.stdout + done.stderr
+
+
+def test_what_our_own_faults_took_is_not_the_targets_silence(run, credentials):
+    done = impaired(run, credentials, "--drop", "any:x*", "--quiet")
+    assert done.exit_code == 1
+    assert "does not answer; faults of our own met 2 datagrams (drop any:x*)" in done.stderr
+
+
+def test_impair_without_any_ike_sa_is_a_failure(run, credentials):
+    credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
+    done = impaired(run, credentials, "--duplicate", "IKE_SA_INIT:request", "--quiet")
+    assert done.exit_code == 1
+    assert (
+        "no IKE SA was established: AUTHENTICATION_FAILED; faults of our own met 1 datagram (" in done.stderr
+    )
 
 
 def test_mutated(run):
     recorded = Standing()
 
     def sturdy(data, role):
-        with suppress(AssertionError, struct.error, IndexError, KeyError):
+        with suppress(AssertionError, struct.error, IndexError, KeyError, ValueError):
             return recorded(data, role)
         return []
 
@@ -130,7 +185,8 @@ def test_mutated(run):
     lines = done.stdout.splitlines()
     assert "  mode       mutated first messages" in lines
     assert "  up before  yes: accepted" in lines
-    assert "  mutants    20, seed 3" in lines
+    assert "  mutants    20" in lines
+    assert "  seed       3" in lines
     assert "  up after   yes: accepted" in lines
     assert len(one.got) == 22
 
@@ -183,6 +239,9 @@ def test_a_secret_that_is_wrong(run, credentials):
         (["--target", "127.0.0.1", "--drop", "0.1"], "it is for --mode impair"),
         (["--target", "127.0.0.1", "--format", "csv"], "there is no format 'csv'"),
         (["--target", "127.0.0.1", "-w", "-"], "name a file"),
+        (["--target", "127.0.0.1", "-w", "/new.pcapng", "-o", "/usr/../new.pcapng"], "are the same file"),
+        (["--target", "127.0.0.1", "-w", "/new.pcapng", "-o", "/new.keys.json"], "are the same file"),
+        (["--target", "127.0.0.1", "--credentials", __file__, "-o", __file__], "would be overwritten"),
         (["--target", "127.0.0.1", "--mutate", "1", "--compare"], "nothing to compare"),
         (["--target", "127.0.0.1", "--mutate", "1", "--mode", "reenact", "--credentials", "x"], "--mutate"),
         ([], "--target"),
@@ -234,6 +293,67 @@ def test_what_cannot_be_done(run, credentials, capture, options, what):
     assert what in done.stderr
     assert "sending to" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ("/proc/x.pcapng", "/proc/x.pcapng: "),
+        ("nowhere/x.pcapng", "Make it first, or name another output with -w"),
+        ("taken.pcapng", "taken.keys.json is none"),
+    ],
+)
+def test_where_our_capture_cannot_be_written(run, tmp_path, credentials, place, what):
+    """Found before anything is sent, and told with the option that named it."""
+    (tmp_path / "taken.keys.json").mkdir()
+    with peer(Standing()) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
+            "-w", str(tmp_path / place),
+        )  # fmt: skip
+    assert done.exit_code in (1, 2)
+    assert what in done.stderr
+    assert "-w" in done.stderr
+    assert "internal error" not in done.stderr
+    assert one.got == []
+
+
+def test_a_full_disk(run, tmp_path, monkeypatch):
+    """/dev/full behind the name of our capture: written to, and refused when it comes to the disk."""
+
+    def opened(path, *arguments, original=open, **more):
+        return original("/dev/full" if str(path).endswith(".tmp") else path, *arguments, **more)
+
+    monkeypatch.setattr("builtins.open", opened)
+    with peer(Standing()) as one:
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "-w", str(tmp_path / "x.pcapng"))
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "x.pcapng: cannot be written: No space left on device. Name another output with -w\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_it_gets_what_was_done(tmp_path, how):
+    """As another process, which is ended while it waits."""
+    live = tmp_path / "live.pcapng"
+    with peer(lambda *_: []) as one:
+        command = [
+            sys.executable, "-m", "ikeanalyze", "replay", str(PSK), *at(one.target), "--sockets", "--wait", "60",
+            "--runs", "5", "-w", str(live),
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while len(one.got) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(how)
+        shown, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "  outcome   broken off: interrupted" in shown.splitlines()
+    assert said.count("interrupted") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["live.pcapng"]
+    assert len(ikeanalyze.read(live, ports=[one.target.port, one.target.nat_port]).frames) == 2
 
 
 def test_standard_input_is_refused(run):

@@ -45,6 +45,7 @@ def test_it_answers_in_the_initiators_place_and_nowhere_else(lab, tmp_path):
 
 def test_credentials_are_for_their_owner_alone(lab, tmp_path):
     wanted = case(initiator={"auth": "rsa", "chain": 3}, responder={"auth": "psk"})
+    (tmp_path / "credentials.toml").touch(0o644)  # one that is there already
     with standing(wanted) as responder:
         path = write_credentials(responder, wanted, tmp_path)
         assert responder.known.psk in path.read_text()

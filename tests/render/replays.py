@@ -66,6 +66,7 @@ def result(**more) -> Result:
         "established": True,
         "reason": None,
         "child_error": None,
+        "deleted": True,
         "exchanges": exchanges,
         "ignored": Ignored(),
         "spi_i": b"\1" * 8,
@@ -96,7 +97,7 @@ def reenact() -> Replayed:
         local=Local("192.0.2.1", bytes((192, 0, 2, 1)), 61000, 61001),
         policy="strongswan",
         notes=("defaults, since the capture does not tell: identity_i",),
-        counts=Counts(3, 1, 3, "192.0.2.9:500", 1, 1, "Connection refused"),
+        counts=Counts(3, 1, 3, "192.0.2.9:500", 1, Counter({500: 1}), "Connection refused"),
         runs=(run,),
         recording="live.pcapng",
         keys="live.keys.json",
@@ -106,15 +107,20 @@ def reenact() -> Replayed:
 
 def many() -> Replayed:
     one = Run(
-        1, TRAFFIC, b"\1" * 8, result=result(ended_ns=BEGAN + 12 * MS), met=Counter(drop=2, delay=2), seed=5
+        1,
+        TRAFFIC,
+        b"\1" * 8,
+        result=result(ended_ns=BEGAN + 12 * MS),
+        met=Counter({"drop 0.2": 2, "delay any:5ms": 2}),
+        seed=5,
     )
     failed = result(established=False, reason="no answer")
     runs = (
         one,
-        replace(one, number=2, result=failed, met=Counter(drop=1), seed=6),
+        replace(one, number=2, result=failed, met=Counter({"drop 0.2": 1}), seed=6),
         replace(one, number=3, result=failed, broken_off="not over after 5 s", met=Counter(), seed=7),
     )
-    return base(mode="impair", policy="strongswan", faults=("drop 0.2",), runs=runs)
+    return base(mode="impair", policy="strongswan", faults=("drop 0.2", "delay any:5ms"), seed=5, runs=runs)
 
 
 def mutated() -> Replayed:
@@ -123,4 +129,4 @@ def mutated() -> Replayed:
     )  # fmt: skip
     before = Check(Arrived(ACCEPTED, MS, ()), 1, 0.1)
     after = Check(Arrived(COOKIE, MS, ()), 3, 4.0)
-    return base(handshake=None, mutated=Mutated(before, barrage, after, 7))
+    return base(handshake=None, seed=7, mutated=Mutated(before, barrage, after, 7))

@@ -96,7 +96,7 @@ def test_the_chosen_proposal():
 
 def test_many():
     shown = text(replays.many(), width=80)
-    assert "  faults     drop 0.2\n" in shown
+    assert "  faults     drop 0.2, delay any:5ms\n  seed       5\n" in shown
     assert (
         """\
 Runs
@@ -110,11 +110,11 @@ Runs
     assert (
         """\
 Together
-  runs        3: 1 established, 1 failed: no answer, 1 broken off: not over
-              after 5 s
+  runs        3: established (1), failed: no answer (1), broken off: not over
+              after 5 s (1)
   bytes       2,400
   blow-up     1.333 (mean of the runs)
-  faults met  2 delay, 3 drop
+  faults met  drop 0.2 (3), delay any:5ms (2)
 """
         in shown
     )
@@ -127,20 +127,30 @@ def test_only_thirty_runs_unless_all_are_asked_for():
     assert "--all" not in text(many, every=True)
 
 
+def test_a_delete_that_was_not_answered():
+    one = replays.reenact()
+    run = replace(one.runs[0], result=replays.result(deleted=False))
+    said = "  delete          not answered: the IKE SA may stand at the target\n"
+    assert said in text(replace(one, runs=(run,)))
+    assert said not in text(one)
+
+
 def test_many_verbatim_ones_by_answer():
     one = replays.verbatim()
     shown = text(replace(one, runs=one.runs * 3))
+    assert "  runs     3: 1 of 2 requests answered (3)\n" in shown
     assert "  IKE_SA_INIT   0  COOKIE  accepted      3\n" in shown
     assert "  IKE_AUTH      1  none    encrypted     3\n" in shown
 
 
 def test_mutated():
     shown = text(replays.mutated())
+    assert "  seed    7\n" in shown
     assert (
         """\
 Mutated messages
   up before  yes: accepted
-  mutants    20, seed 7
+  mutants    20
   answers    9 INVALID_SYNTAX, 2 accepted
   no IKEv2   1
   up after   yes: COOKIE after 3 requests in 4.0 s

@@ -59,6 +59,7 @@ def parsed(first: int, data: bytes) -> list[tuple[int, bytes]]:
     found, kind, at = [], first, 0
     while kind:
         following, _, size = struct.unpack_from(">BBH", data, at)
+        assert size >= 4
         found.append((kind, data[at + 4 : at + size]))
         kind, at = following, at + size
     assert at == len(data)
@@ -258,6 +259,7 @@ class Responder:
         kept: dict[int, bytes] = {}
         while at < end:
             size, kind = struct.unpack_from(">HB", body, at + 2)
+            assert size >= 8
             if kind != ike.DH or int.from_bytes(body[at + 6 : at + 8]) == group:
                 kept.setdefault(kind, body[at : at + size])
             at += size

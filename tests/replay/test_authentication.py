@@ -182,6 +182,25 @@ def test_who_the_responder_has_to_be():
         check_identity_wanted(Credentials(remote_identity=NAME), identification("192.0.2.2"))
 
 
+def test_a_distinguished_name_is_compared_by_its_attributes():
+    wanted = Credentials(remote_identity=identification("C=CH, O=Lab, CN=resp"))
+    # the same with PrintableString all over
+    printable = "302a310b3009060355040613024348310c300a060355040a13034c6162310d300b0603550403130472657370"
+    check_identity_wanted(wanted, Identification(9, bytes.fromhex(printable)))
+    with pytest.raises(RefusedError, match=r"the responder is CN=resp, O=Lab, C=CH, which is not"):
+        check_identity_wanted(wanted, identification("CN=resp, O=Lab, C=CH"))
+    with pytest.raises(RefusedError, match=r"the responder is 192.0.2.2, which is not"):
+        check_identity_wanted(wanted, identification("192.0.2.2"))
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"), [("psk", Kind.PSK), ("ecdsa-256", Kind.SIGNATURE), (None, Kind.PSK)]
+)
+def test_a_guess_decides_between_credentials_that_can_do_either(word, kind):
+    both = replace(SIGNING, psk=b"swordfish")
+    assert kind_of(shape(auth_initiator=word, guessed=("auth_initiator",)), both) is kind
+
+
 def test_no_key_to_sign_with():
     with pytest.raises(RefusedError, match="no key to sign with"):
         prove(Kind.SIGNATURE, PSK, SHA2_256, OCTETS, [2])

@@ -40,6 +40,15 @@ def test_another_body_is_another_row():
     assert none is None
 
 
+def test_the_link_to_the_aaa_server_is_not_counted():
+    analysis = ikeanalyze.read(CAPTURES / "lab" / "eap-mschapv2.pcapng")
+    sides = exchanges(analysis, 1)
+    # by the initiator's log
+    assert [(side.messages, side.bytes) for side in sides.values()] == [
+        (2, 272 + 280), (2, 256 + 1236 + 132), (2, 96 + 112), (2, 144 + 128), (2, 80 + 80), (2, 112 + 208),
+    ]  # fmt: skip
+
+
 def test_ip_fragments_count_once():
     analysis = ikeanalyze.read(CAPTURES / "lab" / "ip-fragments.pcapng")
     sides = exchanges(analysis, 1)

@@ -163,12 +163,21 @@ def test_files_that_are_no_credentials(folder, data):
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5), ("CN=gw,O=lab", 9)],
+    [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5)],
 )
 def test_identities(text, kind):
     found = identification(text)
     assert found.type == kind
     assert identity_text(found.type, found.data) == text
+
+
+@pytest.mark.parametrize("text", ["O=lab,CN=gw", "O=lab, CN=gw"])
+def test_a_distinguished_name_is_in_strongswans_order(text):
+    found = identification(text)
+    # SET of SEQUENCE of 2.5.4.10 and 2.5.4.3, UTF8String
+    assert (found.type, found.data.hex()) == (
+        9, "301b310c300a060355040a0c036c6162310b300906035504030c026777",
+    )  # fmt: skip
 
 
 def test_kinds_of_keys():

@@ -7,9 +7,10 @@ import pytest
 from ikeanalyze.replay.drive import Driver, Tally
 from ikeanalyze.replay.faults import Faults, What, read_fault
 from ikeanalyze.replay.steps import Outgoing, Step
+from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.udp import UdpTransport
 from ikeanalyze.wire.header import HEADER
-from replay.peers import peer
+from replay.peers import free_port, peer
 
 MS = 1_000_000
 
@@ -132,6 +133,42 @@ def test_what_is_not_of_the_set_up_is_not_counted():
         script, lambda data, _: [message(9, exchange_type=37, response=True), *answering(data, 0)]
     )
     assert tally.datagrams == {True: 1, False: 1}
+
+
+def over_target(target, *, stubborn=False):
+    transport = UdpTransport(target, lambda *_: None)
+    try:
+        script = Script(1, wait_ms=150)
+        return Driver(transport, target, stubborn=stubborn).drive(script, script.begin, 5.0)
+    finally:
+        transport.close()
+
+
+def test_nobody_there():
+    target = Target("127.0.0.1", free_port(), free_port())
+    result = over_target(target)
+    assert (result.finished, result.why, result.sent) == (None, "the network says: Connection refused", 1)
+    assert over_target(target, stubborn=True).finished == "silence"
+
+
+def test_an_error_from_the_other_port_is_none_of_this_conversation():
+    """Something was sent to port 4500 before, by another run; what refuses it comes while port 500 is asked."""
+    with peer(lambda *_: []) as one:
+        target = Target("127.0.0.1", one.target.port, free_port())
+        transport = UdpTransport(target, lambda *_: None)
+        try:
+            script = Script(1, wait_ms=50)
+            driver = Driver(transport, target)
+
+            def begin(now_ns):
+                transport.put(transport.take(message(7), 4500)[0])
+                return script.begin(now_ns)
+
+            result = driver.drive(script, begin, 5.0)
+            assert transport.counts.refusals == {4500: 1}
+        finally:
+            transport.close()
+    assert result.finished == "silence"
 
 
 def test_no_end():

@@ -81,7 +81,7 @@ def test_a_named_one_is_dropped_once():
     # another message is another one, and so is the response
     assert through(faults, [("c", replace(SECOND, message_id=2), 9)]) == []
     assert through(faults, [("d", replace(SECOND, response=True, ours=False), 9)], ours=False) == []
-    assert faults.met[What.DROP] == 3
+    assert faults.met == {"drop IKE_INTERMEDIATE:2/3": 3}
 
 
 def test_as_often_as_it_says():
@@ -130,7 +130,7 @@ def test_chance_is_within_binomial_limits_and_can_be_had_again():
         faults = Faults([read_fault(What.DROP, str(share))], seed)
         for number in range(count):
             faults.take(number, INIT, 0)
-        return faults.overflowed, faults.met[What.DROP], faults.due(ours=True, now_ns=0)
+        return faults.overflowed, faults.met.total(), faults.due(ours=True, now_ns=0)
 
     overflowed, dropped, out = passed(1)
     assert abs(dropped - count * share) < 5 * math.sqrt(count * share * (1 - share))

@@ -354,12 +354,54 @@ def test_closed_too_early():
     assert (result.established, result.reason) == (False, "closed before there was an IKE SA")
 
 
+def silent_to_auth(responder):
+    """It takes IKE_AUTH and does all that follows, but its response to IKE_AUTH does not arrive."""
+    wire = Wire(initiator(), responder.answer)
+    wire.lose_answer = lambda data: data[18] == 35
+    return wire
+
+
+def test_an_ike_sa_that_the_responder_alone_believes_in():
+    responder = Responder()
+    wire = silent_to_auth(responder)
+    failed = wire.begin()
+    assert (failed.established, failed.reason, failed.deleted) == (False, "no answer", None)
+    assert responder.established
+    result = wire.close()
+    assert responder.deleted
+    assert (result.established, result.reason, result.deleted) == (False, "no answer", True)
+    assert result.setup_ns == failed.setup_ns
+    assert [(one.exchange_type, one.message_id) for one in result.exchanges] == [(34, 0), (35, 1), (37, 2)]
+
+
+def test_broken_off_while_ike_auth_is_under_way():
+    responder = Responder()
+    wire = silent_to_auth(responder)
+    step = wire.initiator.begin(wire.now)
+    while not responder.established:
+        answers = [data for one in step.send for data in wire.answer(one.data)]
+        if not responder.established:
+            step = wire.initiator.receive(answers[0], wire.now, 500)
+    result = wire.close()
+    assert responder.deleted
+    assert (result.reason, result.deleted) == ("closed before there was an IKE SA", True)
+
+
+def test_a_refusal_leaves_nothing_to_delete():
+    responder = Responder(psk=b"other")
+    wire = Wire(initiator(), responder.answer)
+    assert wire.begin().reason == "AUTHENTICATION_FAILED"
+    sent = len(wire.sent)
+    assert wire.close().deleted is None
+    assert len(wire.sent) == sent
+
+
 def test_a_delete_that_nobody_answers():
     responder = Responder()
     wire = established(shape(), responder)
     wire.answer = lambda data: []
     result = wire.close()
-    assert result.established
+    assert (result.established, result.deleted) == (True, False)
     assert result.exchanges[-1].transmissions == 3
 
 

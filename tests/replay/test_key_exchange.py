@@ -1,15 +1,19 @@
 """Key exchanges with a peer: OpenSSL's program for Diffie-Hellman, the library's own encapsulation for ML-KEM."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x448, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ikeanalyze.replay.key_exchange import begin, unsupported
 from ikeanalyze.replay.modp import PRIMES
+from ikeanalyze.replay.offer import offer
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
+from replay import driving
 
 #: Method, bytes of our data, what OpenSSL calls it, how the payload's data become its key.
 ELLIPTIC = {
@@ -118,9 +122,29 @@ def test_another_method_than_the_one_begun():
 @pytest.mark.parametrize("method", [0, 1, 5, 22, 33, 35, 999])
 def test_what_is_not_supported(method):
     assert unsupported(method)
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(RefusedError, match=r"."):
         begin(method)
     assert ("on purpose" in unsupported(method)) == (method == 35)
+
+
+def test_a_library_without_it_is_known_before_anything_is_offered(monkeypatch):
+    """As with one that was built on an OpenSSL without ML-KEM."""
+
+    def generate():
+        raise UnsupportedAlgorithm("ML-KEM")
+
+    monkeypatch.setattr(mlkem.MLKEM768PrivateKey, "generate", generate)
+    unsupported.cache_clear()
+    try:
+        hybrid, plain = (driving.proposal(31, *more) for more in ((36,), ()))
+        offered = offer((hybrid, replace(plain, number=2)), 31)
+        assert [one.number for one in offered.proposals] == [1]
+        assert offered.proposals[0].transforms == plain.transforms
+        assert "lacks ML-KEM-768" in offered.left_out[0]
+        with pytest.raises(RefusedError, match="lacks ML-KEM-768"):
+            begin(36)
+    finally:
+        unsupported.cache_clear()
 
 
 def test_no_secret_is_shown():

@@ -29,6 +29,25 @@ def test_the_targets_own_ports_are_not_taken():
         ports.close()
 
 
+def test_a_port_with_the_marker_is_not_talked_to_from_500():
+    """Else charon takes the marker for an SPI. 127.0.0.2 is another host's address, as far as ports go."""
+    ports = Ports(Target("127.0.0.2", 4500))
+    try:
+        assert 500 not in (ports.local.port, ports.local.nat_port)
+    finally:
+        ports.close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", 500))
+        except OSError:
+            return  # it may not be had, here or by us
+    ports = Ports(Target("127.0.0.2"))
+    try:
+        assert ports.local.port == 500
+    finally:
+        ports.close()
+
+
 def test_ports_in_use_are_left_alone():
     target = Target("127.0.0.1", free_port())
     first, second = Ports(target), Ports(target)
