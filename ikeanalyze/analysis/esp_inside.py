@@ -3,10 +3,12 @@
 RFC 4303: padding (section 2.4), padding that hides sizes (2.7), dummy packets (2.6).
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from ipaddress import ip_address, ip_interface
+from typing import Final, Self
 
 from ikeanalyze.analysis.esp_traffic import MOST_SAS
 from ikeanalyze.capture.frames import address_text
@@ -17,10 +19,12 @@ _IPV4: Final = 4
 _IPV6: Final = 41
 _DUMMY: Final = 59  # no next header
 _ANY: Final = ("", "*")
+#: An octet or a group that is a wildcard as a whole.
+_WHOLE: Final = re.compile(r"(?<![^.:])\*(?![^.:])")
 #: Source and destination (AddressBook codes) and SPI.
 Sa = tuple[int, int, int]
 
-#: Packets that no key opens before an SA is given up.
+#: Whole packets that no key opens before an SA is given up.
 _PATIENCE: Final = 20
 
 
@@ -49,6 +53,58 @@ class Insides:
         self.protocols[inside.next_header] += 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """Addresses that a key is for: those that are like one where bits are set in a mask."""
+
+    version: int  # of IP
+    value: int
+    mask: int
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """As a key has them: `10.0.0.1`, `10.0.*.1`, `10.*`, `2001:db8:*::1`, with a prefix length too; None: any.
+
+        Raises:
+            ValueError: it is nothing of this.
+        """
+        if text in _ANY:
+            return None
+        if "*" not in text:
+            one = ip_interface(text)
+            return cls(one.version, int(one), int(one.netmask))
+        if ":" in text:
+            # Wireshark takes single hexadecimal digits too
+            low = ip_address(text.replace("*", "0"))
+            high = ip_address(_WHOLE.sub("ffff", text).replace("*", "f"))
+        else:
+            text += ".*" * (3 - text.count(".") if text.endswith(".*") else 0)
+            low, high = (ip_address(_WHOLE.sub(octet, text)) for octet in ("0", "255"))
+        every = (1 << low.max_prefixlen) - 1
+        return cls(low.version, int(low), every ^ int(low) ^ int(high))
+
+    def has(self, text: str) -> bool:
+        """Whether this is one of them."""
+        one = ip_address(text)
+        return one.version == self.version and not (int(one) ^ self.value) & self.mask
+
+
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """A key, made ready once."""
+
+    key: EspKey
+    opener: EspOpener
+    source: _Addresses | None  # None: any
+    destination: _Addresses | None
+
+    def between(self, source: str, destination: str) -> bool:
+        """Whether it is for these addresses."""
+        return (self.source is None or self.source.has(source)) and (
+            self.destination is None or self.destination.has(destination)
+        )
+
+
 class Opened:
     """Takes packets and opens them with the keys that fit.
 
@@ -58,8 +114,9 @@ class Opened:
     def __init__(self, keys: Sequence[EspKey]) -> None:
         self.unusable: list[str] = []
         self.insides: dict[Sa, Insides] = {}
-        self._keys = [(key, opener) for key in keys if (opener := self._opener(key)) is not None]
+        self._keys = [usable for key in keys if (usable := self._usable(key)) is not None]
         self._fitting: dict[Sa, EspOpener] = {}
+        self._tried: Counter[Sa] = Counter()  # packets that keys were tried with
 
     def add(self, sa: Sa, packet: bytes | None, ipv6: Sequence[bytes]) -> None:
         """Take a packet, from its SPI to its ICV; None: it is not whole. `ipv6`: addresses of the AddressBook."""
@@ -73,33 +130,64 @@ class Opened:
             opener = self._fitting.get(sa)
             if opener is not None:
                 inside = opener.open(packet)
-            elif insides.closed < _PATIENCE:
+            elif self._tried[sa] < _PATIENCE:
+                self._tried[sa] += 1
                 inside = self._try(sa, packet, ipv6)
         if inside is None:
             insides.closed += 1
         else:
             insides.add(inside)
 
-    def _opener(self, key: EspKey) -> EspOpener | None:
+    def misplaced(self, ipv6: Sequence[bytes]) -> list[str]:
+        """Keys whose SPI came up, but between other addresses only; one line each, without secrets."""
+        found = []
+        between: dict[int | None, list[tuple[str, str]]] = {}
+        for sa in self.insides:
+            between.setdefault(sa[2], []).append(_ends(sa, ipv6))
+        for usable in self._keys:
+            ends = between.get(usable.key.spi, [])
+            if ends and not any(usable.between(*pair) for pair in ends):
+                seen = " to ".join(ends[0])
+                found.append(
+                    f"{_place(usable.key)}: the SPI {usable.key.spi:08x} is in the capture, but not between these addresses "
+                    f"(it is from {seen})"
+                )
+        return found
+
+    def _usable(self, key: EspKey) -> _Usable | None:
         try:
-            return EspOpener(key)
+            opener = EspOpener(key)
         except ValueError as error:
-            place = (
-                key.origin.path if key.origin.line is None else f"{key.origin.path}, line {key.origin.line}"
+            self.unusable.append(f"{_place(key)}: {error}")
+            return None
+        try:
+            return _Usable(key, opener, _Addresses.of(key.source), _Addresses.of(key.destination))
+        except ValueError:
+            self.unusable.append(
+                f"{_place(key)}: {key.source!r} and {key.destination!r} are not both addresses; "
+                "one looks like 192.0.2.1, 192.0.2.*, 2001:db8::1 or *"
             )
-            self.unusable.append(f"{place}: {error}")
             return None
 
     def _try(self, sa: Sa, packet: bytes, ipv6: Sequence[bytes]) -> Inside | None:
-        source, destination = (address_text(code, ipv6) for code in sa[:2])
-        for key, opener in self._keys:
-            fits = key.spi in (None, sa[2]) and key.source in (*_ANY, source)
-            if fits and key.destination in (*_ANY, destination):
-                inside = opener.open(packet)
+        ends = _ends(sa, ipv6)
+        for usable in self._keys:
+            if usable.key.spi in (None, sa[2]) and usable.between(*ends):
+                inside = usable.opener.open(packet)
                 if inside is not None:
-                    self._fitting[sa] = opener
+                    self._fitting[sa] = usable.opener
                     return inside
         return None
+
+
+def _ends(sa: Sa, ipv6: Sequence[bytes]) -> tuple[str, str]:
+    """Source and destination as text."""
+    return address_text(sa[0], ipv6), address_text(sa[1], ipv6)
+
+
+def _place(key: EspKey) -> str:
+    line = key.origin.line
+    return key.origin.path if line is None else f"{key.origin.path}, line {line}"
 
 
 def wanted_spis(keys: Sequence[EspKey]) -> frozenset[int] | None:

@@ -126,7 +126,8 @@ def read_esp(
     opened = Opened(keys)
     capture = read_packets(path, collected.add, ports, progress, Wanted(wanted_spis(keys), opened.add))
     sas = collected.sas(capture.addresses, opened.insides)
-    return EspTraffic(path, capture, sas, collected.width, collected.beyond, opened.unusable)
+    unusable = [*opened.unusable, *opened.misplaced(capture.addresses)]
+    return EspTraffic(path, capture, sas, collected.width, collected.beyond, unusable)
 
 
 class _Collected:

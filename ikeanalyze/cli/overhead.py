@@ -25,6 +25,10 @@ _FIGURE_SIZES: Final = range(40, 1501, 4)
 _PAPER_SIZES: Final = "64,480,1500"
 _MOST_DELAYS: Final = 100_000
 _FEW_KEYS: Final = 10
+#: Processors in MIPS: what is beyond is a slip of the pen, and its figures no numbers.
+_SLOWEST: Final = 1e-3
+_FASTEST: Final = 1e9
+_MOST_DIGITS: Final = 9
 
 
 def overhead(
@@ -91,13 +95,13 @@ def overhead(
         ),
     ] = None,
     packets: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--packets",
             metavar="SIZES",
-            help="With --mips, the traffic: all packets of this many bytes, or pareto, with a mean of 480.",
+            help="With --mips, the traffic: all packets of this many bytes, or pareto (default), with a mean of 480.",
         ),
-    ] = "pareto",
+    ] = None,
     channel: Annotated[
         str | None,
         typer.Option("--channel", metavar="RATE", help="With --mips, the link behind the processor: 2M."),
@@ -166,7 +170,7 @@ def overhead(
                 given = {
                     "--mode": mode, "--encapsulation": encapsulation, "--inner": inner, "--outer": outer,
                     "--size": size, "--mtu": mtu, "--mips": mips, "--rate": rate, "--channel": channel,
-                    "--operations": operations, "--paper": paper or None,
+                    "--operations": operations, "--paper": paper or None, "--packets": packets,
                 }  # fmt: skip
                 _refuse(given, "is not for --from, which measures")
                 answer = _measured(source, suite, port, keys, output, quiet=quiet, verbose=verbose)
@@ -193,15 +197,11 @@ def overhead(
 def _said_as_options() -> Iterator[None]:
     """What the model refuses, as wrong usage of the option that it came from."""
     from ikeanalyze.model.esp_algorithms import EspError
-    from ikeanalyze.model.scenarios import ScenarioError
-    from ikeanalyze.model.sweep import SweepError
 
     try:
         yield
     except EspError as error:
         raise typer.BadParameter(str(error), param_hint=f"--{error.what}") from None
-    except (ScenarioError, SweepError) as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _refuse(given: Mapping[str, object], why: str) -> None:
@@ -252,14 +252,33 @@ def _one_of(option: str, value: object, known: Sequence[object]) -> None:
 
 
 def _sizes(text: str | None, *, paper: bool, drawn: bool) -> list[int]:
-    from ikeanalyze.model.sweep import numbers
-
     if text is None and drawn and not paper:
         return list(_FIGURE_SIZES)
-    values = numbers(text or (_PAPER_SIZES if paper else _SIZES))
+    values = _numbers(text or (_PAPER_SIZES if paper else _SIZES), "--size")
     if any(value != int(value) for value in values):
         raise typer.BadParameter(f"{text!r}: sizes are whole bytes", param_hint="--size")
     return [int(value) for value in values]
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    from ikeanalyze.model.sweep import SweepError, numbers
+
+    try:
+        return numbers(text)
+    except SweepError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _bps(text: str, option: str) -> float:
+    from ikeanalyze.model.scenarios import ScenarioError, rate
+
+    try:
+        found = rate(text)
+    except ScenarioError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    if found <= 0:
+        raise typer.BadParameter("a rate is more than 0 bit/s", param_hint=option)
+    return found
 
 
 def _question(
@@ -268,44 +287,46 @@ def _question(
     mtu: int | None,
     mips: str | None,
     rate: str | None,
-    packets: str,
+    packets: str | None,
     channel: str | None,
     operations: list[str] | None,
     *,
     paper: bool,
 ) -> "Question":
     from ikeanalyze.model.overhead import Question
-    from ikeanalyze.model.scenarios import rate as bps
-    from ikeanalyze.model.sweep import numbers
 
-    speeds = () if mips is None else numbers(mips)
+    speeds = () if mips is None else _numbers(mips, "--mips")
     if mips is None:
-        _refuse({"--rate": rate, "--channel": channel}, "needs --mips, the processor")
-    if any(speed <= 0 for speed in speeds):
-        raise typer.BadParameter(f"{mips}: a processor does more than no operations", param_hint="--mips")
-    rates = [] if rate is None else [bps(part) for part in rate.split(",")]
-    behind = None if channel is None else bps(channel)
-    if any(one <= 0 for one in rates) or behind == 0:
-        hint = "--channel" if behind == 0 else "--rate"
-        raise typer.BadParameter("a rate is more than 0 bit/s", param_hint=hint)
+        _refuse({"--rate": rate, "--channel": channel, "--packets": packets}, "needs --mips, the processor")
+    for speed in speeds:
+        if not _SLOWEST <= speed <= _FASTEST:
+            raise typer.BadParameter(
+                f"{speed:g} is not allowed; allowed is {_SLOWEST:g} to {_FASTEST:g}", param_hint="--mips"
+            )
+    rates = [] if rate is None else [_bps(part, "--rate") for part in rate.split(",")]
+    behind = None if channel is None else _bps(channel, "--channel")
     if len(rates) * len(speeds) * len(forms) > _MOST_DELAYS:
         raise typer.BadParameter(
             f"with as many processors and suites that makes more than {_MOST_DELAYS:,} delays",
             param_hint="--rate",
         )
-    traffic = None if mips is None else _traffic(packets, forms[0].inner)
+    traffic = None if mips is None else _traffic(packets or "pareto", forms[0].inner)
     return Question(forms, sizes, paper, mtu, speeds, traffic, rates, behind, _per_byte(operations or ()))
 
 
 def _traffic(packets: str, version: int) -> "Sizes":
+    from ikeanalyze.model.esp_algorithms import EspError
     from ikeanalyze.model.esp_overhead import check_size
     from ikeanalyze.model.peer_queue import one_size, pareto
 
     if packets == "pareto":
         return pareto()
-    if not packets.isdecimal():
+    if not packets.isdecimal() or len(packets) > _MOST_DIGITS:
         raise typer.BadParameter(f"{packets!r} is neither a size nor pareto", param_hint="--packets")
-    check_size(int(packets), version)
+    try:
+        check_size(int(packets), version)
+    except EspError as error:
+        raise typer.BadParameter(str(error), param_hint="--packets") from None
     return one_size(int(packets))
 
 

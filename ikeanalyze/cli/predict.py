@@ -1,11 +1,13 @@
 """`ikeanalyze predict`: what recorded handshakes would take on another link."""
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
+from ikeanalyze.cli.progress import bar
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs, read
 from ikeanalyze.cli.writing import Figures, Output, check_figures
 
@@ -168,7 +170,7 @@ def predict(
         analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
         flows, skipped = _flows(analysis, handshake, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML
-        predictions = _predictions(flows, links, uses, runs, seed, drawn=drawn)
+        predictions = _predictions(flows, links, uses, runs, seed, drawn=drawn, quiet=quiet)
         write(predictions, chosen, output, View(every=every))
         if figures is not None:
             from ikeanalyze.render.figures import write_predictions
@@ -181,21 +183,30 @@ def predict(
 
 
 def _predictions(
-    flows: "list[Flow]", links: "list[Link]", uses: "list[Use]", runs: int, seed: int, *, drawn: bool
+    flows: "list[Flow]",
+    links: "list[Link]",
+    uses: "list[Use]",
+    runs: int,
+    seed: int,
+    *,
+    drawn: bool,
+    quiet: bool,
 ) -> "list[Prediction]":
     from ikeanalyze.model.layout import LayoutError
     from ikeanalyze.model.prediction import predict as predict_one
     from ikeanalyze.render.figures.prediction import COLOURED
 
-    keep = drawn and len(flows) * len(links) * len(uses) <= COLOURED
+    total = len(flows) * len(links) * len(uses)
+    keep = drawn and total <= COLOURED
     found = []
-    for flow in flows:
-        for use in uses:
-            for link in links:
-                try:
-                    found.append(predict_one(flow, link, use, runs=runs, seed=seed, keep=keep))
-                except LayoutError as error:
-                    raise FailureError(f"{flow.capture}: {error}") from None
+    with bar(quiet=quiet, what="predicting", counts=True) as report:
+        for flow, use, link in product(flows, uses, links):
+            try:
+                found.append(predict_one(flow, link, use, runs=runs, seed=seed, keep=keep))
+            except LayoutError as error:
+                raise FailureError(f"{flow.capture}: {error}") from None
+            if report is not None:
+                report(len(found), total)
     return found
 
 

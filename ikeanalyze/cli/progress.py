@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Told the bytes that are done and their total (None: not known).
+#: Told what is done and the total of it (None: not known), in bytes unless the bar was asked to count something else.
 Report = Callable[[int, int | None], None]
 
 _PATIENCE: Final = 1.0  # seconds before there is a bar
 
 
 class _Bar:
-    def __init__(self) -> None:
+    def __init__(self, what: str, *, counts: bool) -> None:
+        self._what, self._counts = what, counts
         self._start = time.monotonic()
         self._shown: tuple[Progress, TaskID] | None = None
 
@@ -30,18 +31,25 @@ class _Bar:
 
     def _show(self, total: int | None) -> "tuple[Progress, TaskID]":
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         progress = Progress(
-            TextColumn("reading"),
+            TextColumn(self._what),
             BarColumn(),
-            DownloadColumn(),
+            MofNCompleteColumn() if self._counts else DownloadColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
         progress.start()
-        return progress, progress.add_task("reading", total=total)
+        return progress, progress.add_task(self._what, total=total)
 
     def close(self) -> None:
         if self._shown is not None:
@@ -49,12 +57,12 @@ class _Bar:
 
 
 @contextmanager
-def bar(*, quiet: bool) -> Iterator[Report | None]:
-    """What to tell the progress to: None where nobody would see it."""
+def bar(*, quiet: bool, what: str = "reading", counts: bool = False) -> Iterator[Report | None]:
+    """What to tell the progress to: None where nobody would see it. `counts`: it is told numbers, and not bytes."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    shown = _Bar()
+    shown = _Bar(what, counts=counts)
     try:
         yield shown
     finally:

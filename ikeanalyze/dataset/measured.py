@@ -7,8 +7,6 @@ from ikeanalyze.dataset.compare import compare
 from ikeanalyze.dataset.compare_columns import Condition, text
 from ikeanalyze.dataset.compare_source import tables
 
-#: What of a sample can be asked for.
-STATISTICS: Final = ("mean", "median", "p95", "p99")
 #: No interval is wanted, so few resamples do.
 _RESAMPLES: Final = 100
 
@@ -16,9 +14,9 @@ _RESAMPLES: Final = 100
 def group_values(
     path: str, by: str, metric: str, statistic: str, where: Sequence[Condition] = ()
 ) -> dict[str, float]:
-    """One of `STATISTICS` of `metric` for each value of the column `by`, as text; groups without a value are left out.
+    """A statistic of `metric` for each value of the column `by`, as text; groups without a value are left out.
 
-    `path` and `where` are as in `compare`; handshakes that did not succeed do not count.
+    `statistic` is mean, median, p95 or p99; `path` and `where` are as in `compare`; handshakes that did not succeed do not count.
 
     Raises:
         CompareError: there is no such dataset, column or metric.

@@ -1,7 +1,7 @@
 """What is to be ranked and by what: a TOML file with alternatives, criteria, weights and grades (docs/rank.md)."""
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ikeanalyze.model.ahp import CRITERIA_STEP, GRADE_STEP, Opinion
 from ikeanalyze.model.grades import Function, Reference, Threshold
+from ikeanalyze.model.toml_file import TomlFileError, read_toml, toml_text
 
 SHIPPED: Final = Path(__file__).with_name("rankings")
 
@@ -103,15 +104,8 @@ def criteria_text(name: str) -> str:
     Raises:
         CriteriaError: there is none.
     """
-    try:
-        return _place(name).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        known = ", ".join(shipped())
-        raise CriteriaError(f"{name}: there is no such file; the examples are {known}") from None
-    except OSError as error:
-        raise CriteriaError(f"{name}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CriteriaError(f"{name}: is no text in UTF-8: {error.reason}") from None
+    with _named(name):
+        return toml_text(str(_place(name)))
 
 
 def read_criteria(name: str) -> Criteria:
@@ -120,14 +114,21 @@ def read_criteria(name: str) -> Criteria:
     Raises:
         CriteriaError: there is none, or it cannot be used.
     """
-    text = criteria_text(name)
+    with _named(name):
+        return _criteria(name, _place(name).parent, read_toml(str(_place(name))))
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """What goes wrong, as an error that names the file."""
     try:
-        return _criteria(name, _place(name).parent, tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise CriteriaError(f"{name}: is no TOML: {error}") from None
-    except RecursionError:
-        raise CriteriaError(f"{name}: is nested too deeply") from None
-    except CriteriaError as error:
+        yield
+    except FileNotFoundError:
+        known = ", ".join(shipped())
+        raise CriteriaError(f"{name}: there is no such file; the examples are {known}") from None
+    except OSError as error:
+        raise CriteriaError(f"{name}: cannot be read: {error.strerror}") from None
+    except (TomlFileError, CriteriaError) as error:
         raise CriteriaError(f"{name}: {error}") from None
 
 
@@ -152,6 +153,9 @@ def _criteria(name: str, folder: Path, content: Mapping[str, Any]) -> Criteria:
         )
     grades = _table("grades", content.get("grades", {}))
     _known("grades", grades, {"step"})
+    notes = content.get("notes", [])
+    if not _texts(notes):
+        raise CriteriaError("notes: must be a list of texts")
     given = _tables("criterion", content.get("criterion"))
     criteria = [
         _criterion(f"criterion {n}", one, folder, alternatives, len(importance))
@@ -163,7 +167,7 @@ def _criteria(name: str, folder: Path, content: Mapping[str, Any]) -> Criteria:
         path=name,
         title=_text("title", content.get("title", Path(name).stem)),
         source=None if "source" not in content else _text("source", content["source"]),
-        notes=[_text("notes", one) for one in content.get("notes", [])],
+        notes=notes,
         alternatives=alternatives,
         criteria=criteria,
         weights=weights,
@@ -238,7 +242,7 @@ def _by_alternative(
 def _measured(key: str, given: Mapping[str, Any], folder: Path, alternatives: Sequence[str]) -> Measured:
     _known(key, given, _MEASURED)
     statistic = given.get("statistic", "mean")
-    if statistic not in _STATISTICS:
+    if _text(f"{key}.statistic", statistic) not in _STATISTICS:
         raise CriteriaError(f"{key}.statistic: there is no {statistic!r}; there are {', '.join(_STATISTICS)}")
     groups = _table(f"{key}.groups", given.get("groups", {one: one for one in alternatives}))
     if missing := [one for one in alternatives if one not in groups]:
@@ -249,8 +253,8 @@ def _measured(key: str, given: Mapping[str, Any], folder: Path, alternatives: Se
         metric=_text(f"{key}.metric", given.get("metric")),
         by=_text(f"{key}.by", given.get("by")),
         statistic=statistic,
-        where=[(column, str(value)) for column, value in where.items()],
-        groups={one: str(groups[one]) for one in alternatives},
+        where=[(column, _plain(f"{key}.where.{column}", value)) for column, value in where.items()],
+        groups={one: _plain(f"{key}.groups.{one}", groups[one]) for one in alternatives},
     )
 
 
@@ -312,8 +316,8 @@ def _weighting(
     for one in _tables(f"{prefix}difference", owner["difference"]):
         _known(f"{prefix}difference", one, {"of", "to", "steps"})
         for side in ("of", "to"):
-            if one.get(side) not in place:
-                raise CriteriaError(f"{prefix}difference.{side}: {one.get(side)!r} is no {what}")
+            if (name := _text(f"{prefix}difference.{side}", one.get(side))) not in place:
+                raise CriteriaError(f"{prefix}difference.{side}: {name!r} is no {what}")
         steps = _numbers(f"{prefix}difference.steps", one.get("steps"), None)
         if len(steps) != experts or one["of"] == one["to"]:
             raise CriteriaError(
@@ -351,6 +355,13 @@ def _text(key: str, value: Any) -> str:
     return value
 
 
+def _plain(key: str, value: Any) -> str:
+    """A text or a number, as text."""
+    if not isinstance(value, str):
+        _number(key, value, None)
+    return str(value)
+
+
 def _numbers(key: str, value: Any, least: float | None) -> list[float]:
     if not isinstance(value, list):
         raise CriteriaError(f"{key}: must be a list of numbers")
@@ -361,8 +372,8 @@ def _number(key: str, value: Any, least: float | None) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
+        or abs(value) > 1e15  # before isfinite, which an integer may be too large for
         or not isfinite(value)
-        or abs(value) > 1e15
     ):
         raise CriteriaError(f"{key}: must be a number")
     if least is not None and value < least:

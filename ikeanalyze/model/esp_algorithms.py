@@ -3,6 +3,7 @@
 A suite is named as in strongSwan's `esp_proposals`: `aes256gcm16`, `aes128-sha256`, `chacha20poly1305`, `3des-md5`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -53,16 +54,20 @@ def _ciphers() -> dict[str, Cipher]:
         "des": Cipher(8, 8, 0, "RFC 2405"),
         "3des": Cipher(8, 8, 0, "RFC 2451"),
         "cast128": Cipher(8, 8, 0, "RFC 2451"),
+        "blowfish": Cipher(8, 8, 0, "RFC 2451"),
     }
     for bits in (128, 192, 256):
         aes = f"aes{bits}"
         found[aes] = Cipher(16, 16, 0, "RFC 3602")
-        found[f"camellia{bits}"] = Cipher(16, 16, 0, "RFC 4312")
+        camellia = f"camellia{bits}"
+        found[camellia] = Cipher(16, 16, 0, "RFC 4312")
+        found[f"{camellia}ctr"] = Cipher(8, 1, 0, "RFC 5529")
         found[f"{aes}ctr"] = Cipher(8, 1, 0, "RFC 3686")
         found[f"{aes}gmac"] = Cipher(8, 1, 16, "RFC 4543")
         for icv in (8, 12, 16):
             found[f"{aes}gcm{icv}"] = Cipher(8, 1, icv, "RFC 4106")
             found[f"{aes}ccm{icv}"] = Cipher(8, 1, icv, "RFC 4309")
+            found[f"{camellia}ccm{icv}"] = Cipher(8, 1, icv, "RFC 5529")
         found[f"{aes}gcm16iiv"] = Cipher(0, 1, 16, "RFC 8750")
         found[f"{aes}ccm8iiv"] = Cipher(0, 1, 8, "RFC 8750")
     found["chacha20poly1305"] = Cipher(8, 1, 16, "RFC 7634")
@@ -89,6 +94,32 @@ INTEGRITIES: Final[Mapping[str, Integrity]] = MappingProxyType(
     }
 )
 
+
+def _aliases() -> dict[str, str]:
+    found = {"aes": "aes128", "camellia": "camellia128", "sha": "sha1"}
+    for bits in (128, 192, 256):
+        found[f"blowfish{bits}"] = "blowfish"
+        for aead in ("aes{}gcm", "aes{}ccm", "camellia{}ccm"):
+            name = aead.format(bits)
+            found |= {f"{name}{8 * icv}": f"{name}{icv}" for icv in (8, 12, 16)}
+    for name in ("256", "256_96", "384", "512"):
+        found[f"sha2_{name}"] = f"sha{name}"
+    return found
+
+
+#: Other names that strongSwan has for the same: key lengths by default, ICVs in bits, the family before the hash.
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(_aliases())
+
+#: What a proposal has besides, which no packet shows.
+_ELSE: Final = (
+    (
+        re.compile(r"(ke[1-7]_)?(modp|ecp|curve|x25519|x448|mlkem|frodo|bike|hqc|ntru)\w*"),
+        "a key exchange method",
+    ),
+    (re.compile(r"prf\w*"), "a pseudorandom function"),
+    (re.compile(r"(no)?esn"), "about extended sequence numbers"),
+)
+
 #: Of RFC 4303, section 2.4: the ciphertext ends on a 4-byte boundary, whatever the cipher.
 _WORD: Final = 4
 
@@ -99,7 +130,11 @@ def suite(name: str) -> Suite:
     Raises:
         EspError: it has an unknown algorithm, two that authenticate, or one that does nothing (RFC 4303, 3.2).
     """
-    first, *rest = name.lower().split("-")
+    first, *rest = (ALIASES.get(part, part) for part in name.lower().split("-"))
+    for part in rest:
+        for pattern, what in _ELSE:
+            if pattern.fullmatch(part):
+                raise EspError("suite", f"{name!r}: {part!r} is {what}, which changes no size; leave it out")
     if first not in CIPHERS:
         what = "the cipher stands first, and no" if first in INTEGRITIES else "no"
         raise EspError("suite", f"{name!r}: {what} cipher is called {first!r}; there are {_names(CIPHERS)}")

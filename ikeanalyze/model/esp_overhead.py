@@ -21,8 +21,8 @@ ESP_TRAILER: Final = 2  # pad length and next header
 _TCP_LENGTH: Final = 2  # RFC 9329, section 3: before each packet in the stream
 _PAPER_ICV: Final = 12  # AuT_ESP of the paper's Table 2
 
-#: The largest IP packet: its length field has 16 bits (RFC 791, 3.1; RFC 8200, 3).
-LARGEST: Final = 65535
+#: The largest IP packet: a length field of 16 bits, in IPv6 without the header (RFC 791, 3.1; RFC 8200, 3).
+LARGEST: Final = {4: 65535, 6: 65535 + IP_HEADER[6]}
 
 
 class Mode(StrEnum):
@@ -114,9 +114,10 @@ def protected(form: Form, clear: int) -> Protected:
     """
     check_size(clear, form.inner)
     size = wire_bytes(form, clear)
-    if size > LARGEST:
+    if size > (most := LARGEST[form.outer]):
         raise EspError(
-            "size", f"{clear:,} bytes become {size:,}, more than an IP packet can have ({LARGEST:,})"
+            "size",
+            f"{clear:,} bytes become {size:,}, more than an IPv{form.outer} packet can have ({most:,})",
         )
     suite = form.suite
     payload = clear - _left_out(form)
@@ -149,7 +150,7 @@ def largest_clear(form: Form, mtu: int) -> int | None:
         return None
     # the smallest one filled up to its block, and as many blocks more as there is room for
     filled = least + -(least - _left_out(form) + ESP_TRAILER) % block
-    return min(filled + (mtu - smallest) // block * block, LARGEST)
+    return filled + (min(mtu, LARGEST[form.outer]) - smallest) // block * block
 
 
 def payload_bounds(suite: Suite, packets: int, esp_bytes: int) -> tuple[int, int]:
@@ -165,9 +166,10 @@ def payload_bounds(suite: Suite, packets: int, esp_bytes: int) -> tuple[int, int
 def check_size(clear: int, version: int) -> None:
     """Raise `EspError` if no IP packet has this size."""
     least = IP_HEADER[version]
-    if not least <= clear <= LARGEST:
+    if not least <= clear <= LARGEST[version]:
         raise EspError(
-            "size", f"{clear} is no size of an IPv{version} packet; allowed is {least} to {LARGEST} bytes"
+            "size",
+            f"{clear} is no size of an IPv{version} packet; allowed is {least} to {LARGEST[version]} bytes",
         )
 
 

@@ -6,7 +6,6 @@ of them do is written down here from their documentation and source.
 """
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -16,13 +15,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.model.toml_file import TomlFileError, read_toml
+
 #: Retransmissions that a policy may have, and seconds that it may go on: a slip of the pen must not send for a week.
 MOST_TRIES: Final = 50
 LONGEST_S: Final = 7200.0
 _SHORTEST_WAIT_S: Final = 0.001
 #: Retransmissions of one message in libreswan, whatever its timeout (MAXIMUM_RETRANSMITS_PER_EXCHANGE).
 _LIBRESWAN_TRIES: Final = 12
-_LARGEST_POLICY_FILE: Final = 1 << 16
 
 
 class PolicyError(ValueError):
@@ -163,29 +163,26 @@ def read_policy(text: str) -> Policy:
         given: dict[str, Any] = {}
         for part in filter(None, rest.split(",")):
             name, _, value = part.partition("=")
+            name = name.strip()
+            if name in given:
+                raise PolicyError(f"{text}: {name} is given twice")
             try:
-                given[name.strip()] = float(value)
+                given[name] = float(value)
             except ValueError:
                 raise PolicyError(f"{text}: {part!r} is no parameter; one looks like tries=5") from None
         return _chosen(text, kind, given)
     try:
-        with open(text, "rb") as stream:
-            data = stream.read(_LARGEST_POLICY_FILE + 1)
+        return _from_file(text, read_toml(text))
     except OSError as error:
         raise PolicyError(
             f"{text}: neither {', '.join(name for name in _KINDS if name != 'table')} nor a file that can be read "
             f"({error.strerror})"
         ) from None
-    return _from_toml(text, data)
+    except TomlFileError as error:
+        raise PolicyError(f"{text}: {error}") from None
 
 
-def _from_toml(path: str, data: bytes) -> Policy:
-    if len(data) > _LARGEST_POLICY_FILE:
-        raise PolicyError(f"{path}: too large for a policy")
-    try:
-        given = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PolicyError(f"{path}: not TOML: {error}") from None
+def _from_file(path: str, given: dict[str, Any]) -> Policy:
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PolicyError(f"{path}: kind must be one of {', '.join(_KINDS)}")
@@ -212,7 +209,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_wait(name: str, seconds: Any) -> None:
-    if not _is_number(seconds) or not _SHORTEST_WAIT_S <= seconds <= LONGEST_S:
+    if not _is_number(seconds):
+        raise PolicyError(f"{name} is no number of seconds; allowed is 0.001 to {LONGEST_S:g}")
+    if not _SHORTEST_WAIT_S <= seconds <= LONGEST_S:
         raise PolicyError(f"{name} = {seconds!r} is not allowed; allowed is 0.001 to {LONGEST_S:g} seconds")
 
 

@@ -16,7 +16,6 @@ loss = 1.0              # within it
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -24,10 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.model.link import Burst
+from ikeanalyze.model.toml_file import TomlFileError, read_toml
 
 FOLDER: Final = Path(__file__).parent / "links"
 
-_LARGEST_FILE: Final = 1 << 16
 _NUMBERS: Final = ("rtt_ms", "jitter_ms", "loss", "aaa_rtt_ms")
 _RATES: Final = ("rate_up", "rate_down")
 _TEXTS: Final = ("description", "source")
@@ -62,23 +61,13 @@ def read_scenario(text: str) -> Scenario:
     """
     path = FOLDER / f"{text}.toml" if text in names() else Path(text)
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ScenarioError(
-            f"{text}: neither {', '.join(names())} nor a file that can be read ({why})"
-        ) from None
-    if len(data) > _LARGEST_FILE:
-        raise ScenarioError(f"{text}: too large for a scenario")
-    try:
-        given = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ScenarioError(f"{text}: not TOML: {error}") from None
-    try:
-        return _scenario(path.stem, given)
-    except ScenarioError as error:
+        return _scenario(path.stem, read_toml(str(path)))
+    except (ScenarioError, TomlFileError) as error:
         raise ScenarioError(f"{text}: {error}") from None
+    except OSError as error:
+        raise ScenarioError(
+            f"{text}: neither {', '.join(names())} nor a file that can be read ({error.strerror})"
+        ) from None
 
 
 def _scenario(name: str, given: Mapping[str, Any]) -> Scenario:
@@ -115,6 +104,7 @@ def _other(key: str, value: Any) -> Any:
     wanted = (int, "a whole number") if key == "mtu" else (bool, "true or false")
     if type(value) is not wanted[0]:
         raise ScenarioError(f"{key} must be {wanted[1]}")
+    _number(key, int(value))
     return value
 
 

@@ -12,6 +12,8 @@ The model of TCP, which is meant to be plain:
   retransmit: it takes three segments behind the lost one, which few messages of IKE have.
 * Two segments that arrive are acknowledged by one frame of its own (RFC 5681, section 4.2). That such a frame is lost costs
   nothing, since the next message acknowledges too.
+* A timer that runs out before the acknowledgement is there, as at a low rate whose queue is longer than the timer, sends
+  nothing again here: what a sender would repeat needlessly is not in messages, frames and bytes.
 * IKE sends nothing again (RFC 9329, section 6.2), but gives up when its policy would have.
 """
 

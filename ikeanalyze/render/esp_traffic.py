@@ -45,31 +45,42 @@ def sections(traffic: EspTraffic, suite: Suite | None, *, every: bool) -> Iterat
     notes = [f"bytes of frames; peak: kbit/s of the fastest {span(traffic.interval_ns)}"]
     yield Table("SAs", columns, rows, more=more, notes=notes)
     numbers = ("lowest", "highest", "missing", "jumps", "repeated", "late", "out of order")
+    named = names(traffic)
     counts = [
-        (f"{sa.spi:08x}", *(number(getattr(sa, name.replace(" ", "_"))) for name in numbers)) for sa in shown
+        (named[i], *(number(getattr(sa, name.replace(" ", "_"))) for name in numbers))
+        for i, sa in enumerate(shown)
     ]
     notes = [f"late: more than {WINDOW:,} behind the highest; repeated: a replay, or captured twice"]
     sequence = (Column("SPI"), *(Column(name, right=True) for name in numbers))
     yield Table("Sequence numbers", sequence, counts, more=more, notes=notes)
     if any(sa.inside is not None for sa in traffic.sas):
-        yield _insides(shown, more)
+        yield _insides(shown, named, more)
     yield _sizes(traffic)
 
 
-def _insides(shown: Sequence[EspSa], more: int) -> Table:
-    names = ("opened", "closed", "payload", "mean", "padding", "hiding", "dummies")
+def names(traffic: EspTraffic) -> list[str]:
+    """What to call each SA: its SPI, with the addresses where another one has the same."""
+    spis = Counter(sa.spi for sa in traffic.sas)
+    return [
+        f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "")
+        for sa in traffic.sas
+    ]
+
+
+def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> Table:
+    heads = ("opened", "closed", "payload", "mean", "padding", "hiding", "dummies")
     rows = []
-    for sa in shown:
+    for name, sa in zip(named, shown, strict=False):
         if (one := sa.inside) is not None:
             mean = f"{one.payload_bytes / one.opened:,.1f}" if one.opened else UNKNOWN
             packets = (number(one.opened), number(one.closed))
             added = (number(one.padding_bytes), number(one.hiding_bytes), number(one.dummies))
-            rows.append((f"{sa.spi:08x}", *packets, number(one.payload_bytes), mean, *added))
+            rows.append((name, *packets, number(one.payload_bytes), mean, *added))
     notes = [
         "packets that keys open, and those that they do not; bytes of payload (in tunnel mode inner IP packets), of padding to "
         "whole blocks and of padding that hides sizes; packets without content"
     ]
-    columns = (Column("SPI"), *(Column(name, right=True) for name in names))
+    columns = (Column("SPI"), *(Column(head, right=True) for head in heads))
     return Table("Inside", columns, rows, more=more, notes=notes)
 
 

@@ -10,7 +10,7 @@ from ikeanalyze.render import View
 from ikeanalyze.render.json import indented
 from ikeanalyze.render.output import opened
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
@@ -106,8 +106,10 @@ def _order(ranking: Ranking, *, every: bool) -> Table:
 
 def _grades(ranking: Ranking, *, every: bool) -> Table:
     names = ranking.criteria.alternatives
+    labels = [clean(one.name) for one in ranking.ranked]
+    labels += [f"  {clean(part.name)}" for one in ranking.ranked for part in one.parts]
     columns = (
-        Column("criterion", narrow=16),
+        Column("criterion", narrow=telling(labels, 16), middle=True),
         Column("weight", right=True),
         *(Column(clean(name), right=True, optional=1) for name in names),
     )

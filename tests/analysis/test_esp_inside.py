@@ -95,14 +95,30 @@ def test_padding_that_hides_sizes(tmp_path):
 
 @pytest.mark.parametrize(
     "more",
-    [{"spi": 7}, {"source": "2001:db8::1"}, {"destination": "2001:db8::2", "source": ""}],
+    [
+        {"spi": 7},
+        {"source": "2001:db8::1"},
+        {"destination": "2001:db8::2", "source": ""},
+        {"source": "2001:0DB8:0:0::0001"},
+        {"source": "2001:db8::*", "destination": "2001:*::2"},
+        {"source": "2001:db8::/32", "destination": "2001:db*::2"},
+    ],
 )
 def test_which_keys_fit(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
     assert sa.inside.opened == 1
 
 
-@pytest.mark.parametrize("more", [{"spi": 8}, {"source": "2001:db8::2"}, {"destination": "192.0.2.1"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"spi": 8},
+        {"source": "2001:db8::2"},
+        {"destination": "192.0.2.1"},
+        {"destination": "192.0.2.*"},
+        {"source": "2001:db8:*::2"},
+    ],
+)
 def test_which_keys_do_not(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
     assert sa.inside is None or (sa.inside.opened, sa.inside.closed) == (0, 1)
@@ -122,6 +138,48 @@ def test_wrong_and_several_keys(tmp_path):
 def test_cut_by_the_snaplen(tmp_path):
     (sa,) = read(tmp_path, protected([60, 1000]), [key(GCM, bytes(20))], snaplen=300).sas
     assert (sa.inside.opened, sa.inside.closed) == (1, 1)
+
+
+def test_cut_packets_do_not_wear_patience_out(tmp_path):
+    """No key was tried with them."""
+    (sa,) = read(tmp_path, protected([1000] * 30 + [60]), [key(GCM, bytes(20))], snaplen=300).sas
+    assert (sa.inside.opened, sa.inside.closed) == (1, 30)
+
+
+def in_ipv4(source, destination, spi):
+    """A frame of scapy: a UDP datagram in tunnel mode."""
+    logging.getLogger("scapy").setLevel(logging.ERROR)
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.ipsec import ESP, SecurityAssociation
+
+    outer = IP(src=source, dst=destination)
+    association = SecurityAssociation(
+        ESP, spi=spi, crypt_algo="AES-GCM", crypt_key=bytes(20), tunnel_header=outer
+    )
+    clear = IP(src="198.51.100.1", dst="198.51.100.2") / UDP(sport=1, dport=2) / bytes(20)
+    return link.ethernet(bytes(association.encrypt(clear)))
+
+
+@pytest.mark.parametrize(
+    ("source", "opened"),
+    [("10.0.0.*", 1), ("10.*", 1), ("10.*.0.1", 1), ("10.0.0.0/8", 1), ("10.1.*.*", 0), ("10.0.0.*0", None)],
+)
+def test_octets_as_wildcards(tmp_path, source, opened):
+    traffic = read(tmp_path, [in_ipv4("10.0.0.1", "10.0.0.2", 7)], [key(GCM, bytes(20), source=source)])
+    (sa,) = traffic.sas
+    assert sa.inside.opened == (opened or 0)
+    assert len(traffic.unusable_keys) == (opened is None)
+
+
+def test_a_key_between_other_addresses_is_told_of(tmp_path):
+    frames = [in_ipv4("10.0.0.1", "10.0.0.2", 7)]
+    wrong = key(GCM, bytes(20), spi=7, source="10.0.0.3")
+    assert read(tmp_path, frames, [wrong]).unusable_keys == [
+        "x, line 1: the SPI 00000007 is in the capture, but not between these addresses (it is from 10.0.0.1 to 10.0.0.2)"
+    ]
+    right = key(GCM, bytes(20), spi=7, source="10.0.0.1")
+    elsewhere = key(GCM, bytes(20), spi=8, source="10.0.0.3")
+    assert not read(tmp_path, frames, [right, elsewhere]).unusable_keys
 
 
 def test_from_the_command_line(tmp_path):

@@ -201,3 +201,21 @@ def test_a_message_that_does_not_go_through(run):
     done = run("predict", str(CAPTURES / "ikev1-xauth.pcap"), "--rtt", "10", "--transport", "tcp", "--quiet")
     assert done.exit_code == 1
     assert "RFC 9329 puts IKEv2 into TCP, not IKEv1" in done.stderr
+
+
+def test_progress_is_counted(run, monkeypatch):
+    """Each prediction moves the bar, which goes to whoever waits."""
+    from contextlib import contextmanager
+
+    from ikeanalyze.cli import predict
+
+    told = []
+
+    @contextmanager
+    def bar(**more):
+        assert more == {"quiet": False, "what": "predicting", "counts": True}
+        yield lambda *done: told.append(done)
+
+    monkeypatch.setattr(predict, "bar", bar)
+    assert run("predict", CLASSIC, PQ, "--rtt", "10,600", "--runs", "10").exit_code == 0
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]

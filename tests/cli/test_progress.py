@@ -51,3 +51,13 @@ def test_later(terminal, monkeypatch, total):
         report(1, total)
         report(100, total)
     assert "reading" in stderr.getvalue()
+
+
+def test_of_something_else_than_bytes(terminal, monkeypatch):
+    stderr = terminal()
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    with progress.bar(quiet=False, what="predicting", counts=True) as report:
+        report(1, 40)
+        report(40, 40)
+    assert "predicting" in stderr.getvalue()
+    assert "40/40" in stderr.getvalue()

@@ -85,7 +85,13 @@ def test_differences(tmp_path):
         ("[[criterion]]", "[[nothing]]", "there is no 'nothing'"),
         (GOOD.partition("\n\n")[2], "", r"criterion: there must be one \[\[criterion\]\] at least"),
         ("progression = 2", "progression = -2", "progression: -2 is less than 0"),
-        ("a = 1, b = 2 }", "a = 1, b = 2", "is no TOML: "),
+        ("a = 1, b = 2 }", "a = 1, b = 2", "not TOML: "),
+        ("a = 1, b = 2", f"a = 1, b = {9 * 10**399}", "criterion 'one'.grades.b: must be a number"),
+        ("a = 1, b = 2", f"a = 1, b = 1{'0' * 5000}", "not TOML: it has a number of thousands of digits"),
+        ("a = 1, b = 2", f"a = {'[' * 5000}", "not TOML: it is nested too deeply"),
+        ('["a", "b"]', '["a", "b"]\nnotes = 3', "notes: must be a list of texts"),
+        ('["a", "b"]', '["a", "b"]\nnotes = "abc"', "notes: must be a list of texts"),
+        ('["a", "b"]', '["a", "b"]\nnotes = ["abc", 1]', "notes: must be a list of texts"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, what):
@@ -119,6 +125,8 @@ def test_more_that_is_wrong(tmp_path, more, what):
         ('of = "one"\nto = "two"\nsteps = [1, 2]', "steps need a number for each of 1 experts"),
         ('of = "one"\nto = "one"\nsteps = [1]', "difference of 'one' to 'one'"),
         ('of = "one"\nto = "two"\nstep = [1]', "there is no 'step'"),
+        ('of = ["one"]\nto = "two"\nsteps = [1]', "difference.of: must be text"),
+        ('to = "two"\nsteps = [1]', "difference.of: must be text"),
     ],
 )
 def test_wrong_differences(tmp_path, difference, what):
@@ -138,6 +146,13 @@ def test_measured(tmp_path):
         (', groups = { a = "x", b = "y" }', ', groups = { a = "x" }', "has no group for b"),
         ('"config"', '"config", statistic = "mode"', "there is no 'mode'; there are mean, median, p95, p99"),
         ('metric = "setup_ms", ', "", "measured.metric: must be text"),
+        (
+            '"config"',
+            '"config", where = { loss = 0x' + "f" * 5000 + " }",
+            "measured.where.loss: must be a number",
+        ),
+        ('{ a = "x"', "{ a = [1]", "measured.groups.a: must be a number"),
+        ('"config"', '"config", statistic = ["mean"]', "measured.statistic: must be text"),
     ):
         with pytest.raises(CriteriaError, match=what):
             read(tmp_path, text.replace(old, new))
@@ -149,7 +164,7 @@ def test_no_file(tmp_path):
     with pytest.raises(CriteriaError, match="cannot be read: Is a directory"):
         read_criteria(str(tmp_path))
     (tmp_path / "x").write_bytes(b"\xff")
-    with pytest.raises(CriteriaError, match="is no text in UTF-8"):
+    with pytest.raises(CriteriaError, match="it is no text in UTF-8"):
         criteria_text(str(tmp_path / "x"))
 
 

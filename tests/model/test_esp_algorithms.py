@@ -19,6 +19,16 @@ from ikeanalyze.model.esp_algorithms import CIPHERS, EspError, suite
         ("3des-sha1_160", 8, 8, 20),  # RFC 4595
         ("null-md5", 0, 4, 12),  # RFC 2410, RFC 2403
         ("aes128gmac", 8, 4, 16),  # RFC 4543
+        ("camellia192ctr-sha1", 8, 4, 12),  # RFC 5529, section 2.1
+        ("camellia256ccm12", 8, 4, 12),  # RFC 5529, section 2.2
+        ("blowfish256-md5", 8, 8, 12),  # RFC 2451, section 2.3
+        # strongSwan's proposal_keywords_static.txt
+        ("aes256gcm128", 8, 4, 16),
+        ("aes128gcm64", 8, 4, 8),
+        ("camellia128ccm96", 8, 4, 12),
+        ("aes-sha2_256", 16, 16, 16),
+        ("aes128-sha2_256_96", 16, 16, 12),
+        ("3des-sha", 8, 8, 12),
     ],
 )
 def test_sizes(name, iv, alignment, icv):
@@ -34,7 +44,11 @@ def test_sizes(name, iv, alignment, icv):
         ("aes128-crc32", "no integrity algorithm is called 'crc32'"),
         ("aes128gcm16-sha256", "authenticates by itself"),
         ("null", "protects nothing"),
-        ("aes128-sha256-modp2048", "is not CIPHER or CIPHER-INTEGRITY"),
+        ("aes128-sha256-sha1", "is not CIPHER or CIPHER-INTEGRITY"),
+        ("aes128-sha256-modp2048", "'modp2048' is a key exchange method, which changes no size"),
+        ("aes128gcm16-x25519", "'x25519' is a key exchange method"),
+        ("aes128gcm16-ecp256-ke1_mlkem768", "'ecp256' is a key exchange method"),
+        ("aes128gcm16-noesn", "'noesn' is about extended sequence numbers"),
         ("", "no cipher is called ''"),
     ],
 )

@@ -7,7 +7,6 @@ import pytest
 
 from ikeanalyze.model.esp_algorithms import EspError, suite
 from ikeanalyze.model.esp_overhead import (
-    LARGEST,
     PAPER_SUITES,
     Carrier,
     Form,
@@ -147,7 +146,7 @@ def test_payload_bounds():
     assert payload_bounds(suite("aes256-sha256"), 10, 880) == (10 * least, 10 * most)
 
 
-@pytest.mark.parametrize("clear", [-1, 0, 19, LARGEST + 1])
+@pytest.mark.parametrize("clear", [-1, 0, 19, 65536])
 def test_impossible_sizes(clear):
     with pytest.raises(EspError, match="no size of an IPv4 packet"):
         protected(Form(suite("aes128gcm16")), clear)
@@ -156,5 +155,13 @@ def test_impossible_sizes(clear):
 def test_too_large_in_esp():
     with pytest.raises(EspError, match="65,535 bytes become 65,592"):
         protected(Form(suite("aes128gcm16")), 65535)
+    # payload and two bytes more fill 65,500, the multiple of 4 that has room for 40, 8, 8 and 16 around it
+    six = Form(suite("aes128gcm16"), inner=6, outer=6)
+    assert protected(six, 65498).size == 65572
+    assert largest_clear(six, 10**6) == 65498
+    with pytest.raises(EspError, match="65,575 bytes become 65,652, more than an IPv6 packet can have"):
+        protected(six, 65575)
+    with pytest.raises(EspError, match="allowed is 40 to 65575 bytes"):
+        protected(six, 65576)
     with pytest.raises(EspError, match="transport mode"):
         checked(Form(suite("aes128gcm16"), Mode.TRANSPORT, inner=4, outer=6))

@@ -71,6 +71,7 @@ def test_a_file(tmp_path):
         ("exponential:base=0.5", "1 to 10"),
         ("exponential:timeout=100,base=10,tries=10", "go on for"),
         ("libreswan:interval=-1", "0.001"),
+        ("strongswan:timeout=2, timeout=3", "timeout is given twice"),
     ],
 )
 def test_what_nobody_can_mean(text, what):
@@ -89,11 +90,13 @@ def test_what_nobody_can_mean(text, what):
         (b"\xff", "not TOML"),
         (b'kind = "table"', "waits"),
         (b'kind = "table"\nwaits = []', "list of 1 to 51"),
-        (b'kind = "table"\nwaits = [1, "x"]', "'x' is not allowed"),
-        (b'kind = "table"\nwaits = [1, true]', "True is not allowed"),
+        (b'kind = "table"\nwaits = [1, "x"]', "a wait is no number"),
+        (b'kind = "table"\nwaits = [1, true]', "a wait is no number"),
+        (b'kind = "table"\nwaits = [0x' + b"f" * 5000 + b"]", "a wait is no number"),
+        (b'kind = "table"\nwaits = [1' + b"0" * 5000 + b"]", "not TOML: it has a number of thousands"),
         (b'kind = "strongswan"\ntries = "5"', "tries must be a number"),
         (b'kind = "strongswan"\n[x]\n', "has no 'x'"),
-        (b"#" * 70_000, "too large"),
+        (b"#" * 1_050_000, "larger than 1,048,576 bytes"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, content, what):

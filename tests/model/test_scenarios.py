@@ -62,7 +62,9 @@ def test_one_of_our_own(tmp_path):
         (b"[burst]\nms = [1]", "burst must be a number"),
         (b"rtt_ms =", "not TOML"),
         (b"\xff", "not TOML"),
-        (b"#" * 70_000, "too large"),
+        (b"#" * 1_050_000, "larger than 1,048,576 bytes"),
+        (b"rtt_ms = 1" + b"0" * 5000, "not TOML: it has a number of thousands of digits"),
+        (b"mtu = 1" + b"0" * 400, "mtu must be a number"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, content, what):

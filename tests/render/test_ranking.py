@@ -7,7 +7,8 @@ import pytest
 from ikeanalyze.model.criteria import read_criteria
 from ikeanalyze.model.ranking import rank
 from ikeanalyze.render import View
-from ikeanalyze.render.ranking import Format, write
+from ikeanalyze.render.ranking import Format, sections, write
+from ikeanalyze.render.terminal import write_sections
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +68,13 @@ def test_text_of_the_file_is_harmless(tmp_path):
         text = written(found, form, tmp_path)
         assert "\x1b" not in text
         assert "\x07" not in text
+
+
+def test_parts_that_begin_alike_stay_apart_in_80_columns():
+    ranking = rank(read_criteria("epc-authentication"), lambda measured: {})
+    out = io.StringIO()
+    write_sections(sections(ranking, every=True), out, 80)
+    _, _, table = out.getvalue().partition("\nWeights and grades\n")
+    parts = [line[:25] for line in table.splitlines() if line.startswith("    ")]
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert len(parts) == len(set(parts)) == 16

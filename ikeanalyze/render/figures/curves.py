@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from ikeanalyze.render.figures.charts import Rows, _grouped, _numbers, _of, _svg
+from ikeanalyze.render.figures.charts import Rows, compiled, grouped, numbers, rows_of
 from ikeanalyze.render.figures.style import Style
 
 
@@ -24,20 +24,20 @@ def curves(
     `log`: the scale of y; `stepped`: y stays until the next x; `marks`: vertical lines at these x.
     """
     scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=True)
-    x = alt.X("x:Q").title(x_title).scale(zero=False, nice=False).axis(_numbers(style))
+    x = alt.X("x:Q").title(x_title).scale(zero=False, nice=False).axis(numbers(style))
     chart = (
-        _of(rows)
+        rows_of(rows)
         .mark_line(interpolate="step-after" if stepped else "linear", strokeWidth=style.font / 7)
         .encode(
             x=x,
-            y=alt.Y("y:Q").title(y_title).axis(_numbers(style, 5)).scale(scale),
-            color=_grouped(groups, style),
+            y=alt.Y("y:Q").title(y_title).axis(numbers(style, 5)).scale(scale),
+            color=grouped(groups, style),
             strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
         )
     )
     if not marks:
-        return _svg(chart, style)
-    rules = _of([{"x": value} for value in marks]).mark_rule(
+        return compiled(chart, style)
+    rules = rows_of([{"x": value} for value in marks]).mark_rule(
         strokeWidth=style.font / 10, strokeDash=[2, 2], opacity=0.6
     )
-    return _svg(chart + rules.encode(x=x), style)
+    return compiled(chart + rules.encode(x=x), style)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ikeanalyze.analysis.esp_traffic import EspTraffic
 from ikeanalyze.model.overhead import CLEAR, Overhead, Peer, Waiting, overhead, paper_question
 from ikeanalyze.model.peer_queue import PAPER_MIPS
+from ikeanalyze.render.esp_traffic import names
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.curves import curves
 from ikeanalyze.render.figures.figure import Figure
@@ -50,14 +51,15 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
     if not traffic.sas:
         return
     yield _sizes(traffic)
-    sas = sorted(traffic.sas, key=lambda sa: -sa.bytes)[:_LINES]
+    pairs = sorted(zip(names(traffic), traffic.sas, strict=True), key=lambda pair: -pair[1].bytes)[:_LINES]
+    named, sas = zip(*pairs, strict=True)
     rows: Rows = []
     start = min(sa.first_ns for sa in sas)
-    for sa in sas:
+    for name, sa in pairs:
         at = {one.start_ns: one.bytes for one in sa.rate}
         for moment in range(min(at), max(at) + 1, traffic.interval_ns):
             mbps = 8e3 * at.get(moment, 0) / traffic.interval_ns
-            rows.append({"group": f"{sa.spi:08x}", "x": (moment - start) / 1e9, "y": mbps})
+            rows.append({"group": name, "x": (moment - start) / 1e9, "y": mbps})
     left_out = (
         f" The {len(sas)} with most bytes of {len(traffic.sas):,}." if len(traffic.sas) > len(sas) else ""
     )
@@ -65,7 +67,7 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
         "esp-rate",
         "ESP: rate over time",
         f"Bits of frames in each {span(traffic.interval_ns)}, by SPI.{left_out}",
-        rows, [f"{sa.spi:08x}" for sa in sas], "time, s", "Mbit/s", stepped=True,
+        rows, named, "time, s", "Mbit/s", stepped=True,
     )  # fmt: skip
 
 

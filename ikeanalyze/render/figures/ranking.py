@@ -60,7 +60,8 @@ def _sensitivity(ranking: Ranking, number: int, one: Ranked) -> Figure:
         )
 
     return Figure(
-        f"ranking-sensitivity-{re.sub(r'[^0-9A-Za-z_.-]', '_', one.name)}",
+        # the number tells criteria apart whose names are the same without signs that files cannot have
+        f"ranking-sensitivity-{number + 1}-{re.sub(r'[^0-9A-Za-z_.-]', '_', one.name)}",
         f"{clean(ranking.criteria.title)}: sensitivity to the weight of {clean(one.name)}",
         f"Scores by the weight; the other weights keep their proportions. The line is the weight that it has.{more}",
         draw,

@@ -9,12 +9,12 @@ def test_scores_and_sensitivities():
     figures = {figure.name: figure for figure in ranking_figures(ranking)}
     assert list(figures) == [
         "ranking-scores",
-        "ranking-sensitivity-security",
-        "ranking-sensitivity-deployment_cost",
-        "ranking-sensitivity-extra_functionality",
+        "ranking-sensitivity-2-security",
+        "ranking-sensitivity-3-deployment_cost",
+        "ranking-sensitivity-4-extra_functionality",
     ]
     assert "0.187" in figures["ranking-scores"].draw(SINGLE)
-    assert "weight of security" in figures["ranking-sensitivity-security"].draw(SINGLE)
+    assert "weight of security" in figures["ranking-sensitivity-2-security"].draw(SINGLE)
 
 
 def test_one_criterion_has_no_sensitivity(tmp_path):
@@ -23,3 +23,13 @@ def test_one_criterion_has_no_sensitivity(tmp_path):
     )
     ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
     assert [figure.name for figure in ranking_figures(ranking)] == ["ranking-scores"]
+
+
+def test_names_that_files_cannot_have_stay_apart(tmp_path):
+    part = '[[criterion]]\nname = "{}"\ngrades = {{ a = 1, b = 0 }}\n'
+    (tmp_path / "c.toml").write_text(
+        'alternatives = ["a", "b"]\n' + part.format("cost/€") + part.format("cost/$")
+    )
+    ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    names = [figure.name for figure in ranking_figures(ranking)]
+    assert names == ["ranking-scores", "ranking-sensitivity-1-cost__", "ranking-sensitivity-2-cost__"]
