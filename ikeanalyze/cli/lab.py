@@ -45,6 +45,7 @@ def run(
     """
     with job(verbose=verbose):
         from ikeanalyze.lab import LabError
+        from ikeanalyze.lab import output as folder
         from ikeanalyze.lab import scenario as scenarios
 
         # whoever ends us politely gets the same tidying up as Ctrl-C
@@ -52,18 +53,21 @@ def run(
         try:
             cases = scenarios.load(Path(scenario))
             _check_machine()
+            from ikeanalyze.lab.run import needs
             from ikeanalyze.lab.run import run as run_case
 
             for case in cases:
+                needs(case)  # of the last one too, before the first is run
+            with folder.claimed(Path(output)):
+                for case in cases:
 
-                def tell(number: int, count: int, handshake: "Handshake", name: str = case.name) -> None:
-                    how = f"{handshake.ms:.0f} ms" if handshake.established else f"failed: {handshake.why}"
-                    if not quiet:
-                        say(f"{name}: {number} of {count}: {how}")
+                    def tell(number: int, count: int, handshake: "Handshake", name: str = case.name) -> None:
+                        if not quiet:
+                            say(f"{name}: {number} of {count}: {_how(handshake)}")
 
-                path = run_case(case, Path(output), iterations=iterations, tell=tell)
-                sys.stdout.write(f"{path}\n")
-                sys.stdout.flush()
+                    path = run_case(case, Path(output), iterations=iterations, tell=tell)
+                    sys.stdout.write(f"{path}\n")
+                    sys.stdout.flush()
         except LabError as error:
             raise FailureError(str(error)) from None
         except OSError as error:
@@ -109,6 +113,17 @@ def _mark(row: "Finding") -> str:
     if row.there is None:
         return "?"
     return "ok" if row.there else "MISSING" if row.needed else "lacks"
+
+
+def _how(handshake: "Handshake") -> str:
+    """How it went, in a few words."""
+    if not handshake.established:
+        return f"failed: {handshake.why}"
+    parts = [f"{handshake.ms:.0f} ms"]
+    if not handshake.child:
+        parts.append(f"without a CHILD_SA ({handshake.why})")
+    parts += [f"{step.what} failed: {step.why}" for step in handshake.steps if not step.done]
+    return "; ".join(parts)
 
 
 def _check_machine() -> None:

@@ -1,4 +1,4 @@
-"""One ICMP echo, answered or not: `python -m ikeanalyze.lab.echo SOURCE DESTINATION`, in a host's namespace.
+"""One ICMP echo, answered or not: `python -m ikeanalyze.lab.echo SOURCE DESTINATION SECONDS`, in a host's namespace.
 
 What `ping` does, which not every machine has. The exit status is 0 if the answer came.
 """
@@ -12,7 +12,6 @@ from typing import Final
 
 _REQUEST: Final = 8
 _REPLY: Final = 0
-SECONDS: Final = 5.0
 
 
 def checksum(data: bytes) -> int:
@@ -30,13 +29,13 @@ def request(identifier: int, number: int) -> bytes:
     return struct.pack("!BBH", _REQUEST, 0, checksum(empty + rest)) + rest
 
 
-def echo(source: str, destination: str) -> bool:
-    """Ask once; whether the answer came within `SECONDS`."""
+def echo(source: str, destination: str, seconds: float) -> bool:
+    """Ask once; whether the answer came within `seconds`."""
     identifier = os.getpid() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
         opened.bind((source, 0))
         opened.sendto(request(identifier, 1), (destination, 0))
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             opened.settimeout(left)
             try:
@@ -50,4 +49,4 @@ def echo(source: str, destination: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if echo(sys.argv[1], sys.argv[2]) else 1)
+    sys.exit(0 if echo(sys.argv[1], sys.argv[2], float(sys.argv[3])) else 1)

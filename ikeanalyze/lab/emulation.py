@@ -36,6 +36,11 @@ class Conditions:
     rate_kbps: float = 0
     drop_ip_fragments: bool = False
 
+    @property
+    def way_seconds(self) -> float:
+        """The longest that a frame is on its way, its turn at the rate apart."""
+        return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
+
     @classmethod
     def of(cls, case: Case, link: str) -> "Conditions":
         """What a case asks for: `link` or `aaa_link`."""
@@ -54,6 +59,11 @@ class Emulator(Protocol):
     #: What does it: "netem", "relay" or "bridge".
     kind: str
 
+    @property
+    def alive(self) -> bool:
+        """Whether it carries frames."""
+        ...
+
     def stop(self) -> dict[str, dict[str, int]]:
         """End it; what it counted per direction, where it counts."""
         ...
@@ -64,6 +74,7 @@ class Kernel:
     """A bridge; with netem on both its ports where the link is not perfect."""
 
     kind: str
+    alive: bool = True
 
     def stop(self) -> dict[str, dict[str, int]]:
         """The bridge goes with its namespace."""
@@ -78,6 +89,11 @@ class Relay:
     process: subprocess.Popen[bytes]
     output: Path
     kind: str = "relay"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process.poll() is None
 
     def stop(self) -> dict[str, dict[str, int]]:
         """End the relay; its counts."""

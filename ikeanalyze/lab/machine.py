@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError, tree
+from ikeanalyze.lab.scenario import IKEV1_UNTIL
 
 STRONGSWAN: Final = "strongSwan"
 LIBRESWAN: Final = "libreswan"
@@ -23,8 +24,6 @@ PLUTO: Final = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
 RADIUS: Final = ("usr/sbin/freeradius", "usr/sbin/radiusd")
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)
-#: The first strongSwan that distributions build without IKEv1.
-IKEV1_UNTIL: Final = (6,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +157,15 @@ def _in_namespace(*commands: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
+#: Programs beside the daemons, the packages that have them, and whether a scenario needs them (trees alone need debootstrap).
+_PROGRAMS: Final = (
+    ("ip", "iproute2", True),
+    ("dumpcap", "wireshark-common", True),
+    ("nsenter", "util-linux", True),
+    ("unshare", "util-linux", True),
+    ("sysctl", "procps", True),
+    ("debootstrap", "debootstrap", False),
+)
 _ROOT_ONLY: Final = "only root can find out"
 _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
 
@@ -194,11 +202,10 @@ def findings() -> Iterator[Finding]:
     spaces = _in_namespace(_DUMMY)
     yield Finding("network namespaces", spaces, "yes" if spaces else "not allowed here", True)
     yield from _stacks()
-    for program, package in (("ip", "iproute2"), ("dumpcap", "wireshark-common"), ("nsenter", "util-linux")):
+    for program, package, needed in _PROGRAMS:
         path = shutil.which(program)
-        yield Finding(
-            program, path is not None, path or "not there", True, None if path else f"apt install {package}"
-        )
+        remedy = None if path else f"apt install {package}"
+        yield Finding(program, path is not None, path or "not there", needed, remedy)
     esp = root and kernel_esp()
     if root:
         yield from _kernel()

@@ -5,16 +5,20 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ikeanalyze.keys.files import KeyFileError, read_keys
+from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.write import json_text, write_private
 from ikeanalyze.lab import LabError, daemonlog, plutolog, radiuslog
 from ikeanalyze.lab.scenario import LIBRESWAN, Case
 
 SCHEMA: Final = "ikeanalyze.lab/1"
+_Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
+#: The hosts whose logs are kept.
+_ROLES: Final = ("initiator", "responder", "aaa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +73,22 @@ def write(
     machine: Mapping[str, Any],
     links: Mapping[str, Any],
     capture: Path,
+    dropped: int | None,
     logs: Mapping[str, Path],
 ) -> Path:
-    """Put what was recorded into `out`; where the manifest is. Files with keys are for their owner alone.
+    """Put what was recorded into `out`, in place of what an earlier run of the same case left there; where the manifest is. Files
+    with keys are for their owner alone. `dropped`: frames that did not get into the capture; None: not known.
 
     Errors:
         LabError: something cannot be written; then nothing of this case is there.
     """
     manifest = out / f"{case.name}.manifest.json"
     names = {role: f"{case.name}.{role}.log.gz" for role in logs}
-    written = [out / f"{case.name}.pcapng", *(out / name for name in names.values())]
-    written += [out / f"{case.name}.keys.json", manifest]
+    written = [out / f"{case.name}.pcapng", out / f"{case.name}.keys.json", manifest]
+    written += [out / f"{case.name}.{role}.log.gz" for role in _ROLES]
     try:
+        for path in written:
+            path.unlink(missing_ok=True)
         shutil.copyfile(capture, written[0])
         for role, log in logs.items():
             _compressed(log, out / names[role])
@@ -95,6 +103,7 @@ def write(
             },
             "machine": dict(machine),
             "links": dict(links),
+            "dropped": dropped,
             "files": {
                 "capture": written[0].name,
                 "logs": names,
@@ -108,7 +117,7 @@ def write(
         for path in written:
             path.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise LabError(f"{error.filename or out}: {error.strerror}") from None
+            raise LabError(f"{error.filename2 or error.filename or out}: {error.strerror}") from None
         raise
     return manifest
 
@@ -125,8 +134,13 @@ def _keys(case: Case, logs: Mapping[str, Path], names: Mapping[str, str]) -> str
         keys = read_keys(str(logs[role]))
     except KeyFileError:
         return None
-    # where a key is from: the log by the name under which it is kept
-    return json_text(keys.key_sets, keys.phase1, keys.esp).replace(str(logs[role]), names[role])
+    path = names[role]
+    return json_text(_kept(keys.key_sets, path), _kept(keys.phase1, path), _kept(keys.esp, path))
+
+
+def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
+    """Keys, each from the log by the name under which it is kept."""
+    return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
 def _expected(role: str, case: Case, log: Path) -> dict[str, Any]:
@@ -140,7 +154,7 @@ def _expected(role: str, case: Case, log: Path) -> dict[str, Any]:
 
 def _compressed(source: Path, target: Path) -> None:
     # keys of the lab protect nothing, but nobody should get used to logs with keys that all may read
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with (
         source.open("rb") as plain,
         os.fdopen(descriptor, "wb") as raw,

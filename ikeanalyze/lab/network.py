@@ -3,11 +3,13 @@
     initiator ── (NAT) ── path ── responder ── aaa path ── aaa
 
 On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
-named interface per link. A path is a namespace without addresses that carries frames (`emulation`).
+named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its ends know
+each other's MAC address from the start: nobody asks for it over the path, which would cost the first handshake a round trip.
 """
 
 import sys
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.lab.scenario import Case
@@ -20,6 +22,9 @@ AAA_LINK: Final = "res-aaa"
 ETHERNET: Final = "eth0"
 NEAR: Final = "near"
 FAR: Final = "far"
+#: Those of a NAT.
+_INSIDE: Final = "inside"
+_OUTSIDE: Final = "outside"
 #: What ESP protects: an address on each side's loopback interface.
 INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
 
@@ -51,24 +56,11 @@ def build(space: Space, case: Case) -> Network:
     initiator, responder, path = (space.host(name) for name in ("initiator", "responder", "path"))
     mtu = case.integer("link.mtu")
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
-    if case.flag("link.nat"):
-        nat = space.host("nat")
-        _plug(path, NEAR, nat, "outside", f"{ours}/24", mtu)
-        ours = "198.51.100.2"
-        _plug(nat, "inside", initiator, ETHERNET, f"{ours}/24", mtu)
-        _address(nat, "inside", "198.51.100.1/24")
-        execute(initiator.inside("ip", "route", "add", "default", "via", "198.51.100.1"))
-        execute(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
-        rules = (
-            "add table ip nat\n"
-            "add chain ip nat out { type nat hook postrouting priority 100; }\n"
-            "add rule ip nat out oifname outside udp sport 1-65535 masquerade to :20000-60000 random\n"
-        )
-        execute(nat.inside("nft", "-f", "-"), given=rules)
-        _offload(nat, "inside", "outside")
-    else:
-        _plug(path, NEAR, initiator, ETHERNET, f"{ours}/{64 if six else 24}", mtu)
-    _plug(path, FAR, responder, LINK, f"{theirs}/{64 if six else 24}", mtu)
+    nat = space.host("nat") if case.flag("link.nat") else None
+    near = _End(nat, _OUTSIDE, ours) if nat else _End(initiator, ETHERNET, ours)
+    _connect(path, near, _End(responder, LINK, theirs), 64 if six else 24, mtu)
+    if nat:
+        ours = _translate(nat, initiator, mtu)
     _offload(initiator, ETHERNET)
     for host in (initiator, responder):
         execute(host.inside("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
@@ -78,38 +70,79 @@ def build(space: Space, case: Case) -> Network:
         aaa, aaa_path = space.host("aaa"), space.host("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
         mtu = case.integer("aaa_link.mtu")
-        _plug(aaa_path, NEAR, responder, AAA_LINK, f"{client}/24", mtu)
-        _plug(aaa_path, FAR, aaa, ETHERNET, f"{aaa_address}/24", mtu)
+        _connect(aaa_path, _End(responder, AAA_LINK, client), _End(aaa, ETHERNET, aaa_address), 24, mtu)
         _offload(aaa, ETHERNET)
         links.append(AAA_LINK)
     _offload(responder, *links)
     return Network(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
 
 
-def _plug(path: Host, end: str, host: Host, interface: str, address: str, mtu: int) -> None:
-    """Connect a host to one end of a path."""
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A host's interface to a path."""
+
+    host: Host
+    interface: str
+    address: str
+
+    @property
+    def mac(self) -> str:
+        """Locally administered, the rest from the address: no two of a case are the same."""
+        return ":".join(f"{octet:02x}" for octet in (2, 0, *ip_address(self.address).packed[-4:]))
+
+
+def _connect(path: Host, near: _End, far: _End, prefix: int, mtu: int) -> None:
+    """Connect two hosts to the ends of a path, and tell each the other's MAC address."""
+    _plug(path, NEAR, near, prefix, mtu)
+    _plug(path, FAR, far, prefix, mtu)
+    for one, other in ((near, far), (far, near)):
+        known = ("ip", "neigh", "replace", other.address, "lladdr", other.mac, "dev", one.interface)
+        execute(one.host.inside(*known, "nud", "permanent"))
+
+
+def _translate(nat: Host, initiator: Host, mtu: int) -> str:
+    """Put a NAT between the initiator and its path; the initiator's address, which the NAT changes."""
+    ours, gateway = "198.51.100.2", "198.51.100.1"
+    _plug(nat, _INSIDE, _End(initiator, ETHERNET, ours), 24, mtu)
+    _address(nat, _INSIDE, f"{gateway}/24")
+    execute(initiator.inside("ip", "route", "add", "default", "via", gateway))
+    execute(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+    rules = (
+        "add table ip nat\n"
+        "add chain ip nat out { type nat hook postrouting priority 100; }\n"
+        f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
+    )
+    execute(nat.inside("nft", "-f", "-"), given=rules)
+    _offload(nat, _INSIDE, _OUTSIDE)
+    return ours
+
+
+def _plug(path: Host, name: str, end: _End, prefix: int, mtu: int) -> None:
+    """Connect a host to the interface `name` of a path."""
     execute(
         path.inside(
             "ip",
             "link",
             "add",
-            end,
+            name,
             "mtu",
             str(mtu),
             "type",
             "veth",
             "peer",
             "name",
-            interface,
+            end.interface,
+            "address",
+            end.mac,
             "mtu",
             str(mtu),
         )
     )
-    execute(path.inside("ip", "link", "set", interface, "netns", str(host.keeper)))
+    execute(path.inside("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
     if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
-        execute(path.inside("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"))
-    execute(path.inside("ip", "link", "set", end, "up"))
-    _address(host, interface, address)
+        execute(path.inside("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
+    execute(path.inside("ip", "link", "set", name, "up"))
+    _address(end.host, end.interface, f"{end.address}/{prefix}")
 
 
 def _address(host: Host, interface: str, address: str) -> None:

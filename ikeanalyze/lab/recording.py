@@ -1,5 +1,6 @@
 """Recording: dumpcap on the responder, which has both links; one named interface of the pcapng per link."""
 
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _SETTLE_SECONDS: Final = 0.7
 #: Bounds on what one capture may grow to, whatever happens.
 _MOST_KILOBYTES: Final = 1 << 20
 _MOST_SECONDS: Final = 24 * 3600
+#: What dumpcap says of each interface at its end: of these, how many it did not get to write.
+_DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(\d+) ")
 
 
 @dataclass(slots=True)
@@ -27,14 +30,38 @@ class Recording:
     space: Space
     process: Popen[bytes]
     path: Path
+    #: What dumpcap says.
+    output: Path
 
-    def stop(self) -> Path:
-        """End it when all that was sent is in it; where it is."""
-        time.sleep(_SETTLE_SECONDS)
+    @property
+    def alive(self) -> bool:
+        """Whether it is being taken: it ends by itself where the disk is full, or at its bounds."""
+        return self.process.poll() is None
+
+    def stop(self, way_seconds: float = 0.0) -> Path:
+        """End it when all that was sent is in it; where it is. `way_seconds`: how long a frame may be on its way to here.
+
+        Errors:
+            LabError: it ended by itself before, so that not all is in it.
+        """
+        time.sleep(_SETTLE_SECONDS + way_seconds)
+        if not self.alive:
+            lines = [line for line in self._said.strip().splitlines() if not _DROPPED.match(line)]
+            raise LabError(f"dumpcap ended by itself: {lines[-1] if lines else 'it says nothing'}")
         self.space.stop(self.process, by=signal.SIGINT)
         if not self.path.exists():
             raise LabError("dumpcap left no capture")
         return self.path
+
+    @property
+    def dropped(self) -> int | None:
+        """Frames that did not get into it, once it has ended; null where dumpcap does not tell."""
+        told = _DROPPED.findall(self._said)
+        return sum(map(int, told)) if told else None
+
+    @property
+    def _said(self) -> str:
+        return self.output.read_text(errors="replace")
 
 
 def start(space: Space, host: Host, interfaces: list[str]) -> Recording:
@@ -65,4 +92,4 @@ def start(space: Space, host: Host, interfaces: list[str]) -> Recording:
             # what it wanted to do, and why it could not, are a line each
             raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'it says nothing'}")
         time.sleep(0.02)
-    return Recording(space, process, path)
+    return Recording(space, process, path, output)

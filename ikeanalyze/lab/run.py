@@ -2,11 +2,11 @@
 
 import platform
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ikeanalyze.lab import (
     LabError,
@@ -16,7 +16,6 @@ from ikeanalyze.lab import (
     machine,
     manifest,
     network,
-    output,
     recording,
     sides,
     steps,
@@ -24,9 +23,9 @@ from ikeanalyze.lab import (
 )
 from ikeanalyze.lab.daemon import Daemon, Usage
 from ikeanalyze.lab.manifest import Cost, Handshake, Step
-from ikeanalyze.lab.peer import IkeSa, Peer
+from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
 from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.space import Host, Space, execute
 
 #: What is called after each handshake: its number, how many there will be, and how it went.
 Tell = Callable[[int, int, Handshake], None]
@@ -35,22 +34,36 @@ _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
 #: How long the end of an IKE SA may take where nobody asked for it: a peer that has deleted it does not answer again.
 _END_SECONDS: Final = 2.0
+#: What would let the initiator go on: a response of IKE_SA_INIT whose first payload (octet 17 of the message) is SA, not
+#: one with a COOKIE, without which the responder makes no IKE SA.
+_DEAF: Final = (
+    "add table inet abandon\n"
+    "add chain inet abandon in { type filter hook input priority 0; }\n"
+    "add rule inet abandon in udp sport 500 @th,192,8 33 drop\n"
+)
+
+
+class Runs(Protocol):
+    """What has to run as long as its case does."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it does."""
+        ...
 
 
 def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
     """Run a case; where its manifest is. Whatever happens, nothing of it stays in the system.
 
+    `out` is there, and the caller's alone (`output.claimed`).
+
     Errors:
         LabError: something that it needs is not there, or does not start, or the results cannot be written.
     """
-    stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
-    server = machine.radius() if case.eap else None
-    if case.eap and server is None:
-        raise LabError(
-            "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
-        )
+    stacks, server = needs(case)
     kernel_esp = machine.kernel_esp()
-    with output.claimed(out), Space() as space:
+    ways = {name: emulation.Conditions.of(case, name).way_seconds for name in ("link", "aaa_link")}
+    with Space() as space:
         net = network.build(space, case)
         emulators = _links(space, case, net)
         known = sides.credentials(case)
@@ -75,18 +88,22 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
             daemons[host.name] = peers[host.name].daemon
         interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
         taken = recording.start(space, net.responder, interfaces)
+        watched: dict[str, Runs] = {"the recording": taken}
+        watched |= {f"the emulation of {name}": one for name, one in emulators.items()}
+        watched |= {f"the daemon of the {role}": one for role, one in daemons.items()}
         count = iterations or case.integer("iterations")
         handshakes = []
         for number in range(1, count + 1):
             for _ in range(case.integer("abandoned")):
-                _abandon(peers)
-            handshakes.append(_handshake(number, case, peers["initiator"], daemons, net))
+                _abandon(peers, net.initiator, ways["link"])
+            handshakes.append(_handshake(number, case, peers["initiator"], daemons, net, watched))
             if tell:
                 tell(number, count, handshakes[-1])
         # what the daemons say when they end is in the capture as well
-        for role in ("initiator", "responder"):
-            daemons[role].stop()
-        capture = taken.stop()
+        daemons["initiator"].stop()
+        time.sleep(ways["link"])
+        daemons["responder"].stop()
+        capture = taken.stop(max(ways.values()))
         counts = {name: {"by": one.kind, "frames": one.stop()} for name, one in emulators.items()}
         return manifest.write(
             out,
@@ -95,8 +112,24 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
             machine=_machine(stacks, server, kernel_esp=kernel_esp),
             links=counts,
             capture=capture,
+            dropped=taken.dropped,
             logs={role: one.log for role, one in peers.items()} | _aaa_log(daemons),
         )
+
+
+def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None]:
+    """The stack of each side, and the AAA server where there is one.
+
+    Errors:
+        LabError: one of them is not on this machine.
+    """
+    stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
+    server = machine.radius() if case.eap else None
+    if case.eap and server is None:
+        raise LabError(
+            "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
+        )
+    return stacks, server
 
 
 def _stack(role: str, case: Case) -> machine.Stack:
@@ -143,42 +176,58 @@ def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulatio
     return emulators
 
 
-def _abandon(peers: Mapping[str, Peer]) -> None:
-    """Leave the responder with a half-open IKE SA: the initiator forgets it before the response comes."""
+@contextmanager
+def _deaf(host: Host) -> Iterator[None]:
+    """Let no response of IKE_SA_INIT reach a host, but for one that asks for a COOKIE."""
+    execute(host.inside("nft", "-f", "-"), given=_DEAF)
+    try:
+        yield
+    finally:
+        execute(host.inside("nft", "delete", "table", "inet", "abandon"))
+
+
+def _abandon(peers: Mapping[str, Peer], initiator: Host, way_seconds: float) -> None:
+    """Leave the responder with a half-open IKE SA: the initiator forgets it and never gets the response."""
     before = len(peers["responder"].sas())
-    peers["initiator"].begin()
-    deadline = time.monotonic() + _ABANDON_SECONDS
-    while len(peers["responder"].sas()) <= before and time.monotonic() < deadline:
-        time.sleep(0.005)
-    peers["initiator"].forget()
+    # there, and where a COOKIE is asked for, back and there again
+    deadline = time.monotonic() + _ABANDON_SECONDS + 3 * way_seconds
+    with _deaf(initiator):
+        peers["initiator"].begin()
+        while len(peers["responder"].sas()) <= before and time.monotonic() < deadline:
+            time.sleep(0.005)
+        peers["initiator"].forget()
 
 
 def _handshake(
-    number: int, case: Case, initiator: Peer, daemons: Mapping[str, Daemon], net: network.Network
+    number: int,
+    case: Case,
+    initiator: Peer,
+    daemons: Mapping[str, Daemon],
+    net: network.Network,
+    watched: Mapping[str, Runs],
 ) -> Handshake:
     before = {role: daemon.usage() for role, daemon in daemons.items()}
     began = time.monotonic()
     attempt = initiator.initiate()
     ms = attempt.ms or (time.monotonic() - began) * 1e3
     time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
-    dead = [role for role, daemon in daemons.items() if not daemon.alive]
-    if dead:
-        raise LabError(f"the daemon of the {dead[0]} ended by itself in handshake {number}")
+    _check_alive(watched, number)
     costs = {role: _cost(before[role], daemon.usage()) for role, daemon in daemons.items()}
     sas = initiator.sas()
     youngest = sas[-1] if sas else IkeSa(None, None, established=False, children=())
+    established = attempt.done or youngest.established
     taken = []
-    if attempt.done:
-        for what in case.steps:
-            done = steps.take(what, initiator, net)
-            taken.append(Step(what, done.done, done.why))
+    for what in case.steps:
+        done = steps.take(what, initiator, net, case) if established else Attempt(False, "there is no IKE SA")
+        taken.append(Step(what, done.done, done.why))
     if initiator.sas():
-        initiator.terminate(_END_SECONDS)
+        initiator.terminate(_END_SECONDS + 2 * emulation.Conditions.of(case, "link").way_seconds)
     if initiator.sas():
         initiator.forget()
+    _check_alive(watched, number)
     return Handshake(
         number=number,
-        established=attempt.done or youngest.established,
+        established=established,
         child=attempt.done,
         why=attempt.why,
         ms=ms,
@@ -187,6 +236,12 @@ def _handshake(
         costs=costs,
         steps=taken,
     )
+
+
+def _check_alive(watched: Mapping[str, Runs], number: int) -> None:
+    for what, one in watched.items():
+        if not one.alive:
+            raise LabError(f"{what} ended by itself in handshake {number}")
 
 
 def _cost(before: Usage, after: Usage) -> Cost:

@@ -6,34 +6,39 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.emulation import Conditions
 from ikeanalyze.lab.network import INNER, Network
 from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
+from ikeanalyze.lab.scenario import Case
 from ikeanalyze.lab.space import execute
 
 #: What the last messages of an exchange may take when its result is seen.
 _SETTLE_SECONDS: Final = 0.1
-_SECONDS: Final = 20.0
+#: What an answer to an echo may take beside its way, and what the program that asks may take beside that.
+_ECHO_SECONDS: Final = 5.0
+_PROGRAM_SECONDS: Final = 10.0
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
-def take(what: str, initiator: Peer, net: Network) -> Attempt:
-    """Do one of `scenario.STEPS` with the initiator's SA; how it ended."""
+def take(what: str, initiator: Peer, net: Network, case: Case) -> Attempt:
+    """Do one of `scenario.STEPS` with the initiator's SA; how it ended. It may take as long as a handshake of this case."""
+    longest = case.number("timeout_s")
     if what == "ping":
-        return _ping(net)
+        return _ping(net, min(_ECHO_SECONDS + 2 * Conditions.of(case, "link").way_seconds, longest))
     if what == "delete":
         return initiator.terminate()
     before = _names(initiator)
     attempt = initiator.rekey(_REKEYING[what])
     if not attempt.done:
         return attempt
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + longest
     # the daemon answers when it has begun
     while time.monotonic() < deadline:
         time.sleep(_SETTLE_SECONDS)
         if _finished(what, initiator.sas(), before):
             time.sleep(_SETTLE_SECONDS)
             return Attempt(True, None)
-    return Attempt(False, f"not finished after {_SECONDS:g} s")
+    return Attempt(False, f"not finished after {longest:g} s")
 
 
 def _finished(what: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
@@ -44,10 +49,17 @@ def _finished(what: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
     return len(names) == 1 and not names & before
 
 
-def _ping(net: Network) -> Attempt:
-    command = [sys.executable, "-m", "ikeanalyze.lab.echo", INNER["initiator"], INNER["responder"]]
+def _ping(net: Network, seconds: float) -> Attempt:
+    command = [
+        sys.executable,
+        "-m",
+        "ikeanalyze.lab.echo",
+        INNER["initiator"],
+        INNER["responder"],
+        f"{seconds:g}",
+    ]
     try:
-        execute(net.initiator.inside(*command))
+        execute(net.initiator.inside(*command), seconds=seconds + _PROGRAM_SECONDS)
     except LabError:
         return Attempt(False, "no answer")
     return Attempt(True, None)

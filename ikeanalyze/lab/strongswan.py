@@ -1,5 +1,6 @@
 """strongSwan on one side of a case: its settings, and what it is told through vici."""
 
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -20,6 +21,13 @@ from ikeanalyze.lab.space import Host, Space
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
 _START_SECONDS: Final = 20
+#: What charon says of packets while it sets an IKE SA up: of one that has left, of one that came, and that no more will be sent.
+_SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
+_CAME: Final = "received packet: "
+_GAVE_UP: Final = re.compile(r"giving up after \d+ retransmits")
+_TIMED_OUT: Final = re.compile(r"not established after \d+ms")
+#: The SPI that the other side has not told yet.
+_NO_SPI: Final = "0" * 16
 #: In this order; plugins that a version does not have are left out by charon itself.
 _PLUGINS: Final = (
     "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl ml "
@@ -62,6 +70,7 @@ class Charon:
         import vici
 
         why: str | None = None
+        waits = gave_up = False
         with socket.socket(socket.AF_UNIX) as opened:
             opened.settimeout(self._timeout + 5)
             try:
@@ -71,11 +80,16 @@ class Charon:
                 answer = streamed(content)
                 if hasattr(answer, "__next__"):
                     for event in answer:
-                        refused = REFUSED.search(event.get("msg", b"").decode(errors="replace"))
+                        said = event.get("msg", b"").decode(errors="replace")
+                        refused = REFUSED.search(said)
                         why = refused[1] if refused else why
+                        waits = bool(_SENT.search(said)) or (waits and _CAME not in said)
+                        gave_up = gave_up or bool(_GAVE_UP.search(said))
             except (vici.exception.CommandException, vici.exception.SessionException) as error:
                 _raise_interrupt(error)
-                return Attempt(False, why or str(error).splitlines()[0])
+                failed = str(error).splitlines()[0].removeprefix("Command failed: ")
+                unanswered = gave_up or (waits and _TIMED_OUT.search(failed))
+                return Attempt(False, why or ("no answer" if unanswered else failed))
             except OSError as error:
                 _raise_interrupt(error)
                 return Attempt(False, f"no answer: {type(error).__name__}")
@@ -87,14 +101,14 @@ class Charon:
             return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
 
     def sas(self) -> list[IkeSa]:
-        """Its IKE SAs."""
+        """Its IKE SAs; charon itself begins with the youngest."""
         import vici
 
         with socket.socket(socket.AF_UNIX) as opened:
             opened.settimeout(self._timeout + 5)
             opened.connect(str(self.daemon.folder / _SOCKET))
             session: Any = vici.Session(opened)
-            return [_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()]
+            return [_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()][::-1]
 
     def initiate(self) -> Attempt:
         """Set an IKE SA and its CHILD_SA up."""
@@ -185,9 +199,10 @@ def _raise_interrupt(error: BaseException) -> None:
 def _ike_sa(listed: Mapping[str, Any]) -> IkeSa:
     """From vici's answer."""
     children = listed.get("child-sas", {}).values()
+    spi_r = _text(listed.get("responder-spi"))
     return IkeSa(
         _text(listed.get("initiator-spi")),
-        _text(listed.get("responder-spi")),
+        None if spi_r == _NO_SPI else spi_r,
         _text(listed.get("state")) == "ESTABLISHED",
         [_text(child.get("spi-in")) or "" for child in children if _text(child.get("state")) == "INSTALLED"],
     )

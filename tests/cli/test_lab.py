@@ -4,6 +4,12 @@ import sys
 
 import pytest
 
+from ikeanalyze.cli import lab as command
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab import run as lab_run
+from ikeanalyze.lab.manifest import Handshake, Step
+from ikeanalyze.lab.output import claimed
+
 
 def test_a_wrong_scenario_is_one_line(tmp_path):
     (tmp_path / "x.toml").write_text("[link]\nloss_percent = 'much'\n")
@@ -27,9 +33,8 @@ def test_doctor_names_what_the_lab_needs():
     done = subprocess.run(
         [sys.executable, "-m", "ikeanalyze", "lab", "doctor"], capture_output=True, text=True, check=False
     )
-    assert {"strongSwan", "FreeRADIUS", "libreswan", "dumpcap", "netem"} <= {
-        word for line in done.stdout.splitlines() for word in line.split()
-    }
+    wanted = {"strongSwan", "FreeRADIUS", "libreswan", "dumpcap", "netem", "sysctl", "unshare", "debootstrap"}
+    assert wanted <= {word for line in done.stdout.splitlines() for word in line.split()}
 
 
 def run(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -80,3 +85,35 @@ def test_an_ordinary_user_is_told_to_be_root(tmp_path):
     assert done.returncode == 1
     assert "MISSING root" in done.stdout
     assert "?       netem" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("established", "child", "why", "steps", "said"),
+    [
+        (True, True, None, [Step("ping", True, None)], "13 ms"),
+        (False, False, "no answer", [], "failed: no answer"),
+        (True, False, "TS_UNACCEPTABLE", [], "13 ms; without a CHILD_SA (TS_UNACCEPTABLE)"),
+        (True, True, None, [Step("ping", False, "no answer")], "13 ms; ping failed: no answer"),
+    ],
+)
+def test_a_handshake_that_went_wrong_in_part_says_so(established, child, why, steps, said):
+    assert command._how(Handshake(1, established, child, why, 12.6, None, None, {}, steps)) == said
+
+
+def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkeypatch, capsys):
+    """The cases themselves are `tests/lab`'s: here nothing is run."""
+    (tmp_path / "x.toml").write_text("link.rtt_ms = [1, 2]\n")
+
+    def run(case, out, **_):
+        with pytest.raises(LabError, match="another run"), claimed(out):
+            pass
+        return out / case.name
+
+    monkeypatch.setattr(lab_run, "run", run)
+    monkeypatch.setattr(lab_run, "needs", lambda case: None)
+    monkeypatch.setattr(command, "_check_machine", lambda: None)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), quiet=True)
+    assert capsys.readouterr().out.count("\n") == 2
+    with claimed(tmp_path / "out"):
+        pass  # free again

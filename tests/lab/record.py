@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ikeanalyze.lab import scenario
+from ikeanalyze.lab.output import claimed
 from ikeanalyze.lab.run import run
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -56,7 +57,8 @@ def main(names: list[str]) -> None:
             for name in [old["path"], *old["keys"], *old["logs"], old["truth"]]:
                 (CAPTURES / name).unlink(missing_ok=True)
         for case in scenario.load(path):
-            entries.append(entry(run(case, CAPTURES / "lab"), path))
+            with claimed(CAPTURES / "lab"):
+                entries.append(entry(run(case, CAPTURES / "lab"), path))
             print(entries[-1]["path"], file=sys.stderr)
     write(entries)
 

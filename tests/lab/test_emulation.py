@@ -50,7 +50,7 @@ def test_the_relays_loss_is_within_binomial_limits(net):
     said = emulator.stop()
     for way, number in lost.items():
         assert abs(number - count * loss) < limit, way
-        # a few frames of ARP may be lost as well
+        # a few frames of IPv6's own may be lost as well
         assert 0 <= said[way]["lost"] - number < 20
         assert said[way]["overflowed"] == 0
 
@@ -67,6 +67,16 @@ def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
     assert sorted(delays)[-3] < 36
     # uniform from 5 to 35: of 60, each half has its share (5 sigma are 19)
     assert 11 <= sum(delay < 20 for delay in delays) <= 49
+
+
+@pytest.mark.lab
+def test_a_relay_that_is_dead_is_known(net):
+    space, net = net
+    emulator = relayed(space, net, Conditions(rtt_ms=50))
+    assert emulator.alive
+    emulator.process.kill()
+    emulator.process.wait(10)
+    assert not emulator.alive
 
 
 @pytest.mark.lab

@@ -33,7 +33,9 @@ def handshake() -> Handshake:
 def write(out: Path, recorded, **data) -> Path:
     (case,) = cases(data, "x", "some")
     out.mkdir(exist_ok=True)
-    return manifest.write(out, case, [handshake()], machine={"date": "2026-01-01"}, links={}, **recorded)
+    return manifest.write(
+        out, case, [handshake()], machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
+    )
 
 
 def test_what_is_kept(tmp_path, recorded):
@@ -90,3 +92,42 @@ def test_when_it_cannot_be_written_nothing_of_it_is_left(tmp_path, recorded):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_full_disk_is_said_of_what_was_to_be_written(tmp_path, recorded):
+    (tmp_path / "out").mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # not even the capture fits
+    try:
+        with pytest.raises(LabError, match=r"out/some\.pcapng: File too large"):
+            write(tmp_path / "out", recorded)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_nothing_of_an_earlier_run_stays(tmp_path, recorded):
+    out = tmp_path / "out"
+    out.mkdir()
+    stale = [out / "some.aaa.log.gz", out / "some.keys.json"]
+    others = out / "some_more.keys.json"
+    for path in (*stale, others, out / "some.initiator.log.gz"):
+        path.write_text("of another run")
+        path.chmod(0o644)
+    for log in recorded["logs"].values():
+        log.write_text("nothing happened\n")
+    write(out, recorded)
+    assert not any(path.exists() for path in stale)
+    assert others.exists()
+    assert (out / "some.initiator.log.gz").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_path_that_json_has_to_escape_is_not_in_the_keys(tmp_path, recorded):
+    odd = tmp_path / 'a "b" \\ c'
+    odd.mkdir()
+    logs = {role: log.rename(odd / log.name) for role, log in recorded["logs"].items()}
+    path = write(tmp_path / "out", recorded | {"logs": logs})
+    said = json.loads((path.parent / "some.keys.json").read_text())
+    found = [
+        keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in said[kind]
+    ]
+    assert set(found) == {"some.initiator.log.gz"}

@@ -72,6 +72,27 @@ def test_a_nat_changes_address_and_port(built):
     assert 20000 <= port <= 60000
 
 
+@pytest.mark.parametrize(
+    ("data", "address"),
+    [({}, "192.0.2.2"), ({"ip_version": 6}, "2001:db8::2"), ({"link": {"nat": True}}, "192.0.2.2")],
+)
+def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
+    with Space() as space:
+        net = network.build(space, cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
+        for path in (net.path, net.aaa_path):
+            emulation.start(
+                space, path, emulation.Conditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1
+            )
+        for source, target in ((net.initiator, address), (net.responder, net.aaa_address)):
+            family, kind = ("AF_INET6" if ":" in target else "AF_INET"), "SOCK_DGRAM"
+            ask = f"import socket, time; s = socket.socket(socket.{family}, socket.{kind}); s.settimeout(5);"
+            # nobody listens there: the ICMP error is back after one round trip, or after two if somebody asks first
+            ask += f"s.connect(({target!r}, 9)); began = time.monotonic(); s.send(b'x')\n"
+            ask += "try: s.recv(1)\nexcept ConnectionRefusedError: print(time.monotonic() - began)"
+            took = float(execute(source.inside(sys.executable, "-c", ask)))
+            assert 0.6 <= took < 0.7
+
+
 def test_an_aaa_server_is_behind_the_responder_alone(built):
     net = built(initiator={"auth": "eap-md5"})
     assert len(traffic.send(net.responder, net.aaa, net.aaa_address, 5)) == 5

@@ -1,10 +1,12 @@
+import signal
 import subprocess
+import sys
 
 import pytest
 
 from ikeanalyze.lab import LabError, emulation, network, recording
 from ikeanalyze.lab.scenario import cases
-from ikeanalyze.lab.space import Space
+from ikeanalyze.lab.space import Space, execute
 from lab import traffic
 
 pytestmark = pytest.mark.lab
@@ -26,12 +28,44 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
         traffic.there(net, 20)
         traffic.there(net, 3, size=3000)
         traffic.send(net.responder, net.aaa, net.aaa_address, 10)
+        assert taken.dropped is None  # not yet
         kept = taken.stop().rename(tmp_path / "kept.pcapng")
+        assert taken.dropped == 0
     found = tshark(kept, "-Y", "udp", "-T", "fields", "-e", "frame.interface_name")
     assert found == ["ini-res"] * 23 + ["res-aaa"] * 10
     # of 3,000 bytes each: three fragments, the last of which tshark puts together
     assert len(tshark(kept, "-Y", "ip.flags.mf == 1 or ip.frag_offset > 0")) == 9
     assert tshark(kept, "-Y", "arp or icmpv6") == []
+
+
+def test_what_is_still_on_its_way_is_in_it(lab):
+    with Space() as space:
+        net = network.build(space, cases({}, "x", "x")[0])
+        conditions = emulation.Conditions(rtt_ms=2000)
+        emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=False)
+        taken = recording.start(space, net.responder, [network.LINK])
+        code = f"import socket; socket.socket(2, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
+        execute(net.initiator.inside(sys.executable, "-c", code))
+        assert len(tshark(taken.stop(conditions.way_seconds), "-Y", "udp and not icmp")) == 1
+
+
+def test_when_dumpcap_ends_by_itself_it_is_said(lab):
+    with Space() as space:
+        net = network.build(space, cases({}, "x", "x")[0])
+        taken = recording.start(space, net.responder, [network.LINK])
+        assert taken.alive
+        taken.process.send_signal(signal.SIGINT)
+        taken.process.wait(10)
+        assert not taken.alive
+        with pytest.raises(LabError, match="dumpcap ended by itself: "):
+            taken.stop()
+
+
+def test_frames_that_did_not_get_into_it_are_counted(tmp_path):
+    # as dumpcap 4.0 says it
+    line = "Packets received/dropped on interface '{}': 20/{} (pcap:{}/dumpcap:0/flushed:0/ps_ifdrop:0) (80.0%)\n"
+    (tmp_path / "said").write_text(line.format("ini-res", 4, 4) + line.format("res-aaa", 3, 3))
+    assert recording.Recording(None, None, tmp_path / "x", tmp_path / "said").dropped == 7
 
 
 def test_an_interface_that_is_not_there(lab):

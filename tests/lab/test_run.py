@@ -9,9 +9,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from ikeanalyze.lab import scenario
+from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.run import run
 from ikeanalyze.lab.space import PREFIX
 from lab.agreement import check
@@ -38,12 +39,50 @@ def leftovers() -> list[str]:
 @pytest.mark.parametrize(("name", "handshakes"), [("mlkem768-psk", 1), ("eap-tls", 1), ("loss20", 10)])
 def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
     case = scenario.load(SCENARIOS / f"{name}.toml")[-1]
-    manifest = check(run(case, tmp_path))
+    manifest = check(run(case, tmp_path, iterations=handshakes))
     assert sum(one["established"] for one in manifest["handshakes"]) == handshakes
     for one in manifest["handshakes"]:
         for cost in one["costs"].values():
             assert cost["rss_after_bytes"] > 1 << 20
             assert cost["processor_ms"] is None or cost["processor_ms"] > 0
+    assert not leftovers()
+
+
+def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
+    (case,) = scenario.cases({"iterations": 2, "link": {"rtt_ms": 600}}, "x", "satellite")
+    one, two = (handshake["ms"] for handshake in check(run(case, tmp_path))["handshakes"])
+    # two exchanges
+    assert min(one, two) >= 1200
+    assert abs(one - two) < 200
+
+
+def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
+    data = {"abandoned": 2, "ike": {"cookie_threshold": 1}}
+    (case,) = scenario.cases(data, "x", "abandoned")
+    said = check(run(case, tmp_path))["expected"]
+    # the second of those, and what follows, is asked for a COOKIE
+    messages = ["IKE_SA_INIT request 0"] * 5 + ["IKE_AUTH request 1", "INFORMATIONAL request 2"]
+    assert said["initiator"]["messages"] == messages
+    assert said["responder"]["established"] == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("lab.relay", "the emulation of link"), ("dumpcap", "the recording")]
+)
+def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said):
+    data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
+    (case,) = scenario.cases(data, "x", "dead")
+    if what == "lab.relay" and machine.netem():
+        pytest.skip("this kernel has netem: there is no relay")
+
+    def end(number, count, handshake):
+        for child in psutil.Process().children():
+            if any(word.endswith(what) for word in child.cmdline()):
+                child.kill()
+
+    with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
+        run(case, tmp_path, tell=end)
+    assert not list(tmp_path.iterdir())
     assert not leftovers()
 
 

@@ -21,6 +21,16 @@ def test_proposals_that_begin_alike_have_names_of_their_own():
     assert len({case.name for case in found}) == 2
 
 
+def test_a_name_fits_into_a_file_system():
+    long = [
+        f"{cipher}-sha384-sha256-ecp384-ecp256-x25519-modp2048-modp3072" for cipher in ("aes128", "aes256")
+    ]
+    ike = {"proposals": long, "responder_proposals": long, "esp_proposals": long}
+    found = cases({"ike": ike}, "x.toml", "x" * 80)
+    assert len({case.name for case in found}) == len(found) == 8
+    assert all(len(case.name) + len(".initiator.log.gz") <= 255 for case in found)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -29,7 +39,7 @@ def test_proposals_that_begin_alike_have_names_of_their_own():
         ({"iterations": True}, ["iterations", "integer"]),
         ({"iterations": []}, ["iterations", "empty"]),
         ({"ip_version": [4, 4]}, ["ip_version", "twice"]),
-        ({"ip_version": 5}, ["ip_version", "4 or 6"]),
+        ({"ip_version": 5}, ["ip_version", "one of 4, 6"]),
         ({"initiator": {"auth": "magic"}}, ["initiator.auth", "eap-tls"]),
         ({"initiator": {"auth": "ecdsa", "key_bits": 2048}}, ["initiator.key_bits", "256, 384, 521"]),
         ({"ike": {"proposals": "aes256 }"}}, ["ike.proposals", "strongSwan"]),
@@ -62,6 +72,13 @@ def test_proposals_that_begin_alike_have_names_of_their_own():
             ["ike.cookie_threshold", "responder.stack"],
         ),
         ({"initiator": {"stack": "libreswan-5"}, "then": ["ping", "rekey-ike"]}, ["rekey-ike", "strongswan"]),
+        ({"responder": {"stack": "libreswan"}, "then": ["rekey-child"]}, ["rekey-child", "responder.stack"]),
+        (
+            {"ike": {"version": 1}, "responder": {"stack": "strongswan-6.1"}},
+            ["responder.stack = strongswan-6.1", "IKEv1"],
+        ),
+        ({"ip_version": 6, "link": {"mtu": 1000}}, ["link.mtu", "1280"]),
+        ({"initiator": {"auth": "rsa", "key_bits": 1024}}, ["initiator.key_bits = 1024", "2048, 3072"]),
         ({"initiator": {"stack": "libreswan"}, "abandoned": 1}, ["abandoned", "strongswan"]),
         ({"link": {"rtt_ms": float("nan")}}, ["link.rtt_ms", "0 to 10,000"]),
         ({"link": "slow"}, ["link", "link.rtt_ms"]),
@@ -85,6 +102,33 @@ def test_a_file_that_is_none(tmp_path):
     (tmp_path / "bad.toml").write_text("[[[")
     with pytest.raises(ScenarioError, match=r"bad\.toml: not TOML"):
         load(tmp_path / "bad.toml")
+
+
+def test_the_aaa_link_is_ipv4_whatever_the_other_is():
+    (case,) = cases({"ip_version": 6, "aaa_link": {"mtu": 1000}, "initiator": {"auth": "eap-md5"}}, "x", "x")
+    assert case.integer("aaa_link.mtu") == 1000
+
+
+def test_ikev1_of_an_older_strongswan():
+    assert cases({"ike": {"version": 1}, "responder": {"stack": "strongswan-5.9"}}, "x", "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"iterations = {'9' * 5000}",
+        f"iterations = 0x{'f' * 5000}",
+        "iterations = 2026-99-99",
+        f"iterations = {'[' * 5000}",
+        f"{'a.' * 5000}a = 1",
+    ],
+)
+def test_a_file_of_absurd_toml_is_one_line(tmp_path, text):
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(ScenarioError, match=r"bad\.toml: ") as error:
+        load(tmp_path / "bad.toml")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 def test_the_documentation_has_every_key_with_its_default_and_what_is_allowed():

@@ -1,9 +1,12 @@
 """What follows a handshake, between real daemons, as their logs have it."""
 
+import time
+
 import pytest
 
-from ikeanalyze.lab import scenario
+from ikeanalyze.lab import machine, network, scenario, steps
 from ikeanalyze.lab.run import run
+from ikeanalyze.lab.space import Space, execute
 from lab.agreement import check
 
 pytestmark = pytest.mark.lab
@@ -35,3 +38,33 @@ def test_of_ikev1(lab, tmp_path):
     kinds = [message.split()[0] for message in said["messages"]]
     # main mode three messages each time, quick mode two; XAuth's answers are two
     assert (kinds.count("ID_PROT"), kinds.count("QUICK_MODE"), kinds.count("TRANSACTION")) == (6, 4, 4)
+
+
+def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_path):
+    data = {"then": ["ping", "delete"], "timeout_s": 1, "initiator": {"stack": "libreswan"}}
+    (case,) = scenario.cases(data | {"responder": {"stack": "libreswan"}}, "x", "childless")
+    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    ping, delete = handshake["steps"]
+    if not machine.kernel_esp():
+        assert (handshake["established"], handshake["child"]) == (True, False)
+        assert ping == {"what": "ping", "done": False, "why": "no answer"}
+    assert (delete["what"], delete["done"]) == ("delete", True)
+    wrong = {"initiator": {"auth": "psk", "wrong_secret": True}, "then": ["ping", "delete"]}
+    (case,) = scenario.cases(wrong, "x", "refused")
+    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    assert not handshake["established"]
+    assert [(one["what"], one["done"], one["why"]) for one in handshake["steps"]] == [
+        (what, False, "there is no IKE SA") for what in data["then"]
+    ]
+
+
+def test_a_ping_waits_no_longer_than_the_case_allows(lab):
+    (case,) = scenario.cases({"timeout_s": 1}, "x", "x")
+    with Space() as space:
+        net = network.build(space, case)  # nothing carries the frames
+        way = ("ip", "route", "add", network.INNER["responder"], "via", net.responder_address)
+        execute(net.initiator.inside(*way))
+        began = time.monotonic()
+        attempt = steps.take("ping", None, net, case)
+        assert (attempt.done, attempt.why) == (False, "no answer")
+        assert time.monotonic() - began < 3

@@ -1,3 +1,9 @@
+import time
+
+import pytest
+
+from ikeanalyze.lab import emulation, machine, network, scenario, sides, strongswan
+from ikeanalyze.lab.space import Space
 from ikeanalyze.lab.strongswan import Side, merged, section
 
 
@@ -11,3 +17,44 @@ def test_settings_in_the_form_of_strongswan_conf():
 
 def test_no_secret_is_shown():
     assert "hush" not in repr(Side("initiator", {}, (("load_shared", {"data": "hush"}),)))
+
+
+def wait_for(charon, count: int) -> list:
+    deadline = time.monotonic() + 5
+    while len(sas := charon.sas()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return sas
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("first_wait", "tries"), [(10, 1), (0.1, 1)]
+)  # the command ends first, or charon gives up
+def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
+    data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
+    (case,) = scenario.cases(data, "x", "x")
+    with Space() as space:
+        net = network.build(space, case)
+        emulation.start(space, net.path, emulation.Conditions(), netem=False, drops_elsewhere=True)
+        charon = strongswan.launch(
+            space,
+            net.initiator,
+            machine.ike("strongswan", ml_kem=False, ikev1=False),
+            sides.side("initiator", case, net, sides.credentials(case)),
+            kernel_esp=machine.kernel_esp(),
+            timeout=case.number("timeout_s"),
+        )
+        attempt = charon.initiate()
+        assert (attempt.done, attempt.why) == (False, "no answer")
+        if first_wait < 1:
+            return  # half-open ones do not last
+        charon.forget()
+        charon.begin()
+        (first,) = wait_for(charon, 1)
+        charon.begin()
+        two = wait_for(charon, 2)
+        # the youngest is the last
+        assert two[0].spi_i == first.spi_i
+        assert two[1].spi_i != first.spi_i
+        assert [one.spi_r for one in two] == [None, None]
