@@ -86,9 +86,10 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
     unit = columns["unit"]
     # only IP fragments and TCP segments make a unit of several frames
     several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
-    first_ns, last_ns, frames = time, time, np.ones(count, np.int64)
+    first_ns, last_ns = time, time
     size = columns["bytes"].astype(np.int64)
-    fragments = columns["ip_fragment"].astype(np.int64)
+    # one value for all rows takes no memory
+    frames, fragments = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
     if several:
         order = np.argsort(unit, kind="stable")
         start = np.flatnonzero(np.concatenate([[True], unit[order][1:] != unit[order][:-1]]))
@@ -96,7 +97,7 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
         last_ns = np.maximum.reduceat(time[order], start)
         frames = np.diff(np.append(start, count))
         size = np.add.reduceat(size[order], start)
-        fragments = np.add.reduceat(fragments[order], start)
+        fragments = np.add.reduceat(columns["ip_fragment"][order].astype(np.int64), start)
         columns = {name: column[order[start]] for name, column in columns.items()}
     units = Units(
         first_ns=first_ns,
