@@ -6,12 +6,11 @@ import typer
 
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
-from ikeanalyze.cli.writing import Figures, Output, check_figures
+from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.compare_columns import Condition
     from ikeanalyze.dataset.comparison import Comparison
-    from ikeanalyze.render.comparison import Format
 
 
 def compare(
@@ -86,7 +85,9 @@ def compare(
     DATASET is what `batch` makes, or the directory of `report --format parquet`.
     """
     with job(verbose=verbose):
-        chosen = _format(form)
+        from ikeanalyze.render.comparison import Format
+
+        chosen = chosen_format(Format, form)
         if not 50 <= confidence < 100:
             raise typer.BadParameter(f"{confidence:g} is not between 50 and 100", param_hint="--confidence")
         from ikeanalyze.dataset.compare import SUCCESS, USUAL
@@ -136,18 +137,6 @@ def _warn(found: "Comparison") -> None:
         say(
             f"{found.source}: {count(found.unread, 'capture')} could not be read. What was in them is in no group"
         )
-
-
-def _format(name: str) -> "Format":
-    from ikeanalyze.render.comparison import Format
-
-    try:
-        return Format(name)
-    except ValueError:
-        known = ", ".join(Format)
-        raise typer.BadParameter(
-            f"there is no format {name!r}; there are {known}", param_hint="--format"
-        ) from None
 
 
 def _conditions(texts: list[str]) -> "list[Condition]":

@@ -9,7 +9,7 @@ import typer
 
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs
-from ikeanalyze.cli.writing import Figures, Output, check_figures
+from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.esp_traffic import EspTraffic
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ikeanalyze.model.esp_overhead import Form
     from ikeanalyze.model.overhead import Question
     from ikeanalyze.model.peer_queue import Sizes
-    from ikeanalyze.render.overhead import Answer, Format
+    from ikeanalyze.render.overhead import Answer
 
 _SUITES: Final = ("aes256gcm16", "chacha20poly1305", "aes256-sha256")
 _SIZES: Final = "64,128,256,512,1024,1400"
@@ -158,7 +158,9 @@ def overhead(
     how much of it is.
     """
     with job(verbose=verbose):
-        chosen = _format(form)
+        from ikeanalyze.render.overhead import Format
+
+        chosen = chosen_format(Format, form)
         from ikeanalyze.render import View
         from ikeanalyze.render.output import check
         from ikeanalyze.render.overhead import Answer, write
@@ -421,14 +423,3 @@ def _draw(answer: "Answer", directory: str, *, paper: bool, quiet: bool) -> None
     written = write_figures(directory, drawn)
     if not quiet:
         say(f"{directory}: {len(written)} files")
-
-
-def _format(name: str) -> "Format":
-    from ikeanalyze.render.overhead import Format
-
-    try:
-        return Format(name)
-    except ValueError:
-        raise typer.BadParameter(
-            f"there is no format {name!r}; there are {', '.join(Format)}", param_hint="--format"
-        ) from None

@@ -9,14 +9,13 @@ import typer
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.progress import bar
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs, read
-from ikeanalyze.cli.writing import Figures, Output, check_figures
+from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.model.flow import Flow
     from ikeanalyze.model.link import Burst, Link
     from ikeanalyze.model.prediction import Prediction, Use
-    from ikeanalyze.render.prediction import Format
 
 #: Runs of one prediction, and of all together: ten minutes of work.
 _MOST_RUNS: Final = 1_000_000
@@ -144,7 +143,9 @@ def predict(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        chosen = _format(form)
+        from ikeanalyze.render.prediction import Format
+
+        chosen = chosen_format(Format, form)
         side, path_rtt = _vantage(vantage), _recorded(recorded_rtt)
         if handshake is not None and len(captures) > 1:
             _refuse("--handshake", "it chooses from one capture; name one")
@@ -367,15 +368,6 @@ def _burst(text: str | None, loss: float | None) -> "Burst | None":
     except ValueError:
         _refuse("--burst", f"{text!r} is no length of a burst; one looks like 200ms, or 3 for frames")
     return Burst(mean, not stripped.endswith("ms"), 1.0 if loss is None else loss)
-
-
-def _format(name: str) -> "Format":
-    from ikeanalyze.render.prediction import Format
-
-    try:
-        return Format(name)
-    except ValueError:
-        _refuse("--format", f"there is no format {name!r}; there are {', '.join(Format)}")
 
 
 def _vantage(side: str | None) -> Any:

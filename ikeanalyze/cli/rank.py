@@ -6,11 +6,10 @@ import typer
 
 from ikeanalyze.cli.outcome import FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
-from ikeanalyze.cli.writing import Figures, Output, check_figures
+from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.model.criteria import Measured
-    from ikeanalyze.render.ranking import Format
 
 
 def rank(
@@ -40,7 +39,9 @@ def rank(
     CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
     """
     with job(verbose=verbose):
-        chosen = _format(form)
+        from ikeanalyze.render.ranking import Format
+
+        chosen = chosen_format(Format, form)
         from ikeanalyze.model.criteria import CriteriaError, criteria_text, read_criteria
         from ikeanalyze.model.ranking import rank as ranked
         from ikeanalyze.render import View
@@ -86,14 +87,3 @@ def _look_up(measured: "Measured") -> dict[str, float]:
             f"{measured.dataset} has no {measured.metric} where {measured.by} is {missing[0]}; it has: {known}"
         )
     return {name: found[group] for name, group in measured.groups.items()}
-
-
-def _format(name: str) -> "Format":
-    from ikeanalyze.render.ranking import Format
-
-    try:
-        return Format(name)
-    except ValueError:
-        raise typer.BadParameter(
-            f"there is no format {name!r}; there are {', '.join(Format)}", param_hint="--format"
-        ) from None

@@ -9,21 +9,11 @@ import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
-from ikeanalyze.cli.writing import Figures, check_figures
+from ikeanalyze.cli.writing import Figures, check_figures, chosen_format
 from ikeanalyze.render import Format, View, write
 
 #: Bytes of captures whose clear messages are all looked into for a drawing: a second's work.
 _LARGEST_NAMED: Final = 32 << 20
-
-
-def _format(name: str) -> Format:
-    """The format of this name, or an error that says which there are."""
-    try:
-        return Format(name)
-    except ValueError:
-        pass
-    known = ", ".join(Format)
-    raise typer.BadParameter(f"there is no format {name!r}; there are {known}", param_hint="--format")
 
 
 def _can_be_named(captures: list[str]) -> bool:
@@ -138,7 +128,7 @@ def report(
     same goes for a file with keys.
     """
     with job(verbose=verbose):
-        chosen = _format(form)
+        chosen = chosen_format(Format, form)
         side, path_rtt = _vantage(vantage), _rtt(rtt)
         check_inputs(captures, output, keys)
         if chosen is Format.PARQUET and output == "-":

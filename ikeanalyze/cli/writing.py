@@ -1,8 +1,11 @@
 """Where output goes, as several commands have it."""
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, TypeVar
 
 import typer
+
+_Format = TypeVar("_Format", bound=StrEnum)
 
 Output = Annotated[
     str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
@@ -15,6 +18,17 @@ Figures = Annotated[
         help="Write the figures there as well: SVG and PNG, as wide as a column of a paper.",
     ),
 ]
+
+
+def chosen_format(formats: type[_Format], name: str) -> _Format:
+    """The format of this name, or wrong usage that says which there are."""
+    try:
+        return formats(name)
+    except ValueError:
+        known = ", ".join(formats)
+        raise typer.BadParameter(
+            f"there is no format {name!r}; there are {known}", param_hint="--format"
+        ) from None
 
 
 def check_figures(directory: str | None) -> None:

@@ -1,9 +1,12 @@
-"""`--figures` where it names no directory."""
+"""Formats that there are not, and `--figures` where it names no directory."""
 
 import os
 
 import pytest
+import typer
 
+from ikeanalyze.cli.writing import chosen_format
+from ikeanalyze.render.comparison import Format
 from tests.render.handmade import CAPTURE
 
 
@@ -18,3 +21,9 @@ def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
     assert f"{directory!r} names no directory" in done.stderr
     assert os.listdir(tmp_path) == []
     assert reader.asked == {}  # nobody waited for it
+
+
+def test_a_format_that_there_is_not():
+    assert chosen_format(Format, "csv") is Format.CSV
+    with pytest.raises(typer.BadParameter, match="there is no format 'xml'; there are terminal, json, csv"):
+        chosen_format(Format, "xml")
