@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ikeanalyze.cli.outcome import FailureError, job, say
+from ikeanalyze.cli.outcome import SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs
 from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
@@ -175,7 +175,7 @@ def overhead(
                     "--operations": operations, "--paper": paper or None, "--packets": packets,
                 }  # fmt: skip
                 _refuse(given, "is not for --from, which measures")
-                answer = _measured(source, suite, port, keys, output, quiet=quiet, verbose=verbose)
+                answer, skipped = _measured(source, suite, port, keys, output, quiet=quiet, verbose=verbose)
             else:
                 _refuse({"--keys": keys}, "is for --from, which measures")
                 if paper:
@@ -189,10 +189,12 @@ def overhead(
                 forms = _forms(suite, mode, encapsulation, inner, outer, paper=paper)
                 sizes = _sizes(size, paper=paper, drawn=figures is not None)
                 question = _question(forms, sizes, mtu, mips, rate, packets, channel, operations, paper=paper)
-                answer = Answer(computed=computed(question))
+                answer, skipped = Answer(computed=computed(question)), False
         write(answer, chosen, output, View(every=every))
         if figures is not None:
             _draw(answer, figures, paper=paper and size is None and mips is None, quiet=quiet)
+        if skipped:
+            raise typer.Exit(SOME_SKIPPED)
 
 
 @contextmanager
@@ -355,7 +357,7 @@ def _measured(
     *,
     quiet: bool,
     verbose: bool,
-) -> "Answer":
+) -> "tuple[Answer, bool]":
     from ikeanalyze.model.esp_algorithms import suite
     from ikeanalyze.render.overhead import Answer
 
@@ -364,7 +366,8 @@ def _measured(
     check_inputs([source], output, key_files)
     protection = suite(suites[0]) if suites else None
     start = time.perf_counter()
-    traffic = _read(source, port, _keys(key_files or (), quiet=quiet), quiet=quiet)
+    esp_keys, skipped = _keys(key_files or (), quiet=quiet)
+    traffic = _read(source, port, esp_keys, quiet=quiet)
     if verbose:
         say(f"{traffic.capture.packets:,} packets read in {time.perf_counter() - start:.2f} s")
     if not quiet:
@@ -374,27 +377,31 @@ def _measured(
             say(why)
         if not traffic.sas:
             say(f"{source}: has no ESP packet")
-    return Answer(measured=traffic, suite=protection)
+    return Answer(measured=traffic, suite=protection), skipped
 
 
-def _keys(paths: Sequence[str], *, quiet: bool) -> "list[EspKey]":
+def _keys(paths: Sequence[str], *, quiet: bool) -> "tuple[list[EspKey], bool]":
+    """The ESP keys of files, and whether one could not be read."""
     if not paths:
-        return []
+        return [], False
     from ikeanalyze.keys.files import KeyFileError, read_keys
 
     found: list[EspKey] = []
+    skipped = False
     for path in paths:
         try:
             file = read_keys(path)
         except KeyFileError as error:
-            raise FailureError(str(error)) from None
+            say(str(error))
+            skipped = True
+            continue
         if not quiet:
             for warning in file.warnings[:_FEW_KEYS]:
                 say(str(warning))
             if not file.esp:
                 say(f"{path}: has no key of an ESP SA. Wireshark's esp_sa table has them")
         found += file.esp
-    return found
+    return found, skipped
 
 
 def _read(source: str, port: list[int] | None, keys: "Sequence[EspKey]", *, quiet: bool) -> "EspTraffic":
