@@ -85,8 +85,8 @@ def write_private(path: str, content: str) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(target).st_mode):
             raise FileExistsError(17, "is no regular file", path)
-    directory, name = os.path.split(target)
-    temporary = os.path.join(directory, f".{name[:200]}.{secrets.token_hex(8)}.tmp")
+    # not made of the name, which may be as long as a name can be
+    temporary = os.path.join(os.path.dirname(target), f".ikeanalyze-{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
     try:
         with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:

@@ -63,7 +63,7 @@ class _Bursts:
         bad, at = self._bad[rows], self._at[rows]
         for i in range(times.shape[1]):
             if self._kept is None:
-                # a message that overtook another one, by jitter, finds the state as it is
+                # what the last digit of a sum puts before the frame before it finds the state as it is
                 kept = np.exp(-np.maximum(times[:, i] - at, 0) / self._tau)
                 at = np.maximum(times[:, i], at)
             else:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.model.link import Burst
-from ikeanalyze.model.toml_file import TomlFileError, read_toml
+from ikeanalyze.toml_file import TomlFileError, read_toml
 
 FOLDER: Final = Path(__file__).parent / "links"
 

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from math import floor, log10
-from typing import Final, assert_never
+from typing import Final, TextIO
 
 from ikeanalyze.dataset.compare_columns import text
 from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
-from ikeanalyze.render import View
-from ikeanalyze.render.output import opened
+from ikeanalyze.render import Format, View, comparison_document
+from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean, count
@@ -21,45 +20,6 @@ _DISAGREE: Final = (
     "an interval that leaves 1 out, beside a no: few handshakes make the means differ (p goes by ranks), or it may be "
     "chance, as there are several comparisons"
 )
-
-
-class Format(StrEnum):
-    """What a comparison can be written as."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
-def write(comparison: Comparison, form: Format, path: str = "-", view: View | None = None) -> None:
-    """Write `comparison` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
-    view = view or View()
-    with opened(path) as out:
-        match form:
-            case Format.TERMINAL:
-                from ikeanalyze.render import terminal
-
-                terminal.write_sections(sections(comparison, every=view.every), out, view.width)
-            case Format.MARKDOWN:
-                from ikeanalyze.render import markdown
-
-                markdown.write_sections(sections(comparison, every=view.every), out)
-            case Format.JSON:
-                from ikeanalyze.render import comparison_document
-
-                comparison_document.write_json(comparison, out)
-            case Format.CSV:
-                from ikeanalyze.render import comparison_document
-
-                comparison_document.write_csv(comparison, out)
-            case Format.HTML:
-                from ikeanalyze.render.html.comparison import comparison_page
-
-                out.write(comparison_page(comparison, every=view.every))
-            case _:
-                assert_never(form)
 
 
 def sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
@@ -230,3 +190,20 @@ def interval(estimate: Estimate | None) -> str:
 def probability(p: float) -> str:
     """A p-value: two significant digits, none below 0.0001."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def _page(comparison: Comparison, out: TextIO, view: View) -> None:
+    from ikeanalyze.render.html.comparison import comparison_page  # what draws takes long to load
+
+    out.write(comparison_page(comparison, every=view.every))
+
+
+FORMATS: Final[Formats[Comparison]] = Formats(
+    {
+        Format.TERMINAL: to_terminal(sections),
+        Format.MARKDOWN: to_markdown(sections),
+        Format.JSON: to_json(comparison_document.document),
+        Format.CSV: to_text(comparison_document.write_csv),
+        Format.HTML: _page,
+    }
+)

@@ -4,20 +4,14 @@ import csv
 from typing import Any, Final, TextIO
 
 from ikeanalyze.dataset.comparison import Comparison, Difference, Estimate, Group, Measured
-from ikeanalyze.render.json import indented
 
 SCHEMA: Final = "ikeanalyze.comparison/1"
 
 _ESTIMATES: Final = ("mean", "median", "p95", "p99")
 
 
-def write_json(comparison: Comparison, out: TextIO) -> None:
-    """Write the document; samples are not in it."""
-    out.write(indented(document(comparison)) + "\n")
-
-
 def document(comparison: Comparison) -> dict[str, Any]:
-    """The whole document."""
+    """The whole document; samples are not in it."""
     return {
         "schema": SCHEMA,
         "source": comparison.source,

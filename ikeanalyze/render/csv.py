@@ -16,14 +16,13 @@ import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
-from ikeanalyze.render import View
 from ikeanalyze.render.columns import durations, text_columns, times
 from ikeanalyze.render.jsontext import Field
 
 _ROWS_AT_ONCE: Final = 10_000
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:  # noqa: ARG001 - CSV always has everything
+def write(analysis: Analysis, out: TextIO) -> None:
     """Write a heading and a row per handshake."""
     table = flat(analysis.handshakes)
     out.write(table.clear().write_csv())

@@ -9,14 +9,14 @@ from json import JSONEncoder
 from typing import Any, Final, TextIO
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import View, document
+from ikeanalyze.render import document
 
 _WIDTH: Final = 120
 
 _encode = JSONEncoder(allow_nan=False).encode
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:  # noqa: ARG001 - JSON always has everything
+def write(analysis: Analysis, out: TextIO) -> None:
     """Write the whole report."""
     out.write(f'{{\n  "schema": {_encode(document.SCHEMA)},\n  "captures": ')
     _write_list(out, (document.capture(summary) for summary in analysis.captures))

@@ -3,10 +3,10 @@
 from typing import TextIO
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import View, document
+from ikeanalyze.render import document
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:  # noqa: ARG001 - JSON lines always have everything
+def write(analysis: Analysis, out: TextIO) -> None:
     """Write a line per handshake."""
     for text in document.handshake_texts(analysis):
         out.write(text + "\n")

@@ -1,6 +1,7 @@
 """What is in key files, in a terminal or as JSON; the keys themselves only if that is asked for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
@@ -9,7 +10,8 @@ from ikeanalyze.keys.epochs import epochs, fingerprint
 from ikeanalyze.keys.files import KeyFile
 from ikeanalyze.keys.ikejson import encryption_label, integrity_label
 from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
-from ikeanalyze.render.json import indented
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.formats import Formats, to_json
 from ikeanalyze.render.table import Column, fit, lines, pad
 from ikeanalyze.render.terminal import Painter
 from ikeanalyze.render.values import clean, count
@@ -20,26 +22,32 @@ _NOT_SAID: Final = "not said"
 _SECRETS: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 
 
-def write_terminal(files: Sequence[KeyFile], out: TextIO, *, reveal: bool, width: int | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is listed, and how much of it."""
+
+    files: Sequence[KeyFile]
+    skipped: Sequence[tuple[str, str]]  # paths of files that could not be read, with reasons
+    reveal: bool  # the keys themselves as well
+
+
+def write_terminal(listing: Listing, out: TextIO, view: View) -> None:
     """List what is in files for people."""
-    paint = Painter(out, width)
-    for number, file in enumerate(files):
+    paint = Painter(out, view.width)
+    for number, file in enumerate(listing.files):
         if number:
             out.write("\n")
-        for line in _file(file, paint, reveal=reveal):
+        for line in _file(file, paint, reveal=listing.reveal):
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
 
 
-def write_json(
-    files: Sequence[KeyFile], skipped: Sequence[tuple[str, str]], out: TextIO, *, reveal: bool
-) -> None:
-    """List what is in files for programs: schema "ikeanalyze.keylist/1". `skipped` are paths with reasons."""
-    document = {
+def document(listing: Listing) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.keylist/1"."""
+    return {
         "schema": SCHEMA,
-        "files": [_file_object(file, reveal=reveal) for file in files],
-        "skipped": [{"path": path, "reason": reason} for path, reason in skipped],
+        "files": [_file_object(file, reveal=listing.reveal) for file in listing.files],
+        "skipped": [{"path": path, "reason": reason} for path, reason in listing.skipped],
     }
-    out.write(indented(document) + "\n")
 
 
 def _file(file: KeyFile, paint: Painter, *, reveal: bool) -> Iterator[str]:
@@ -263,3 +271,6 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
         ],
         "warnings": [{"line": warning.line, "what": warning.what} for warning in file.warnings],
     }
+
+
+FORMATS: Final[Formats[Listing]] = Formats({Format.TERMINAL: write_terminal, Format.JSON: to_json(document)})

@@ -1,14 +1,14 @@
 """Where output goes: standard output, or a file that appears under its name only when it is complete."""
 
 import os
-import secrets
-import shutil
-import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
+
+from ikeanalyze import whole_file
+from ikeanalyze.whole_file import is_special
 
 
 class OutputError(Exception):
@@ -44,7 +44,7 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
         else:
             if target.is_dir():
                 raise OutputError(path, f"is a directory. Name a file with {option}")
-            if _is_special(target):
+            if is_special(path):
                 return
             parent = Path(os.path.realpath(target)).parent
             if not parent.exists():
@@ -70,7 +70,7 @@ def opened(path: str) -> Iterator[TextIO]:
             raise
         except OSError as error:
             raise cannot_write("standard output", error) from None
-    elif _is_special(Path(path)):
+    elif is_special(path):
         try:
             with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 yield stream
@@ -94,25 +94,8 @@ def replaced(path: str) -> Iterator[Path]:
     A link is written through, and an existing file's permissions stay. Raises `OutputError` for what the
     system refuses.
     """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        yield temporary
-        if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
+        with whole_file.replaced(path) as temporary:
+            yield temporary
     except OSError as error:
         raise cannot_write(path, error) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _is_special(path: Path) -> bool:
-    """A device or a pipe: written to directly, since a file must not take its place."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

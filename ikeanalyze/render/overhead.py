@@ -1,18 +1,15 @@
 """The cost of ESP: for people in a terminal and as Markdown, for programs as JSON and CSV."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from ikeanalyze.analysis.esp_traffic import EspTraffic
 from ikeanalyze.model.esp_algorithms import Suite
 from ikeanalyze.model.overhead import Overhead, PacketCost, Peer, Waiting
 from ikeanalyze.model.peer_queue import Delay
-from ikeanalyze.render import View, esp_traffic
-from ikeanalyze.render.json import indented
-from ikeanalyze.render.output import opened
+from ikeanalyze.render import Format, esp_traffic
+from ikeanalyze.render.formats import Formats, to_csv, to_json, to_markdown, to_terminal
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import UNKNOWN, number, ratio
@@ -25,15 +22,6 @@ _QUEUE: Final = (
 )
 
 
-class Format(StrEnum):
-    """What it can be written as."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What was computed, or what was measured."""
@@ -41,31 +29,6 @@ class Answer:
     computed: Overhead | None = None
     measured: EspTraffic | None = None
     suite: Suite | None = None  # with `measured`: what its packets are taken to be protected with
-
-
-def write(answer: Answer, form: Format, path: str = "-", view: View | None = None) -> None:
-    """Write `answer` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
-    view = view or View()
-    with opened(path) as out:
-        match form:
-            case Format.TERMINAL:
-                from ikeanalyze.render import terminal
-
-                terminal.write_sections(sections(answer, every=view.every), out, view.width)
-            case Format.MARKDOWN:
-                from ikeanalyze.render import markdown
-
-                markdown.write_sections(sections(answer, every=view.every), out)
-            case Format.JSON:
-                out.write(indented(document(answer)) + "\n")
-            case Format.CSV:
-                rows = list(flat(answer))
-                if rows:
-                    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-                    writer.writeheader()
-                    writer.writerows(rows)
-            case _:
-                assert_never(form)
 
 
 def sections(answer: Answer, *, every: bool) -> Iterator[Section]:
@@ -281,3 +244,13 @@ def _waiting(one: Waiting) -> dict[str, Any]:
         "channel": of(one.channel),
         "total_ms": one.total_ms,
     }
+
+
+FORMATS: Final[Formats[Answer]] = Formats(
+    {
+        Format.TERMINAL: to_terminal(sections),
+        Format.MARKDOWN: to_markdown(sections),
+        Format.JSON: to_json(document),
+        Format.CSV: to_csv(flat),
+    }
+)

@@ -4,19 +4,17 @@ What all predictions have in common stands once, above; what they differ in make
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final, TextIO
 
 from ikeanalyze.model.flow import Flow
 from ikeanalyze.model.link import Link, Repeats, Transport
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.model.prediction import Distribution, Prediction
-from ikeanalyze.render import View
-from ikeanalyze.render.figures.groups import short_names
-from ikeanalyze.render.output import opened
+from ikeanalyze.render import Format, View, prediction_document
+from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
-from ikeanalyze.render.values import UNKNOWN, count, input_name, ms, span
+from ikeanalyze.render.values import UNKNOWN, count, input_name, ms, short_names, span
 
 #: Fields of a distribution that people see.
 QUANTILES: Final = ("mean", "median", "p95", "p99")
@@ -31,45 +29,6 @@ Settings = Mapping[str, str]
 
 _SUCCEEDED: Final = "distributions are of the handshakes that succeed"
 _CONTAINED: Final = "contains the path's own time, as it is not known on which side the capture was taken"
-
-
-class Format(StrEnum):
-    """What predictions can be written as."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
-def write(predictions: Sequence[Prediction], form: Format, path: str = "-", view: View | None = None) -> None:
-    """Write `predictions` (one at least) to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
-    view = view or View()
-    with opened(path) as out:
-        match form:
-            case Format.TERMINAL:
-                from ikeanalyze.render import terminal
-
-                terminal.write_sections(sections(predictions, every=view.every), out, view.width)
-            case Format.MARKDOWN:
-                from ikeanalyze.render import markdown
-
-                markdown.write_sections(sections(predictions, every=view.every), out)
-            case Format.JSON:
-                from ikeanalyze.render import prediction_document
-
-                prediction_document.write_json(predictions, out)
-            case Format.CSV:
-                from ikeanalyze.render import prediction_document
-
-                prediction_document.write_csv(predictions, out)
-            case Format.HTML:
-                from ikeanalyze.render.html.prediction import prediction_page
-
-                out.write(prediction_page(predictions, every=view.every))
-            case _:
-                assert_never(form)
 
 
 def sections(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Section]:
@@ -298,3 +257,21 @@ def _percent(share: float) -> str:
 
 def _of(distribution: Distribution | None, name: str) -> str:
     return UNKNOWN if distribution is None else shown(getattr(distribution, name))
+
+
+def _page(predictions: Sequence[Prediction], out: TextIO, view: View) -> None:
+    from ikeanalyze.render.html.prediction import prediction_page  # what draws takes long to load
+
+    out.write(prediction_page(predictions))
+
+
+#: Of one prediction at least.
+FORMATS: Final[Formats[Sequence[Prediction]]] = Formats(
+    {
+        Format.TERMINAL: to_terminal(sections),
+        Format.MARKDOWN: to_markdown(sections),
+        Format.JSON: to_json(prediction_document.document),
+        Format.CSV: to_text(prediction_document.write_csv),
+        Format.HTML: _page,
+    }
+)

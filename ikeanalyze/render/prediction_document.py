@@ -8,7 +8,6 @@ from typing import Any, Final, TextIO
 from ikeanalyze.model.flow import Flow, Message
 from ikeanalyze.model.link import Link
 from ikeanalyze.model.prediction import Distribution, Prediction
-from ikeanalyze.render.json import indented
 
 SCHEMA: Final = "ikeanalyze.prediction/1"
 
@@ -16,13 +15,8 @@ _DISTRIBUTIONS: Final = ("setup_ms", "bytes", "messages", "frames")
 _VALUES: Final = tuple(one.name for one in fields(Distribution))
 
 
-def write_json(predictions: Sequence[Prediction], out: TextIO) -> None:
-    """Write the document; the single runs are not in it."""
-    out.write(indented(document(predictions)) + "\n")
-
-
 def document(predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """The whole document."""
+    """The whole document; the single runs are not in it."""
     flows = {(one.flow.capture, one.flow.handshake): one.flow for one in predictions}
     return {
         "schema": SCHEMA,

@@ -1,52 +1,16 @@
 """A ranking: for people in a terminal and as Markdown, for programs as JSON and CSV."""
 
-import csv
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from ikeanalyze.model.ranking import Ranked, Ranking
-from ikeanalyze.render import View
-from ikeanalyze.render.json import indented
-from ikeanalyze.render.output import opened
+from ikeanalyze.render import Format
+from ikeanalyze.render.formats import Formats, to_csv, to_json, to_markdown, to_terminal
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
-
-
-class Format(StrEnum):
-    """What it can be written as."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-
-
-def write(ranking: Ranking, form: Format, path: str = "-", view: View | None = None) -> None:
-    """Write `ranking` as `form` to `path` ("-": standard output). Raises `OutputError` where that cannot be."""
-    view = view or View()
-    with opened(path) as out:
-        match form:
-            case Format.TERMINAL:
-                from ikeanalyze.render import terminal
-
-                terminal.write_sections(sections(ranking, every=view.every), out, view.width)
-            case Format.MARKDOWN:
-                from ikeanalyze.render import markdown
-
-                markdown.write_sections(sections(ranking, every=view.every), out)
-            case Format.JSON:
-                out.write(indented(document(ranking)) + "\n")
-            case Format.CSV:
-                rows = list(flat(ranking))
-                writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-            case _:
-                assert_never(form)
 
 
 def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
@@ -198,3 +162,13 @@ def flat(ranking: Ranking) -> Iterator[dict[str, Any]]:
             "score": place.score,
             **{f"contribution of {name}": value for name, value in place.contributions.items()},
         }
+
+
+FORMATS: Final[Formats[Ranking]] = Formats(
+    {
+        Format.TERMINAL: to_terminal(sections),
+        Format.MARKDOWN: to_markdown(sections),
+        Format.JSON: to_json(document),
+        Format.CSV: to_csv(flat),
+    }
+)

@@ -2,23 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, Final
 
-from ikeanalyze.render import View
+from ikeanalyze.render import Format
+from ikeanalyze.render.formats import Formats, to_json, to_terminal
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
-from ikeanalyze.render.terminal import write_sections
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed, ms, number, ratio
 from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Run, Side
 from ikeanalyze.replay.steps import ExchangeCount, Result
 from ikeanalyze.replay.verbatim import Sent
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-
-
-def write_terminal(replayed: Replayed, out: TextIO, view: View) -> None:
-    """Write it for people."""
-    write_sections(_sections(replayed, every=view.every), out, view.width)
 
 
 def outcome(run: Run) -> str:
@@ -51,7 +46,8 @@ def round_trip_ns(one: ExchangeCount, reported: Reported | None) -> int | None:
     return one.round_trip_ns if trip is None else trip
 
 
-def _sections(replayed: Replayed, *, every: bool) -> Iterator[Section]:
+def sections(replayed: Replayed, *, every: bool) -> Iterator[Section]:
+    """What was sent, what was answered, and what it cost."""
     yield _head(replayed)
     if replayed.mutated is not None:
         yield from _mutated(replayed.mutated)
@@ -332,3 +328,14 @@ def _compared(compared: Compared) -> Table:
     ]
     notes.append("bytes of IKE messages; the last line's time is that of the whole set-up")
     return Table(f"Recorded and live (run {compared.run})", columns, rows, sums=True, notes=notes)
+
+
+def _document(replayed: Replayed) -> dict[str, Any]:
+    from ikeanalyze.render.replay_document import document  # which has words of this file
+
+    return document(replayed)
+
+
+FORMATS: Final[Formats[Replayed]] = Formats(
+    {Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(_document)}
+)

@@ -3,6 +3,7 @@
 Colour only repeats what the words say: piped, or with NO_COLOR set, nothing is lost.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import TextIO, assert_never
@@ -24,8 +25,10 @@ class Painter:
 
     def __init__(self, out: TextIO, width: int | None) -> None:
         console = Console(file=out)
-        self.width = max(width or (console.width if console.is_terminal else 80), _LEAST_WIDTH)
-        self._colours = None if console.no_color or not console.is_terminal else console._color_system
+        # FORCE_COLOR is meant for a pipe, and not for a file that is named with -o
+        terminal = console.is_terminal and (out is sys.stdout or out.isatty())
+        self.width = max(width or (console.width if terminal else 80), _LEAST_WIDTH)
+        self._colours = None if console.no_color or not terminal else console._color_system
         self.unicode = console.encoding.lower().startswith("utf")
 
     def __call__(self, text: str, style: str) -> str:

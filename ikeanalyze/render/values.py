@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 #: What stands where nothing is known.
@@ -97,6 +98,13 @@ def outcome_text(outcome: str, reason: str | None, child_error: str | None = Non
 def input_name(path: str) -> str:
     """A capture as it was given."""
     return "standard input" if path == "-" else clean(path)
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """Paths without the folders that they have in common."""
+    folders = zip(*(path.split("/")[:-1] for path in paths), strict=False)
+    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, folders))
+    return {path: clean("/".join(path.split("/")[common:])) for path in paths}
 
 
 def clean(text: str) -> str:

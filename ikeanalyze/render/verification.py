@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
-from ikeanalyze.render import View
-from ikeanalyze.render.json import indented
+from ikeanalyze.render import Format
+from ikeanalyze.render.formats import Formats, to_json, to_terminal
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
-from ikeanalyze.render.terminal import write_sections
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed
 
 SCHEMA: Final = "ikeanalyze.verification/1"
@@ -40,12 +39,8 @@ def label(check: Check) -> str:
     return name
 
 
-def write_terminal(verification: Verification, out: TextIO, view: View) -> None:
-    """Write it for people."""
-    write_sections(_sections(verification, every=view.every), out, view.width)
-
-
-def _sections(verification: Verification, *, every: bool) -> Iterator[Section]:
+def sections(verification: Verification, *, every: bool) -> Iterator[Section]:
+    """What was checked, how it went, and what did not go well."""
     checks = verification.checks
     some = [one for one in verification.handshakes if one.checks]
     # of what the key files have nothing for, there is nothing to show but that
@@ -159,10 +154,10 @@ def _troubles(handshakes: Sequence[Verified], outcome: str) -> list[tuple[str, s
     return rows
 
 
-def write_json(verification: Verification, out: TextIO) -> None:
-    """Write it for programs: schema "ikeanalyze.verification/1"."""
+def document(verification: Verification) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.verification/1"."""
     outcomes = Counter(check.outcome for check in verification.checks)
-    document = {
+    return {
         "schema": SCHEMA,
         "captures": [one.path for one in verification.captures],
         "totals": {word.replace(" ", "_"): outcomes[word] for word in ("passed", "failed", "not made")},
@@ -181,7 +176,6 @@ def write_json(verification: Verification, out: TextIO) -> None:
         ],
         "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
     }
-    out.write(indented(document) + "\n")
 
 
 def _check(check: Check) -> dict[str, Any]:
@@ -199,3 +193,8 @@ def _check(check: Check) -> dict[str, Any]:
         "file": None if check.origin is None else check.origin.path,
         "line": None if check.origin is None else check.origin.line,
     }
+
+
+FORMATS: Final[Formats[Verification]] = Formats(
+    {Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(document)}
+)

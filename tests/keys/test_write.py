@@ -161,6 +161,12 @@ def test_a_file_that_all_could_read(tmp_path):
     assert watched.read() == "old"  # who had it open does not see the new content
 
 
+def test_a_name_as_long_as_a_name_can_be(tmp_path):
+    path = tmp_path / ("\u00e4" * 127)
+    write_private(str(path), "x")
+    assert (path.read_text(), mode(path)) == ("x", 0o600)
+
+
 def test_a_link_is_written_through(tmp_path):
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")

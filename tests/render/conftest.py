@@ -3,7 +3,8 @@ import io
 import pytest
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import Format, View, sections, write
+from ikeanalyze.render import Format, View, sections
+from ikeanalyze.render.report import FORMATS
 from ikeanalyze.render.section import Section
 
 
@@ -13,7 +14,7 @@ def rendered(capsys):
 
     def render(analysis: Analysis, form: Format, **view) -> str:
         capsys.readouterr()
-        write(analysis, form, "-", View(**view))
+        FORMATS.write(analysis, form, "-", View(**view))
         return capsys.readouterr().out
 
     return render

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.dataset.comparison import Estimate
-from ikeanalyze.render import View
-from ikeanalyze.render.comparison import Format, digits, interval, probability, sections, write
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.comparison import FORMATS, digits, interval, probability, sections
 from tests.render.compared import comparison, group, measured
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 ])  # fmt: skip
 def test_golden(name, form, width, tmp_path):
     path = tmp_path / "out"
-    write(comparison(), form, str(path), View(width=width))
+    FORMATS.write(comparison(), form, str(path), View(width=width))
     text = path.read_text()
     golden = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -64,7 +64,7 @@ def test_rows_can_be_told_apart(width, tmp_path):
     against = comparison().metrics[0].groups[2].against
     measures = tuple(measured(1234.5, against=against if i else None) for i in range(len(CASES)))
     metric = replace(comparison().metrics[0], groups=measures)
-    write(
+    FORMATS.write(
         comparison(by=("scenario",), groups=tuple(several), metrics=(metric,)),
         Format.TERMINAL,
         str(tmp_path / "out"),

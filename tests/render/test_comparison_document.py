@@ -2,18 +2,14 @@ import csv
 import io
 import json
 
-from ikeanalyze.render.comparison_document import write_csv, write_json
+from ikeanalyze.render import Format
+from ikeanalyze.render.comparison import FORMATS
 from tests.render.compared import comparison
-
-
-def written(write, **changes):
-    out = io.StringIO()
-    write(comparison(**changes), out)
-    return out.getvalue()
+from tests.render.written import written
 
 
 def test_json():
-    document = json.loads(written(write_json))
+    document = json.loads(written(FORMATS, comparison(), Format.JSON))
     metrics, groups = document.pop("metrics"), document.pop("groups")
     assert document == {
         "schema": "ikeanalyze.comparison/1",
@@ -70,7 +66,7 @@ def test_json():
 
 
 def test_csv():
-    rows = list(csv.DictReader(io.StringIO(written(write_csv))))
+    rows = list(csv.DictReader(io.StringIO(written(FORMATS, comparison(), Format.CSV))))
     assert len(rows) == 10
     assert [row["metric"] for row in rows] == ["setup_ms"] * 5 + ["bytes"] * 5
     pq = rows[2]

@@ -1,11 +1,12 @@
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from ikeanalyze.keys.files import read_keys
-from ikeanalyze.render.keys import write_json, write_terminal
+from ikeanalyze.render import Format
+from ikeanalyze.render.keys import FORMATS, Listing
+from tests.render.written import written
 
 ROOT = Path(__file__).parents[2]
 CAPTURES, LOGS = ROOT / "captures", ROOT / "tests" / "keys" / "logs"
@@ -21,15 +22,13 @@ SECRET = "33e2560712009fd8292651be2c83134aebe9626a8d46fb5e6acdba1fef7050e96f0bab
 
 
 def shown(*paths: str, reveal: bool = False, width: int | None = None) -> str:
-    out = io.StringIO()
-    write_terminal([read_keys(path) for path in paths], out, reveal=reveal, width=width)
-    return out.getvalue()
+    listing = Listing([read_keys(path) for path in paths], [], reveal)
+    return written(FORMATS, listing, Format.TERMINAL, width=width)
 
 
 def listed(*paths: str, reveal: bool = False) -> dict:
-    out = io.StringIO()
-    write_json([read_keys(path) for path in paths], [("x", "no such file")], out, reveal=reveal)
-    return json.loads(out.getvalue())
+    listing = Listing([read_keys(path) for path in paths], [("x", "no such file")], reveal)
+    return json.loads(written(FORMATS, listing, Format.JSON))
 
 
 def test_a_file_with_one_suite():

@@ -19,6 +19,13 @@ def test_the_file_appears_when_it_is_complete(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_long_name(tmp_path):
+    path = tmp_path / ("\u00e4" * 127)
+    with opened(str(path)) as out:
+        out.write("x")
+    assert path.read_text() == "x"
+
+
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "out.json"
     path.write_text("old")

@@ -10,8 +10,8 @@ from ikeanalyze.model.esp_algorithms import suite
 from ikeanalyze.model.esp_overhead import Form
 from ikeanalyze.model.overhead import Question, overhead, paper_forms
 from ikeanalyze.model.peer_queue import one_size
-from ikeanalyze.render import View
-from ikeanalyze.render.overhead import Answer, Format, sections, write
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.overhead import FORMATS, Answer, sections
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def computed():
 
 def written(computed, form, tmp_path):
     path = tmp_path / "x"
-    write(Answer(computed=computed), form, str(path), View(width=100))
+    FORMATS.write(Answer(computed=computed), form, str(path), View(width=100))
     return path.read_text()
 
 
@@ -38,6 +38,7 @@ def test_parts_and_mtu(tmp_path):
     found = overhead(Question([Form(suite("aes128-sha256"))], [64], mtu=1400))
     text = written(found, Format.TERMINAL, tmp_path)
     assert "MTU 1400    aes128-sha256: packets of 1,326 bytes fit" in text
+    assert json.loads(written(found, Format.JSON, tmp_path))["computed"]["traffic"] is None
     # 20 + 8 of headers, 16, 14 of padding, 2, 16
     assert ["aes128-sha256", "64", "140", "76", "0.171", "28", "16", "14", "2", "16"] in [
         line.split() for line in text.splitlines()
@@ -53,6 +54,7 @@ def test_json(computed, tmp_path):
         "suite": "null-md5", "clear_bytes": 480, "esp_packet_bytes": 512, "added_bytes": 32,
         "ratio": 440 / 512, "operations": 8216, "us": [82.16, pytest.approx(27.38667)], "parts": None,
     }  # fmt: skip
+    assert (found["traffic"], found["channel_bps"]) == ({"mean_bytes": 480, "sizes": 1}, 2e6)
     peers = {(peer["suite"], peer["mips"]): peer for peer in found["processors"]}
     assert peers[("clear", 100)]["ceiling_bps"] is None
     assert peers[("3des", 100)]["delays"][0]["total_ms"] is None

@@ -2,16 +2,17 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ikeanalyze.render import Format, write
+from ikeanalyze.render import Format
 from ikeanalyze.render.output import OutputError
 from ikeanalyze.render.parquet import Writer
+from ikeanalyze.render.report import FORMATS
 from tests.render.handmade import analysis
 
 
 def test_the_tables_as_they_are(tmp_path):
     a = analysis()
     directory = tmp_path / "new" / "dataset"
-    write(a, Format.PARQUET, str(directory))
+    FORMATS.write(a, Format.PARQUET, str(directory))
     assert sorted(p.name for p in directory.iterdir()) == [
         "captures.parquet",
         "exchanges.parquet",
@@ -29,8 +30,8 @@ def test_the_tables_as_they_are(tmp_path):
 
 
 def test_again_into_the_same_directory(tmp_path):
-    write(analysis(), Format.PARQUET, str(tmp_path))
-    write(analysis([1]), Format.PARQUET, str(tmp_path))
+    FORMATS.write(analysis(), Format.PARQUET, str(tmp_path))
+    FORMATS.write(analysis([1]), Format.PARQUET, str(tmp_path))
     assert pl.read_parquet(tmp_path / "handshakes.parquet").height == 1
     assert len(list(tmp_path.iterdir())) == 5
 
@@ -38,7 +39,7 @@ def test_again_into_the_same_directory(tmp_path):
 def test_a_file_is_in_the_way(tmp_path):
     (tmp_path / "x").write_text("precious")
     with pytest.raises(OutputError, match="is a file"):
-        write(analysis(), Format.PARQUET, str(tmp_path / "x"))
+        FORMATS.write(analysis(), Format.PARQUET, str(tmp_path / "x"))
     assert (tmp_path / "x").read_text() == "precious"
 
 
@@ -48,7 +49,7 @@ def test_nothing_stays_behind_on_an_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
     with pytest.raises(OutputError, match="No space left"):
-        write(analysis(), Format.PARQUET, str(tmp_path))
+        FORMATS.write(analysis(), Format.PARQUET, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

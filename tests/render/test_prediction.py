@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.model.link import Burst, Repeats, Transport
-from ikeanalyze.render import View
-from ikeanalyze.render.prediction import Format, described, label, sections, shown, varied, write
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.prediction import FORMATS, described, label, sections, shown, varied
 from tests.render.predicted import bursts, failed, prediction, sweep
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parent / "golden"
 ])  # fmt: skip
 def test_golden(name, made, form, width, tmp_path):
     path = tmp_path / "out"
-    write(made(), form, str(path), View(width=width))
+    FORMATS.write(made(), form, str(path), View(width=width))
     text = path.read_text()
     golden = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):

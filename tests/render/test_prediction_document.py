@@ -2,14 +2,15 @@ import csv
 import io
 import json
 
-from ikeanalyze.render.prediction_document import document, write_csv, write_json
+from ikeanalyze.render import Format
+from ikeanalyze.render.prediction import FORMATS
+from ikeanalyze.render.prediction_document import document
 from tests.render.predicted import bursts, failed, prediction, sweep
+from tests.render.written import written
 
 
 def test_json():
-    out = io.StringIO()
-    write_json([prediction(), bursts()], out)
-    found = json.loads(out.getvalue())
+    found = json.loads(written(FORMATS, [prediction(), bursts()], Format.JSON))
     assert found["schema"] == "ikeanalyze.prediction/1"
     assert [one["capture"] for one in found["handshakes"]] == ["made.pcap", "b.pcap"]
     first, second = found["predictions"]
@@ -42,9 +43,8 @@ def test_what_never_succeeds():
 
 
 def test_csv():
-    out = io.StringIO()
-    write_csv([*sweep(), bursts(), failed()], out)
-    rows = list(csv.DictReader(io.StringIO(out.getvalue())))
+    text = written(FORMATS, [*sweep(), bursts(), failed()], Format.CSV)
+    rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 8
     assert [row["loss"] for row in rows[:3]] == ["0", "0.1", "0.2"]
     assert [row["setup_ms_mean"] for row in rows[:3]] == ["100", "200", "300"]

@@ -6,8 +6,8 @@ import pytest
 
 from ikeanalyze.model.criteria import read_criteria
 from ikeanalyze.model.ranking import rank
-from ikeanalyze.render import View
-from ikeanalyze.render.ranking import Format, sections, write
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.ranking import FORMATS, sections
 from ikeanalyze.render.terminal import write_sections
 
 
@@ -18,7 +18,7 @@ def ranking():
 
 def written(ranking, form, tmp_path, every=False):
     path = tmp_path / "x"
-    write(ranking, form, str(path), View(width=100, every=every))
+    FORMATS.write(ranking, form, str(path), View(width=100, every=every))
     return path.read_text()
 
 
@@ -41,6 +41,8 @@ def test_json(ranking, tmp_path):
     assert (performance["graded"], performance["grades"]) == (False, None)
     assert security["turning_points"][-1]["ahead_with_more"] == "BEX"
     assert security["parts"][0]["grades"]["PSK"] == 1
+    # the paper has grades, and no numbers that they are made of
+    assert security["parts"][0]["values"] is None
 
 
 def test_csv_and_markdown(ranking, tmp_path):

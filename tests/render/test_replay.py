@@ -1,16 +1,14 @@
-import io
 from collections import Counter
 from dataclasses import replace
 
-from ikeanalyze.render import View
-from ikeanalyze.render.replay import outcome, round_trip_ns, setup_ns, write_terminal
+from ikeanalyze.render import Format
+from ikeanalyze.render.replay import FORMATS, outcome, round_trip_ns, setup_ns
 from tests.render import replays
+from tests.render.written import written
 
 
 def text(replayed, *, width=100, every=False):
-    out = io.StringIO()
-    write_terminal(replayed, out, View(width=width, every=every))
-    return out.getvalue()
+    return written(FORMATS, replayed, Format.TERMINAL, width=width, every=every)
 
 
 def test_verbatim():

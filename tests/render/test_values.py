@@ -18,6 +18,7 @@ def test_times():
     [
         (0, "0.000 ms"),
         (12_345_678, "12.346 ms"),
+        (10**9, "1.000 s"),
         (2_500_000_000, "2.500 s"),
         (600 * 10**9, "10 min 0 s"),
         (7200 * 10**9, "2 h 0 min"),
@@ -67,3 +68,12 @@ def test_counted_and_named():
     assert values.counted({"messages": 1, "frames": 2, "bytes": 3000}) == "1 message, 2 frames, 3,000 bytes"
     assert values.input_name("-") == "standard input"
     assert values.input_name("a\x1b.pcap") == "a\\x1b.pcap"
+
+
+def test_short_names():
+    assert values.short_names(["a/b/x.pcap", "a/c/y.pcap"]) == {
+        "a/b/x.pcap": "b/x.pcap",
+        "a/c/y.pcap": "c/y.pcap",
+    }
+    assert values.short_names(["/a/x", "x"]) == {"/a/x": "/a/x", "x": "x"}
+    assert values.short_names(["-"]) == {"-": "-"}

@@ -1,5 +1,4 @@
 import json
-from io import StringIO
 
 import pytest
 from analysis.verified import recorded
@@ -8,8 +7,9 @@ from keys.logs_of import LOGS
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
 from ikeanalyze.keys.keyset import Origin
-from ikeanalyze.render import View
-from ikeanalyze.render.verification import label, summary, write_json, write_terminal
+from ikeanalyze.render import Format
+from ikeanalyze.render.verification import FORMATS, label, summary
+from tests.render.written import written
 
 PASSED = Check(0, "AUTH", "passed", how="PSK of the log", expected="aa", found="aa", epoch=1,
                side="initiator", exchange="IKE_AUTH 2 request", frame=5)  # fmt: skip
@@ -19,9 +19,7 @@ ABSENT = Check(0, "AUTH", "not made", why="no PSK", side="responder")
 
 
 def text(verification, **options):
-    out = StringIO()
-    write_terminal(verification, out, View(**options))
-    return out.getvalue()
+    return written(FORMATS, verification, Format.TERMINAL, **options)
 
 
 def made(*checks, count=1):
@@ -114,9 +112,7 @@ def test_a_recorded_one():
 
 
 def test_json():
-    out = StringIO()
-    write_json(recorded("pq-mlkem768-psk"), out)
-    document = json.loads(out.getvalue())
+    document = json.loads(written(FORMATS, recorded("pq-mlkem768-psk"), Format.JSON))
     assert document["schema"] == "ikeanalyze.verification/1"
     assert document["totals"] == {"passed": 24, "failed": 0, "not_made": 0}
     (handshake,) = document["handshakes"]
@@ -131,10 +127,9 @@ def test_json():
 
 
 def test_json_of_what_was_skipped(tmp_path):
-    out = StringIO()
     bad = tmp_path / "bad"
     bad.write_text("x")
-    write_json(recorded("psk-classic", bad, LOGS / "charon-5.9.8-rekeys.i.log.gz"), out)
-    document = json.loads(out.getvalue())
+    found = recorded("psk-classic", bad, LOGS / "charon-5.9.8-rekeys.i.log.gz")
+    document = json.loads(written(FORMATS, found, Format.JSON))
     assert [one["path"] for one in document["skipped"]] == [str(bad)]
     assert document["totals"]["not_made"] == 1

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.model.toml_file import LARGEST, TomlFileError, read_toml, toml_text
+from ikeanalyze.toml_file import LARGEST, TomlFileError, parsed, read_toml, toml_text
 
 
 def test_what_a_file_says(tmp_path):
@@ -39,3 +39,9 @@ def test_no_file(tmp_path):
         read_toml(str(tmp_path / "x.toml"))
     with pytest.raises(IsADirectoryError):
         read_toml(str(tmp_path))
+
+
+def test_what_may_be_a_secret_can_be_left_unsaid():
+    with pytest.raises(TomlFileError) as error:
+        parsed(b"psk = 'x'\npsk = swordfish")
+    assert error.value.unquoted == "not TOML (at line 2, column 7)"

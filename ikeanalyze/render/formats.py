@@ -1,0 +1,110 @@
+"""What a kind of result can be written as: the one interface between results and formats.
+
+Each kind of result (a report, a comparison, a prediction...) has one table, `FORMATS`, with a writer for each format that
+it can be written as. Most writers are made here, of what the kind gives anyway: its sections, its document, its rows.
+
+What formats need is imported when something is written: a command knows its formats before it reads a capture, and polars
+must not be there yet (`capture.forked`).
+"""
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TextIO, TypeVar
+
+from ikeanalyze.render import Format, View
+from ikeanalyze.render.output import opened
+from ikeanalyze.render.section import Section
+
+Result = TypeVar("Result")
+_Shown = TypeVar("_Shown", contravariant=True)
+
+#: Writes a result to a stream.
+Writer = Callable[[Result, TextIO, View], None]
+
+
+class Sections(Protocol[_Shown]):
+    """What a result says to people, section by section; `every`: all rows of a table, however many."""
+
+    def __call__(self, result: _Shown, /, *, every: bool) -> Iterable[Section]:
+        """The sections of `result`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formats(Generic[Result]):
+    """The formats of one kind of result, each with what writes it."""
+
+    texts: Mapping[Format, Writer[Result]]  # of formats that are one stream of text
+    #: Of formats that are a directory, which is made.
+    directories: Mapping[Format, Callable[[Result, str], None]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Format]:
+        """The formats that there are, in the order of `Format`."""
+        return (form for form in Format if form in self.texts or form in self.directories)
+
+    def write(self, result: Result, form: Format, path: str = "-", view: View | None = None) -> None:
+        """Write `result` as `form`, one of these formats, to `path` ("-": standard output, but for a directory).
+
+        A file appears under its name when it is complete, not before. Raises `OutputError` where `path` cannot be
+        written.
+        """
+        if form in self.directories:
+            self.directories[form](result, path)
+            return
+        with opened(path) as out:
+            self.texts[form](result, out, view or View())
+
+
+def to_terminal(sections: Sections[Result]) -> Writer[Result]:
+    """Lays sections out in the width that there is."""
+
+    def write(result: Result, out: TextIO, view: View) -> None:
+        from ikeanalyze.render.terminal import write_sections
+
+        write_sections(sections(result, every=view.every), out, view.width)
+
+    return write
+
+
+def to_markdown(sections: Sections[Result]) -> Writer[Result]:
+    """Writes sections as Markdown."""
+
+    def write(result: Result, out: TextIO, view: View) -> None:
+        from ikeanalyze.render.markdown import write_sections
+
+        write_sections(sections(result, every=view.every), out)
+
+    return write
+
+
+def to_json(document: Callable[[Result], dict[str, Any]]) -> Writer[Result]:
+    """Writes one JSON document."""
+
+    def write(result: Result, out: TextIO, _view: View) -> None:
+        from ikeanalyze.render.json import indented
+
+        out.write(indented(document(result)) + "\n")
+
+    return write
+
+
+def to_csv(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Result]:
+    """Writes CSV: a heading with the names of the first row, and the rows, which all have these; of no rows nothing."""
+
+    def write(result: Result, out: TextIO, _view: View) -> None:
+        made = list(rows(result))
+        if made:
+            writer = csv.DictWriter(out, list(made[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(made)
+
+    return write
+
+
+def to_text(write: Callable[[Result, TextIO], None]) -> Writer[Result]:
+    """A writer that writes everything, whatever the view."""
+
+    def writer(result: Result, out: TextIO, _view: View) -> None:
+        write(result, out)
+
+    return writer
