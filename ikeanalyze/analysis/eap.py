@@ -57,7 +57,8 @@ class EapMessages:
         """
         conversations: dict[int, list[RadiusPair]] = {}
         for pair in pairs:
-            conversations.setdefault(pair.conversation, []).append(pair)
+            if not pair.forwarded:
+                conversations.setdefault(pair.conversation, []).append(pair)
         same: list[SameEap] = []
         for members in conversations.values():
             places = [place for pair in members for place in self._places(pair) if place]

@@ -6,6 +6,9 @@ nothing more is said of it. Of the others a number that was there before is *rep
 one below the highest is *out of order*; a *jump* is a new highest number that is not the next one. What is *missing* are
 numbers between the lowest and the highest that never came in time.
 
+A packet carries the lower half of an extended sequence number (section 2.2.1). Only such numbers go on behind 2^32 - 1, so
+where one close above 0 follows one close below 2^32, its upper half is one more, as a receiver finds it (appendix A2.2).
+
 Memory grows with the number of SAs and not with the number of packets.
 """
 
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 #: Sequence numbers that are remembered behind the highest one. Receivers have 32 at least, 64 by default.
 WINDOW: Final = 1024
+
+#: A number closer than this above 0 that follows one closer than this below 2^32 goes on behind it.
+_NEAR_END: Final = 1 << 24
+_CYCLE: Final = 1 << 32
 
 #: More SAs than this are not told apart: a capture of noise on port 4500 has one a packet.
 MOST_SAS: Final = 50_000
@@ -70,7 +77,7 @@ class EspSa:
     unsized: int  # packets that `esp_bytes` lacks: an IP fragment is missing
     first_ns: int
     last_ns: int
-    lowest: int  # sequence numbers
+    lowest: int  # sequence numbers; extended ones as far as the capture shows: it counts on behind 2^32 - 1
     highest: int
     missing: int
     jumps: int
@@ -192,14 +199,17 @@ class _Collected:
 
     def _sorted_out(self, packets: pl.DataFrame) -> pl.DataFrame:
         """The packets with what their sequence numbers are: late, repeated, out of order, a jump."""
-        before = pl.col("sequence").cum_max().shift(1).over("sa")
-        if self._sums is not None:
+        if self._sums is None:
+            packets = packets.with_columns(highest=pl.lit(None, pl.Int64))
+        else:
             packets = packets.join(self._sums.select("sa", "highest"), on="sa", how="left", maintain_order="left")  # fmt: skip
-            before = pl.max_horizontal(before, "highest")
+        packets = _counted_on(packets)
+        before = pl.max_horizontal(pl.col("sequence").cum_max().shift(1).over("sa"), "highest")
         packets = packets.with_columns(before=before)
         late = (pl.col("sequence") <= pl.col("before") - WINDOW).fill_null(False)
         packets = packets.with_columns(late=late)
-        place = pl.col("sa").cast(pl.UInt64) * 2**32 + pl.col("sequence").cast(pl.UInt64)
+        # no capture has so many packets that a number needs more than 40 bits
+        place = pl.col("sa").cast(pl.UInt64) * 2**40 + pl.col("sequence").cast(pl.UInt64)
         timely = packets.filter(~pl.col("late"))
         places = timely.select(place.alias("place")).to_series()
         if self._seen is None:
@@ -269,6 +279,31 @@ class _Collected:
             low, high, self.width = low // 2, high // 2, self.width * 2
             rates = rates.group_by("sa", pl.col("interval") // 2).agg(*counts)
         self._rates = rates
+
+
+def _counted_on(packets: pl.DataFrame) -> pl.DataFrame:
+    """The packets with sequence numbers that count on behind 2^32 - 1; `highest` is that of the blocks before."""
+    sequence = pl.col("sequence")
+    near = (sequence >= _CYCLE - _NEAR_END) | (pl.col("highest") >= _CYCLE - _NEAR_END)
+    # few SAs ever come so far, and these alone are looked at packet by packet
+    rows = packets.select(near.fill_null(False).any().over("sa")).to_series().arg_true()
+    if not len(rows):
+        return packets
+    numbers = packets["sequence"].to_numpy().copy()
+    known: dict[int, int] = {}
+    for row, sa, highest in zip(
+        rows, packets["sa"].gather(rows), packets["highest"].gather(rows), strict=True
+    ):
+        low = int(numbers[row])
+        before = known.get(sa, low if highest is None else highest)
+        upper, place = divmod(before, _CYCLE)
+        if place >= _CYCLE - _NEAR_END and low < _NEAR_END:
+            upper += 1
+        elif place < _NEAR_END and low >= _CYCLE - _NEAR_END and upper:
+            upper -= 1
+        numbers[row] = number = upper * _CYCLE + low
+        known[sa] = max(before, number)
+    return packets.with_columns(sequence=pl.Series(numbers, dtype=pl.Int64))
 
 
 def _by_sa(table: pl.DataFrame, *columns: str) -> dict[int, list[tuple[int, ...]]]:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2
-from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.messages import Messages, lacking_fragments
 from ikeanalyze.analysis.ordering import run_starts
+from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.capture.datagrams import Protocol
 
 Numbers = npt.NDArray[np.int64]
@@ -59,6 +60,7 @@ class Exchanges:
     end_ns: Numbers  # last frame of that response
     rtt_ns: Numbers
     wait_ns: Numbers
+    repeated_ns: Numbers  # how long after the last response the request was still sent; 0: it was not
 
     def __len__(self) -> int:
         return len(self.handshake)
@@ -204,6 +206,7 @@ def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
         end_ns=unknown.copy(),
         rtt_ns=unknown.copy(),
         wait_ns=unknown.copy(),
+        repeated_ns=np.zeros(count, np.int64),
     )
 
 
@@ -250,13 +253,16 @@ def _answers(
         np.where(answering & (when > last_request[exchange_of]), when, _NEVER), start
     )
     latest = np.maximum.reduceat(np.where(answering, when, UNKNOWN), start)
+    ended = np.maximum.reduceat(np.where(answering, messages.last_ns, UNKNOWN), start)
+    again = (ended != UNKNOWN) & (last_request > ended)
+    exchanges.repeated_ns[again] = (last_request - ended)[again]
     answer = np.where(ending != _NEVER, ending, np.where(latest != UNKNOWN, latest, exchanges.response_ns))
     exchanges.answer_ns = answer
     has_answer = answer != UNKNOWN
     row = np.where(response & (when == answer[exchange_of]), np.arange(len(when)), len(when))
     ended_by = np.minimum.reduceat(row, start)
-    ended = has_answer & (ended_by < len(when))
-    exchanges.end_ns[ended] = messages.last_ns[ended_by[ended]]
+    has_end = has_answer & (ended_by < len(when))
+    exchanges.end_ns[has_end] = messages.last_ns[ended_by[has_end]]
 
     answered = np.maximum.reduceat(np.where(~response & (when <= answer[exchange_of]), when, UNKNOWN), start)
     # a response that comes when its initiator has gone on answers a request all the same
@@ -274,6 +280,23 @@ def _answers(
     exchanges.wait_ns = np.where(
         asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN
     )
+
+
+def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Numbers, last: Mask) -> Mask:
+    """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
+
+    See `outcome`. (exchanges,)
+    """
+    again = last & ((exchanges.repeated_ns > 0) | (exchanges.response_messages > 1))
+    if not again.any():
+        return again
+    lacking = np.zeros(len(exchanges), np.bool_)
+    rows = lacking_fragments(messages)
+    lacking[exchange_of_message[rows[messages.response[rows]]]] = True
+    # an initiator that answers a request of the responder has the IKE SA, and the capture is what lacks the rest
+    taken = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
+    result = again & (lacking | (exchanges.repeated_ns > SLOWEST_FIRST_TIMER_NS))
+    return result & ~np.isin(exchanges.handshake, exchanges.handshake[taken])
 
 
 def _next_requests(exchanges: Exchanges, sequence: Numbers) -> Numbers:

@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
 from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, unheard
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
-from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.methods import (
     AuthMethods,
     InitFacts,
@@ -21,7 +20,7 @@ from ikeanalyze.analysis.methods import (
     phase1_facts,
     proposal_facts,
 )
-from ikeanalyze.analysis.nat import describe
+from ikeanalyze.analysis.nat import describe, read_phase1_nat
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
@@ -183,7 +182,7 @@ def make_handshakes(
         breakdown=breakdown,
         rtt_given=rtt_ns is not None,
         one_sided=_one_sided(units, association, count),
-        nat=_nat(inits, request, response, _translated(conversation, initiator, initiator_port)),
+        nat=_nat(conversation, request, response, _translated(conversation, initiator, initiator_port)),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -382,6 +381,8 @@ def _evidence(
         ((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1))
     )
     open_last = unanswered & is_last
+    candidates = is_last & exchanges.set_up & asked & answered
+    open_last |= unheard(conversation.messages, exchanges, conversation.exchange_of_message, candidates)
     # the initiator owes the third message of aggressive and quick mode
     owing = (
         v1
@@ -436,13 +437,18 @@ def _translated(
 
 
 def _nat(
-    inits: UnitInits, request: Numbers, response: Numbers, translated: npt.NDArray[np.int8]
+    conversation: Conversation, request: Numbers, response: Numbers, translated: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.int8]:
-    """Who is behind a NAT, by both messages of IKE_SA_INIT: index into nat.WORDS for each handshake."""
+    """Who is behind a NAT, by the clear messages: index into nat.WORDS for each handshake."""
+    inits, association = conversation.inits, conversation.association
     initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
-    return describe(initiator, responder)
+    who = association.handshake, association.from_initiator
+    old = read_phase1_nat(
+        conversation.units, *who, conversation.clear, conversation.addresses, association.count
+    )
+    return describe(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
 def _auth(

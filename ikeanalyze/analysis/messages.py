@@ -95,6 +95,8 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
     needed = np.where(first_copy, size, 0)
     # nearly always, no unit has several frames, and what that means need not be added up
     several = bool((units.frames > 1).any())
+    if several:
+        needed -= np.where(first_copy, units.resent_bytes[order], 0)
     ip_fragments = units.ip_fragments[order] if units.ip_fragments.any() else None
     if ip_fragments is not None:
         _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)

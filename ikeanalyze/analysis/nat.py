@@ -1,24 +1,31 @@
-"""Who is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23).
+"""Who is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23) and of IKEv1's phase 1 (RFC 3947, 3.2).
 
 Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to. A
 hash that does not fit what the capture saw tells that an address was changed on the way (or that a side forces
-UDP encapsulation by a false hash, which its peer cannot tell from a NAT either).
+UDP encapsulation by a false hash, which its peer cannot tell from a NAT either). IKEv1 uses the hash algorithm that the
+responder chose, and puts the hash of the receiver first.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
+from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 
 #: The notifies with a hash of the sender's and of the receiver's address.
 SOURCE: Final = 16388
 DESTINATION: Final = 16389
+
+#: Hash algorithms of IKEv1 (IANA's "IPSec Registry"), as hashlib names them.
+_PHASE1_HASHES: Final = {1: "md5", 2: "sha1", 4: "sha256", 5: "sha384", 6: "sha512"}
 
 _SIZE: Final = 20
 _IPV4_END: Final = 6
@@ -103,6 +110,46 @@ def _digests(messages: npt.NDArray[np.uint8], size: npt.NDArray[np.int64]) -> np
         digests = b"".join([sha1(piece).digest() for piece in pieces])
         result[rows] = np.frombuffer(digests, np.uint8).reshape(-1, _SIZE)
     return result
+
+
+def read_phase1_nat(
+    units: Units,
+    handshake: npt.NDArray[np.int64],
+    from_initiator: npt.NDArray[np.bool_],
+    clear: Mapping[int, bytes],
+    ipv6: Sequence[bytes],
+    count: int,
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Whether the initiator, and the responder, of each of `count` handshakes is not where IKEv1's clear messages say: 1, 0 or -1.
+
+    `handshake` and `from_initiator` are of the units.
+    """
+    differs = np.full((2, count), -1, np.int8)
+    rows = np.flatnonzero(units.is_ikev1)
+    sources = endpoints(units.source[rows], units.source_port[rows], ipv6)
+    destinations = endpoints(units.destination[rows], units.destination_port[rows], ipv6)
+    algorithm: dict[int, str] = {}
+    for place, row in enumerate(rows.tolist()):
+        view = read_phase1(clear.get(int(units.unit[row]), b""))
+        one, sender = int(handshake[row]), int(not from_initiator[row])
+        if sender and view.transforms:
+            name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
+            if name is not None:
+                algorithm[one] = name
+        if one not in algorithm:
+            continue
+        spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (units.spi_i, units.spi_r))
+        sent, received = (
+            hashlib.new(
+                algorithm[one], spis + ends.data[place, : ends.size[place]].tobytes(), usedforsecurity=False
+            ).digest()
+            for ends in (sources, destinations)
+        )
+        first, own = view.nat_hashes[:1], view.nat_hashes[1:]
+        for side, seen, hashes in ((sender, sent, own), (1 - sender, received, first)):
+            if any(len(claimed) == len(seen) for claimed in hashes):
+                differs[side, one] = max(differs[side, one], seen not in hashes)
+    return differs[0], differs[1]
 
 
 def describe(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -9,7 +9,9 @@ What decrypted payloads prove (see `proofs`) comes first: failed, established. T
    next request was sent, are not in it; or the AAA server was still asking when it ended.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more
    than once, or the capture went on for longer than the field's slowest first retransmission timer
-   (strongSwan's 4 s).
+   (strongSwan's 4 s). A response does not count if nobody can have taken it: the request was sent again more
+   than 4 s behind it, which no path takes; or all its transmissions together lack fragments, and the request
+   or the response was sent again.
 4. cut: the last request has no response, or no IKE_AUTH was sent.
    Or what is decrypted shows that IKE_AUTH was to go on.
 5. completed: all requests are answered. Whether with success is not to be read without keys.

@@ -10,9 +10,14 @@ A conversation belongs to the handshake whose responder was holding a request un
 was asked: every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in
 Calling-Station-Id and Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning
 says so.
+
+A proxy asks another server on behalf of the responder (RFC 2865, 2.3), with a packet of its own while that of the responder
+waits. Where the capture has both, the proxy's is no part of the link between responder and AAA server, and is given to no
+handshake.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +32,8 @@ from ikeanalyze.wire.radius import RadiusView, read_radius
 _REQUESTS: Final = frozenset({1, 4, 12})
 #: Requests sent by the server to the client: Disconnect-Request, CoA-Request (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({40, 43})
+#: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
+_REMEMBERED: Final = 64
 
 
 @dataclass(slots=True)
@@ -45,6 +52,7 @@ class RadiusPair:
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
+    forwarded: bool = False  # a proxy asks, for a client whose request is in the capture
     matched_by: str | None = None  # "EAP": its EAP message is in the IKE message, byte by byte; "time"
 
     @property
@@ -85,6 +93,8 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
     pairs: list[RadiusPair] = []
     waiting: dict[tuple[int, int, int, int, int], RadiusPair] = {}
     states: dict[tuple[int, bytes], int] = {}
+    # the latest ones, by capture, code and EAP message
+    asked: dict[tuple[int, int, bytes | None], deque[RadiusPair]] = {}
     conversations = 0
     columns = zip(
         units.source.tolist(), units.source_port.tolist(), units.destination.tolist(), units.destination_port.tolist(),
@@ -103,6 +113,9 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
                 pair = RadiusPair(code, identifier, client, server, from_client, view)
                 pairs.append(pair)
                 waiting[key] = pair
+                alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_REMEMBERED))
+                pair.forwarded = _is_forwarded(pair, alike)
+                alike.append(pair)
                 earlier = states.get((server, view.state)) if view.state is not None else None
                 if earlier is None:
                     earlier = conversations
@@ -124,6 +137,19 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
     return pairs
 
 
+def _is_forwarded(pair: RadiusPair, alike: Iterable[RadiusPair]) -> bool:
+    """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
+
+    Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among them.
+    """
+    for before in reversed([one for one in alike if not one.responses]):
+        if before.client == pair.client:
+            return before.forwarded
+        if pair.from_client and (before.server == pair.client or pair.view.proxied):
+            return True
+    return False
+
+
 def assign(
     pairs: list[RadiusPair],
     units: Units,
@@ -139,7 +165,7 @@ def assign(
     warnings: list[tuple[int, str]] = []
     conversations: dict[int, list[RadiusPair]] = {}
     for pair in pairs:
-        if pair.code == 1 and pair.requests:
+        if pair.code == 1 and pair.requests and not pair.forwarded:
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
     for members in conversations.values():

@@ -8,6 +8,7 @@ A step of the analysis costs about the same for ten frames as for ten thousand. 
 together, in groups that take little memory.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -98,9 +99,9 @@ def read(
         try:
             capture = read_frames(path, ports, progress, _load_steps, spis)
         except CaptureError as error:
-            found.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: ")))
+            found.skipped.append(Skipped(_text(path), str(error).removeprefix(f"{path}: ")))
             continue
-        if found.add(path, capture, fitting):
+        if found.add(_text(path), capture, fitting):
             del capture  # what the tables do not share of it is free now
             give_back_memory()
     return found.result()
@@ -157,13 +158,14 @@ class _Work:
                 found = file if isinstance(file, KeyFile) else read_keys(path)
             except KeyFileError as error:
                 if not told:
-                    self.skipped.append(Skipped(path, str(error).removeprefix(f"{path}: "), keys=True))
+                    what = str(error).removeprefix(f"{path}: ")
+                    self.skipped.append(Skipped(_text(path), what, keys=True))
                 continue
             sets.extend(found.key_sets)
             phase1.extend(found.phase1)
             for one in [] if told else found.warnings:
                 where = "" if one.line is None else f"line {one.line}: "
-                self._warnings.append(Warning(path, None, f"{where}{one.what}"))
+                self._warnings.append(Warning(_text(path), None, f"{where}{one.what}"))
         return Keys(sets, phase1)
 
     def add(self, path: str, capture: CaptureFrames, keys: "Keys | None") -> bool:
@@ -229,6 +231,11 @@ class _Work:
         for path, before, more in zip(self._paths, self._told, warnings, strict=True):
             self._warnings.extend(Warning(path, frame, what) for frame, what in before + more)
         self._begin_group()
+
+
+def _text(path: str) -> str:
+    """A path as text: bytes of it that are no UTF-8 are written out, as no table and no document can have them."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _load_steps() -> None:

@@ -28,7 +28,7 @@ ACCOUNTING = (
 class CaptureSummary:
     """One capture that could be read, wholly or up to its damage."""
 
-    path: str  # as it was given; "-" is standard input
+    path: str  # as it was given, bytes that are no UTF-8 written out; "-" is standard input
     format: str  # "pcap" or "pcapng"
     packets: int
     bytes: int  # sum of the frame lengths on the wire
@@ -70,4 +70,13 @@ class Analysis:
     warnings: list[Warning] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     #: Decrypted messages by their ids in `messages`, where they were asked for.
-    cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict, repr=False)
+    cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """How much there is of what, and what could not be read: a table is shown when one asks for it."""
+        tables = ("handshakes", "exchanges", "messages", "frames")
+        parts = [f"captures: {len(self.captures):,}"]
+        parts += [f"{name}: {getattr(self, name).height:,}" for name in tables]
+        parts += [f"warnings: {len(self.warnings):,}"] if self.warnings else []
+        parts += [f"skipped: {one.path} ({one.reason})" for one in self.skipped]
+        return f"<Analysis, {', '.join(parts)}>"

@@ -182,39 +182,18 @@ def _take_apart(
     warnings = _lacking(conversation)
     insides = None
     if payloads or any(keys):
-        # what most captures are read without: it takes a tenth of a second to load
-        from ikeanalyze.analysis.eap import EapMessages
-        from ikeanalyze.analysis.insides import look_inside
-        from ikeanalyze.analysis.opening import NO_KEYS, open_messages
-
-        given = [one or NO_KEYS for one in keys]
-        contents = open_messages(conversation, traffic.sealed, given, every=payloads)
-        parameters: dict[int, list[str]] = {}
-        if payloads and conversation.hits:
-            from ikeanalyze.analysis.hip_contents import look_into_hip
-
-            parameters = look_into_hip(conversation, contents.findings)
-        insides = look_inside(conversation, traffic.sealed, contents, parameters)
-        if looked is not None:
-            looked(conversation, traffic.sealed, contents)
-        of_message = capture[messages.handshake]
-        for number, (own, told) in enumerate(zip(given, warnings, strict=True)):
-            told.extend((frame or None, what) for frame, what in insides.findings[number])
-            its = of_message == number
-            if own and not contents.opened[its].any() and contents.sealed[its].any():
-                told.append((None, "none of the keys fits any of its encrypted messages"))
+        insides = _look_inside(conversation, traffic.sealed, keys, payloads, looked, warnings)
         traffic.sealed.forget()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
     clear.keep(units.unit[units.protocol != Protocol.IKEV2])
-    aaa_ns = np.zeros(len(exchanges), np.int64)
     if radius.pairs:
         if insides is not None:
+            from ikeanalyze.analysis.eap import EapMessages
+
             insides.same_eap.extend(EapMessages(insides.contents, capture).assign(radius.pairs))
         for number, one in _assign_radius(conversation, radius, handshake_ids):
             warnings[number].append(one)
-        for pair in radius.pairs:
-            if pair.exchange is not None and pair.requests and pair.responses:
-                aaa_ns[pair.exchange] += _waited(pair, asking)
+    aaa_ns = _waits(radius, len(exchanges))
     labels = labels or label()
     frames = frames or begin_frames(labels)
     repeated = labels.count(columns["unit"][duplicates.mask], association.count)
@@ -256,6 +235,50 @@ def _lacking(conversation: Conversation) -> list[list[Told]]:
         what = f"{some} fragments that are not in the capture: counted with those that are"
         warnings[number].append((int(frames.min()), what))
     return warnings
+
+
+def _look_inside(
+    conversation: Conversation,
+    sealed: MessageBytes,
+    keys: "Sequence[Keys | None]",
+    payloads: bool,
+    looked: Looked | None,
+    warnings: list[list[Told]],
+) -> "Insides":
+    """What is in the messages that `keys` open, and with `payloads` in the clear ones too.
+
+    What is wrong there is put into `warnings`, a list for each capture.
+    """
+    # what most captures are read without: it takes a tenth of a second to load
+    from ikeanalyze.analysis.insides import look_inside
+    from ikeanalyze.analysis.opening import NO_KEYS, open_messages
+
+    given = [one or NO_KEYS for one in keys]
+    contents = open_messages(conversation, sealed, given, every=payloads)
+    parameters: dict[int, list[str]] = {}
+    if payloads and conversation.hits:
+        from ikeanalyze.analysis.hip_contents import look_into_hip
+
+        parameters = look_into_hip(conversation, contents.findings)
+    insides = look_inside(conversation, sealed, contents, parameters)
+    if looked is not None:
+        looked(conversation, sealed, contents)
+    capture = conversation.capture[conversation.messages.handshake]
+    for number, (own, told) in enumerate(zip(given, warnings, strict=True)):
+        told.extend((frame or None, what) for frame, what in insides.findings[number])
+        its = capture == number
+        if own and not contents.opened[its].any() and contents.sealed[its].any():
+            told.append((None, "none of the keys fits any of its encrypted messages"))
+    return insides
+
+
+def _waits(radius: Radius, exchanges: int) -> Numbers:
+    """How long the responder waited for its AAA server in each of so many exchanges, in nanoseconds."""
+    waits = np.zeros(exchanges, np.int64)
+    for pair in radius.pairs:
+        if pair.exchange is not None and pair.requests and pair.responses:
+            waits[pair.exchange] += _waited(pair, radius.units)
+    return waits
 
 
 def _waited(pair: RadiusPair, units: Units) -> int:

@@ -30,6 +30,7 @@ class Units:
     number: npt.NDArray[np.uint32]  # of its first frame
     frames: Numbers
     bytes: Numbers  # of all its frames
+    resent_bytes: Numbers  # of those frames that bring nothing new
     ip_fragments: Numbers  # frames that are IP fragments
     protocol: npt.NDArray[np.uint8]
     source: npt.NDArray[np.uint64]
@@ -89,13 +90,15 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
     first_ns, last_ns = time, time
     size = columns["bytes"].astype(np.int64)
     # one value for all rows takes no memory
-    frames, fragments = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
+    frames, nothing = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
+    fragments = resent = nothing
     if several:
         order = np.argsort(unit, kind="stable")
         start = np.flatnonzero(np.concatenate([[True], unit[order][1:] != unit[order][:-1]]))
         first_ns = np.minimum.reduceat(time[order], start)
         last_ns = np.maximum.reduceat(time[order], start)
         frames = np.diff(np.append(start, count))
+        resent = np.add.reduceat(np.where(columns["resent"][order], size[order], 0), start)
         size = np.add.reduceat(size[order], start)
         fragments = np.add.reduceat(columns["ip_fragment"][order].astype(np.int64), start)
         columns = {name: column[order[start]] for name, column in columns.items()}
@@ -104,6 +107,7 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
         last_ns=last_ns,
         frames=frames,
         bytes=size,
+        resent_bytes=resent,
         ip_fragments=fragments,
         **{name: columns[name] for name in _UNIT_COLUMNS if name in columns and name != "bytes"},
     )

@@ -35,6 +35,9 @@ from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
 MOST_PACKET_WARNINGS: Final = 1000
 
 _TCP_PORT: Final = 4500
+#: What times that 64 bits cannot hold are read as (see `pcapng`).
+_EARLIEST_NS: Final = int(np.iinfo(np.int64).min)
+_LATEST_NS: Final = int(np.iinfo(np.int64).max)
 
 
 class Collector:
@@ -169,6 +172,9 @@ class Collector:
             )
             for kind, count in sorted(self._ip.foreign_links.items())
         ]
+        if self.last_ns == _LATEST_NS or self.first_ns == _EARLIEST_NS:
+            what = "some packets have times before 1678 or after 2261, which are shown as the nearest that can be"
+            warnings.append((None, f"{what}: time spans with them say nothing"))
         if self._incomplete:
             count = len(self._incomplete)
             some = f"{count} messages lack" if count > 1 else "a message lacks"
@@ -222,6 +228,7 @@ class Collector:
                 "ip_id": packets.ident[index],
                 "ip_fragment": False,
                 "capture_duplicate": False,
+                "resent": False,
                 "digest": self._digests(batch.buffer, messages, units),
                 "unit": units,
                 **messages.header,
@@ -395,6 +402,7 @@ class Collector:
                 "ip_id": np.array([one.ident for one in owners], np.uint32),
                 "ip_fragment": False,
                 "capture_duplicate": np.array([one.repeated for one in owners], np.bool_),
+                "resent": np.array([one.resent for one in owners], np.bool_),
                 "digest": digests[repeat],
                 "unit": np.array([message.unit for _, message, _ in shares], np.uint32),
                 **{name: column[repeat] for name, column in header.items()},
@@ -412,4 +420,5 @@ def _fragment_columns(fragments: Sequence[Fragment]) -> Columns:
         "ttl": np.array([one.ttl for one in fragments], np.uint8),
         "ip_fragment": np.ones(len(fragments), np.bool_),
         "capture_duplicate": np.array([one.repeated for one in fragments], np.bool_),
+        "resent": np.array([one.resent for one in fragments], np.bool_),
     }

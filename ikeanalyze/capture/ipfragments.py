@@ -17,6 +17,9 @@ TIMEOUT_NS: Final = 30_000_000_000
 #: The same fragment again within this time is the capture's doing; later it is a new datagram with the same
 #: identification.
 DUPLICATE_NS: Final = 1_000_000
+#: The same fragment again within this time, while others are still missing, is the network's doing: a link that doubles packets
+#: and delays them unevenly. A sender repeats a message after its timer only (the fastest: 500 ms).
+TWICE_NS: Final = 200_000_000
 #: Datagrams waited for at the same time; more than that is an attack or garbage.
 _MOST_PENDING: Final = 4096
 #: Bytes of the payload of the longest IP datagram.
@@ -42,6 +45,7 @@ class Fragment:
     payload: bytes  # as captured
     wire_size: int  # of its payload on the wire
     repeated: bool = False  # a duplicate of the capture
+    resent: bool = False  # the network doubled it
 
 
 @dataclass(slots=True)
@@ -70,10 +74,10 @@ class Datagram:
         """A fragment with this offset is there."""
         return offset in self._at
 
-    def repeated_by(self, fragment: Fragment) -> bool:
-        """The fragment is one of these, seen a second time by the capture."""
+    def repeated_by(self, fragment: Fragment, within_ns: int = DUPLICATE_NS) -> bool:
+        """The fragment is one of these, seen a second time: by the capture, or with more time between them sent twice."""
         return any(
-            abs(fragment.time_ns - one.time_ns) <= DUPLICATE_NS and one.payload == fragment.payload
+            abs(fragment.time_ns - one.time_ns) <= within_ns and one.payload == fragment.payload
             for one in self._at.get(fragment.offset, ())
         )
 
@@ -130,6 +134,9 @@ class Reassembler:
         if datagram is not None and datagram.has(fragment.offset):
             if datagram.repeated_by(fragment):
                 datagram.fragments.append(replace(fragment, repeated=True))
+                return
+            if datagram.repeated_by(fragment, TWICE_NS):
+                datagram.fragments.append(replace(fragment, resent=True))
                 return
             # the identification is used again, so the earlier datagram lost a fragment
             yield self._pending.pop(key)

@@ -27,6 +27,7 @@ _FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
     "ip_id": np.uint32,
     "ip_fragment": np.bool_,
     "capture_duplicate": np.bool_,
+    "resent": np.bool_,  # by TCP, or doubled IP fragments: nothing in it that earlier frames of its unit have not
     "digest": np.uint64,
     "unit": np.uint32,
 }

@@ -84,6 +84,7 @@ class Segment:
     foreign: bool = False  # of a connection that is not RFC 9329
     unreadable: bool = False  # its TCP header is cut or impossible
     repeated: bool = False  # a duplicate of the capture
+    resent: bool = False  # all of its bytes were there before
 
     @property
     def category(self) -> Category:
@@ -187,6 +188,7 @@ class _Direction:
             return
         segment.begin, segment.end = begin, begin + size
         segment.repeated = self._is_duplicate(segment)
+        segment.resent = segment.end <= self._next or self._held.get(begin, (b"", 0))[1] >= size
         self._recent.append((begin, size, segment))
         if begin < self._parsed:
             self._assign_old(segment)

@@ -15,14 +15,8 @@ _ATTRIBUTE: Final = Struct(">BB")
 _LARGEST: Final = 4096
 _UDP_HEADER: Final = 8
 
-_NAS_IP_ADDRESS, _STATE, _CALLED_STATION_ID, _CALLING_STATION_ID, _EAP_MESSAGE, _NAS_IPV6_ADDRESS = (
-    4,
-    24,
-    30,
-    31,
-    79,
-    95,
-)
+_NAS_IP_ADDRESS, _STATE, _CALLED_STATION_ID, _CALLING_STATION_ID, _PROXY_STATE = 4, 24, 30, 31, 33
+_EAP_MESSAGE, _NAS_IPV6_ADDRESS = 79, 95
 _ADDRESS_SIZES: Final = {_NAS_IP_ADDRESS: 4, _NAS_IPV6_ADDRESS: 16}
 
 
@@ -39,6 +33,7 @@ class RadiusView:
     calling_station_id: str | None  # the peer, as the NAS names it
     called_station_id: str | None  # the NAS's side that the peer called
     nas_ip: str | None  # the NAS's address by NAS-IP-Address or NAS-IPv6-Address
+    proxied: bool  # it has a Proxy-State, which proxies alone add (RFC 2865, section 5.33)
     error: str | None  # why reading ended before the end; None: all was read
 
 
@@ -50,10 +45,11 @@ def read_radius(data: bytes) -> RadiusView:
     try:
         code, identifier, length, authenticator = Cursor(data).unpack(_HEADER)
     except WireError as problem:
-        return RadiusView(0, 0, 0, b"", None, None, None, None, None, str(problem))
+        return RadiusView(0, 0, 0, b"", None, None, None, None, None, False, str(problem))
     eap: list[bytes] = []
     texts: dict[int, str] = {}
     state = nas_ip = error = None
+    proxied = False
     cursor = Cursor(data, _HEADER.size, length)
     try:
         while cursor.remaining() > 0:
@@ -62,6 +58,8 @@ def read_radius(data: bytes) -> RadiusView:
                 eap.append(value)
             elif kind == _STATE:
                 state = value
+            elif kind == _PROXY_STATE:
+                proxied = True
             elif kind in (_CALLED_STATION_ID, _CALLING_STATION_ID):
                 texts[kind] = value.decode("utf-8", "backslashreplace")
             elif _ADDRESS_SIZES.get(kind) == len(value):
@@ -72,7 +70,7 @@ def read_radius(data: bytes) -> RadiusView:
         error = str(problem)
     return RadiusView(
         code, identifier, length, authenticator, b"".join(eap) if eap else None, state,
-        texts.get(_CALLING_STATION_ID), texts.get(_CALLED_STATION_ID), nas_ip, error,
+        texts.get(_CALLING_STATION_ID), texts.get(_CALLED_STATION_ID), nas_ip, proxied, error,
     )  # fmt: skip
 
 

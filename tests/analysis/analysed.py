@@ -9,9 +9,9 @@ import polars as pl
 from craft import MS, Handshake, Message, Packet, Trace, pcap
 from craft.trace import START_NS
 
-import ikeanalyze
 from ikeanalyze import Analysis
 from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.read import read
 
 COUNTS = ("messages", "frames", "bytes")
 PARTS = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
@@ -115,7 +115,7 @@ def analyse(capture: Trace | bytes, **options: Any) -> Analysis:
     with tempfile.NamedTemporaryFile() as file:
         file.write(capture if isinstance(capture, bytes) else capture.pcap())
         file.flush()
-        analysis = ikeanalyze.read(file.name, **options)
+        analysis = read(file.name, **options)
     assert not analysis.skipped
     return obey(analysis)
 
@@ -127,7 +127,7 @@ def analyse_files(directory: Path, *captures: Trace | bytes, **options: Any) -> 
         path = directory / f"{number}.pcap"
         path.write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
         paths.append(path)
-    return ikeanalyze.read(paths, **options)
+    return read(paths, **options)
 
 
 def unsorted(packets: Sequence[Packet]) -> bytes:

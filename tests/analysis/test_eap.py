@@ -11,8 +11,8 @@ from looked import look
 from protected import CHILD, IDENTITIES, PSK, Sa, table
 from recordings import CAPTURES, log_of
 
-import ikeanalyze
 from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.rewrite import rewrite
 
 NAS, AAA = "198.51.100.1", "198.51.100.2"
@@ -89,7 +89,7 @@ def test_the_recorded_one():
     found = look(CAPTURES / "eap-md5-radius.pcapng", log_of("eap-md5-radius"))
     assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
     assert found.analysis.messages["matched_by"].drop_nulls().to_list() == ["EAP"] * 4
-    without = ikeanalyze.read(CAPTURES / "eap-md5-radius.pcapng")
+    without = read(CAPTURES / "eap-md5-radius.pcapng")
     assert without.messages["matched_by"].drop_nulls().to_list() == ["time"] * 4
     # both ways
     same = found.analysis.messages.select("message", "same_eap").drop_nulls().rows()
@@ -101,7 +101,7 @@ def test_tshark_reads_the_same_eap_in_both(tshark, tmp_path):
     """With the messages in clear, tshark's own EAP dissector finds each EAP message in its two places."""
 
     path = CAPTURES / "eap-md5-radius.pcapng"
-    found = ikeanalyze.read(path, keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True)
+    found = read(path, keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True)
     rewrite(str(path), str(tmp_path / "x"), clear_edits(found.frames, found.cleartexts).edits)
     fields = ("isakmp", "radius", "eap.code", "eap.id", "eap.type", "eap.md5.value")
     done = tshark.run("-n", "-Tfields", *(f"-e{one}" for one in ("frame.number", *fields)), "-Yeap",

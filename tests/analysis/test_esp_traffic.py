@@ -67,6 +67,25 @@ def test_sequence_numbers(tmp_path, monkeypatch, seed, block):
         assert sa.packets == sum(spi == sa.spi for spi, _ in sent)
 
 
+@pytest.mark.parametrize("block", [1, 3, 1 << 18])
+def test_extended_sequence_numbers_count_on(tmp_path, monkeypatch, block):
+    # the numbers that the sender has, of which the packets carry the lower half; beside it an SA that never comes so far, and one
+    # that began anew far from the end, so that a receiver would drop what comes
+    monkeypatch.setattr(capture, "_BLOCK", block)
+    end = 1 << 32
+    sent = [end - 3, end - 2, end + 1, end - 1, end, end + 1, end + 4, end - 2000, end + 5]
+    other, anew = [1, 3, 2], [end - (1 << 25), 1, end - (1 << 25) + 1]
+    packets = [packet(1, number % end, n * MS) for n, number in enumerate(sent)]
+    packets += [packet(2, number, n * MS) for n, number in enumerate(other)]
+    packets += [packet(3, number, n * MS) for n, number in enumerate(anew)]
+    traffic = read(tmp_path, packets)
+    for sa, numbers in zip(traffic.sas, (sent, other, anew), strict=True):
+        wanted = receiver(numbers)
+        assert {name: getattr(sa, name) for name in wanted} == wanted
+    assert (traffic.sas[0].highest, traffic.sas[0].missing, traffic.sas[0].late) == (end + 5, 2, 1)
+    assert traffic.sas[2].late == 1
+
+
 def test_by_hand(tmp_path):
     numbers = [5, 6, 9, 8, 8, 10, 10]
     traffic = read(tmp_path, [packet(1, number, n * MS, 100 + n) for n, number in enumerate(numbers)])

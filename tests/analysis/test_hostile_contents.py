@@ -14,8 +14,8 @@ from looked import look, payloads_add_up
 from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
 from recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
 
-import ikeanalyze
 from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite
 from ikeanalyze.keys.sealed import seal
@@ -64,7 +64,7 @@ def test_damaged_captures_with_damaged_keys(name):
             capture.write_bytes(damaged(whole, rng, 24) if case % 4 else whole)
             text = keys if case % 2 else damaged(keys, rng, 0)
             file.write_bytes(gzip.compress(text) if case % 3 == 0 else text)
-            analysis = ikeanalyze.read(capture, keys=file, payloads=case % 5 == 0, cleartext=True)
+            analysis = read(capture, keys=file, payloads=case % 5 == 0, cleartext=True)
             if not analysis.captures:
                 continue
             obey(analysis)
@@ -96,9 +96,9 @@ def hostile(first, plaintext, *, fragments=None):
     ]
     trace = Trace()
     trace.play(messages)
-    start = time.perf_counter()
+    start = time.process_time()
     found = look(trace, table(*sa.key_sets), cleartext=True)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     return found
 
 
@@ -154,8 +154,8 @@ def test_a_flood_that_no_key_opens():
         trace.send(end + SECOND + number * 10**6, bytes(4) + data, sport=4500, dport=4500)
     others = [keys for seed in range(300) for keys in Sa(seed, proposals=(ike.CLASSIC,)).key_sets]
 
-    start = time.perf_counter()
+    start = time.process_time()
     found = look(trace, nameless(*others, *sa.key_sets))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert found.outcomes == [("established", None)]
     assert any("2000 messages are opened by no key" in what for _, what in found.findings)

@@ -1,8 +1,8 @@
 """Rows of messages: what one transmission took."""
 
 import polars as pl
-from analysed import Handshake, analyse, at, rows, size, sizes, timed
-from craft import MS, Trace, ike
+from analysed import Handshake, analyse, at, only, rows, size, sizes, timed
+from craft import MS, SECOND, Trace, ike, ip_fragments, link, udp_packet
 from craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
 
 
@@ -107,8 +107,8 @@ def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of()
         shake = Handshake(5)
         trace.play(shake.init())
         request, _ = shake.auth(fragments=(3, 1))
-        for number, only in enumerate(transmissions, 1):
-            trace.message(number * 1000 * MS, request, only=only)
+        for number, some in enumerate(transmissions, 1):
+            trace.message(number * 1000 * MS, request, only=some)
         return [warning.what for warning in analyse(trace).warnings]
 
     assert warned([1, 3]) == [
@@ -116,3 +116,39 @@ def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of()
     ]
     # what one transmission lacks, another one has
     assert warned([1, 3], [1, 2]) == []
+
+
+def test_what_tcp_sends_again_is_not_needed():
+    """Of three segments one is sent twice: the message is one, and its bytes are more than it needs."""
+    first, answer, *_ = Handshake(1, switch=False).setup()
+    trace = Trace()
+    stream = TCP_PREFIX + tcp_framed(first.datagrams[0])
+    trace.ip(0, tcp_packet(b"", 40000, 4500, 0, flags=SYN))
+    pieces = [(0, 100), (100, 200), (100, 200), (200, len(stream))]
+    for number, (begin, end) in enumerate(pieces):
+        trace.ip(number * 300 * MS, tcp_packet(stream[begin:end], 40000, 4500, 1 + begin, flags=ACK | PSH))
+    back = tcp_framed(answer.datagrams[0])
+    trace.ip(
+        2 * SECOND, tcp_packet(back, 4500, 40000, 1, 1 + len(stream), ACK | PSH, "192.0.2.2", "192.0.2.1")
+    )
+    row = only(analyse(trace))
+    headers = 14 + 20 + 20
+    needed = 3 * headers + len(stream) + headers + len(back)
+    assert row["initiator_bytes"] + row["responder_bytes"] == needed + headers + 100
+    assert row["blowup"] == (needed + headers + 100) / needed
+    assert (row["initiator_messages"], row["initiator_frames"], row["retransmitted_messages"]) == (1, 4, 0)
+
+
+def test_ip_fragments_that_the_network_doubled_are_not_needed():
+    """As a link does that doubles packets and delays them unevenly."""
+    request, _ = Handshake(1, notifies=[ike.notify(40000, bytes(3000))]).init()
+    frames = [link.ethernet(part) for part in ip_fragments(udp_packet(request.datagrams[0]), 1280, 7)]
+    assert len(frames) == 3
+    trace = Trace()
+    for number, place in enumerate((0, 1, 0, 2)):
+        trace.add(number * 5 * MS, frames[place])
+    row = only(analyse(trace))
+    needed = sum(map(len, frames))
+    assert (row["initiator_messages"], row["initiator_frames"]) == (1, 4)
+    assert row["initiator_bytes"] == needed + len(frames[0])
+    assert row["blowup"] == (needed + len(frames[0])) / needed

@@ -1,12 +1,18 @@
-"""Who is behind a NAT, by the hashes of IKE_SA_INIT."""
+"""Who is behind a NAT, by the hashes of IKE_SA_INIT and of IKEv1's phase 1."""
+
+import hashlib
+from ipaddress import ip_address
+from pathlib import Path
 
 import numpy as np
 import pytest
 from analysed import Handshake, analyse, only
-from craft import MS, Trace, ike
+from craft import MS, Trace, ike, ikev1
 
+import ikeanalyze
 from ikeanalyze.analysis.nat import WORDS, describe
 
+CAPTURES = Path(__file__).parents[2] / "captures"
 OWN = ("10.0.0.1", 500)
 
 
@@ -96,3 +102,63 @@ def test_the_words():
         "both",
         "none",
     ]
+
+
+SHA2_256, SHA1 = 4, 2
+
+
+def phase1_with(request_hashes, response_hashes, *, chosen=SHA2_256, hashed="sha256", mode=ikev1.MAIN_MODE):
+    """IKEv1's main (or aggressive) mode, whose NAT-D payloads hash these (destination, source) endpoints."""
+    cookies = b"initiatr", b"responde"
+    offer = ikev1.sa(((1, 7), (14, 128), (2, chosen), (4, 14), (3, 1)))
+    keys = [(ikev1.KE, bytes(256)), (ikev1.NONCE, bytes(32))]
+
+    def hashes(ends):
+        both = b"".join(cookies)
+        return [
+            (
+                ikev1.NAT_D,
+                hashlib.new(hashed, both + ip_address(host).packed + port.to_bytes(2, "big")).digest(),
+            )
+            for host, port in ends
+        ]
+
+    if mode == ikev1.MAIN_MODE:
+        sent = [[offer], [offer], [*keys, *hashes(request_hashes)], [*keys, *hashes(response_hashes)]]
+    else:
+        sent = [[offer, *keys], [offer, *keys, *hashes(response_hashes)], hashes(request_hashes)]
+    trace = Trace()
+    for number, payloads in enumerate(sent):
+        spis = cookies[0], cookies[1] if number else bytes(8)
+        trace.send(number * MS, ikev1.message(*spis, mode, payloads), from_initiator=number % 2 == 0)
+    return only(analyse(trace))["nat"]
+
+
+@pytest.mark.parametrize("mode", [ikev1.MAIN_MODE, ikev1.AGGRESSIVE_MODE])
+@pytest.mark.parametrize(
+    ("request_hashes", "response_hashes", "nat"),
+    [
+        ((THERE, HERE), (HERE, THERE), "none"),
+        ((THERE, OWN), (HERE, THERE), "initiator"),
+        ((THERE, OWN, HERE), (HERE, THERE), "none"),  # a host with several addresses
+        ((OWN, HERE), (HERE, OWN), "responder"),
+        ((OWN, OWN), (OWN, OWN), "both"),
+    ],
+)
+def test_ikev1_hashes_the_receiver_first(request_hashes, response_hashes, nat, mode):
+    assert phase1_with(request_hashes, response_hashes, mode=mode) == nat
+
+
+def test_ikev1_uses_the_hash_that_was_chosen():
+    plain = (THERE, HERE), (HERE, THERE)
+    assert phase1_with(*plain, chosen=SHA1, hashed="sha1") == "none"
+    # what does not have its size is no hash of that kind, and says nothing
+    assert phase1_with(*plain, chosen=SHA1) is None
+    assert phase1_with(*plain, chosen=3) is None
+    assert phase1_with((), ()) is None
+
+
+def test_ikev1_as_recorded():
+    """The recorded daemons force UDP encapsulation by a false hash of their own endpoints: the lab has no NAT."""
+    analysis = ikeanalyze.read(CAPTURES / "ikev1-xauth.pcap")
+    assert analysis.handshakes["nat"].unique().to_list() == ["both"]

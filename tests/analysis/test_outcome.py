@@ -103,6 +103,49 @@ def test_a_single_request_and_what_the_capture_has_behind_it(rest, outcome):
     assert ended(trace) == (outcome, None)
 
 
+@pytest.mark.parametrize(
+    ("later", "outcome"),
+    [
+        ((500,), "completed"),  # sent when the response was on its way
+        ((500, 4030), "completed"),
+        ((500, 4031), "unanswered"),
+        ((500, 1500, 3500, 7500), "unanswered"),
+    ],
+)
+def test_a_request_that_came_again_behind_its_response(later, outcome):
+    """No path takes four seconds, so the initiator never got it."""
+    first, second, request, response = Handshake(1).setup()
+    times = [(0, first), (10, second), (20, request), (30, response)]
+    row = only(analyse(timed(*times, *((time, request) for time in later))))
+    assert (row["outcome"], row["setup_ns"]) == (outcome, 30 * MS if outcome == "completed" else None)
+    # an answer that the initiator gives proves that it had got it
+    asked, answered = Handshake(1).informational(by_initiator=False)
+    trace = timed(*times, *((time, request) for time in later), (9000, asked), (9010, answered))
+    assert ended(trace) == ("completed", None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        ([(2, 3)], "completed"),  # it may be the capture that lacks one
+        ([(2, 3), (1, 2)], "completed"),  # whoever keeps fragments has all
+        ([(2, 3), (2, 3)], "unanswered"),
+        ([(3,), (2, 3), (3,)], "unanswered"),
+    ],
+)
+def test_a_response_of_which_a_fragment_never_came(seen, outcome):
+    """As where a path does not take packets of its size (RFC 7383, 2.5.1)."""
+    first, second, request, response = Handshake(1).setup(auth=(1, 3))
+    assert len(response.datagrams) == 3
+    trace = timed((0, first), (10, second))
+    for turn, numbers in enumerate(seen, 1):
+        trace.message(turn * SECOND, request)
+        trace.message(turn * SECOND + 20 * MS, response, only=numbers)
+    assert ended(trace) == (outcome, None)
+    trace.message((len(seen) + 1) * SECOND, request)
+    assert ended(trace)[0] == ("completed" if seen == [(2, 3), (1, 2)] else "unanswered")
+
+
 def test_a_response_that_must_have_come():
     messages = Handshake(1).setup()
     trace = Trace()

@@ -9,6 +9,8 @@ from craft import MS, SECOND, Trace
 from craft import eap as eap_
 from craft import radius as radius_
 
+from ikeanalyze.wire.radius import read_radius
+
 NAS, AAA = "198.51.100.1", "198.51.100.2"
 SUCCESS = eap_.eap(eap_.SUCCESS, 9)
 
@@ -264,3 +266,64 @@ def test_radius_alone():
     assert len(analysis.handshakes) == 0
     assert len(analysis.messages) == 4
     assert analysis.messages["handshake"].null_count() == 4
+
+
+HOME = "198.51.100.9"
+PROXY_STATE = 33
+
+
+def forwarded(trace, at, packets, *, identifier, more=(), proxy=AAA, home=HOME):
+    """What a proxy asks its own server: the same EAP messages, within the time that the responder waits."""
+    rng = Random(identifier)
+    for place in (0, 1):
+        request, response = packets[2 * place : 2 * place + 2]
+        eap, state = read_radius(request).eap_message, read_radius(request).state
+        time = at + ((place + 2) * 30 + 3) * MS
+        own = radius_.access_request(identifier + place, eap, rng, state=state, more=more)
+        answer = read_radius(response)
+        theirs = radius_.answer(own, answer.code, answer.eap_message, state=answer.state, more=more)
+        trace.send(time + MS, own, sport=45000, dport=1812, source=proxy, destination=home)
+        trace.send(time + 3 * MS, theirs, sport=1812, dport=45000, source=home, destination=proxy)
+
+
+@pytest.mark.parametrize(
+    ("more", "proxy"),
+    [((), AAA), ([(PROXY_STATE, b"42")], AAA), ([(PROXY_STATE, b"42")], "198.51.100.77")],
+    ids=["address", "address and state", "another address and state"],
+)
+def test_what_a_proxy_asks_is_no_part_of_the_responders_link(more, proxy):
+    login = Login()
+    alone = only(analyse(login.play(Trace())))
+    trace = Login().play(Trace())
+    forwarded(trace, 0, login.packets, identifier=70, more=more, proxy=proxy)
+    analysis = analyse(trace)
+    row = only(analysis)
+    assert counts(row) == counts(alone) == (2, *counts(alone)[1:2], 2, *counts(alone)[3:])
+    assert (row["nas_address"], row["aaa_address"], row["aaa_ns"]) == (NAS, AAA, 8 * MS)
+    assert analysis.captures[0].accounting["radius"] == 8
+    assert analysis.warnings == []
+
+
+def test_a_proxy_asks_for_two_users_with_one_identity():
+    """Both ask at once with the same EAP message, and the second one is answered first."""
+    trace = Trace()
+    packets = []
+    for place, seed in enumerate((1, 2)):
+        login = Login(seed, identifier=10 * seed, initiator=f"192.0.2.{10 + seed}")
+        for number, message in enumerate(login.messages[:5]):
+            trace.message(place * 10 * MS + number * 10 * MS, message)
+        packets.append(login.packets)
+        ask(trace, (50 + 10 * place) * MS, packets[place][0], port=40000 + place)
+    own = radius_.access_request(70, read_radius(packets[0][0]).eap_message, Random(1))
+    tell(trace, 64 * MS, packets[1][1], port=40001)
+    trace.send(66 * MS, own, sport=45000, dport=1812, source=AAA, destination=HOME)
+    frames = analyse(trace).frames
+    assert frames.filter(pl.col("destination") == HOME)["handshake"].to_list() == [None]
+
+
+def test_a_second_server_is_asked_by_the_responder_itself():
+    login = Login()
+    trace = login.play(Trace())
+    other = radius_.access_request(99, read_radius(login.packets[0]).eap_message, Random(7))
+    ask(trace, 62 * MS, other, server=HOME)
+    assert counts(only(analyse(trace)))[0] == 3

@@ -3,7 +3,7 @@ import io
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 
@@ -211,3 +211,17 @@ def test_mixed_links_keep_the_order_of_the_file() -> None:
     packet = udp_packet(Handshake(1).init()[0].ike[0])
     made = [(113, link.sll(packet)), (1, link.ethernet(packet)), (113, link.sll(packet)), (101, packet)]
     assert rows(read(mixed(*made)), "number", "interface") == [(1, 0), (2, 1), (3, 0), (4, 2)]
+
+
+@pytest.mark.parametrize("seconds", [2**34, -(2**34)])
+def test_times_that_64_bits_cannot_hold_are_warned_of(seconds: int) -> None:
+    """An offset of 544 years (if_tsoffset) that no clock meant, as a damaged block may have it."""
+    trace = Trace()
+    trace.play(Handshake(1).setup())
+    packets = [replace(packet, time_ns=packet.time_ns + seconds * SECOND) for packet in trace.packets]
+    capture = read(pcapng(packets, interfaces=[Interface(tsoffset=seconds)]))
+    assert counted(capture) == {"ike": 4}
+    assert [what.partition(" which")[0] for what in texts(capture)] == [
+        "some packets have times before 1678 or after 2261,"
+    ]
+    assert texts(read(trace.pcap())) == []

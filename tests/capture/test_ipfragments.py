@@ -125,6 +125,20 @@ def test_one_fragment_is_missing(family: str, lost: int) -> None:
     assert what.startswith("a message lacks")
 
 
+@pytest.mark.parametrize("family", ENDS)
+def test_a_network_that_doubles_fragments(family: str) -> None:
+    """Between the fragments of one datagram, one comes again: an extra frame of the same message."""
+    first, second, third = pieces(family=family)
+    trace = trace_of([first, second, first, third], gap=5 * MS)
+    capture = read_trace(trace)
+    assert counted(capture) == {"ike": 4}
+    assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * 4
+    assert bytes_by_unit(capture) == {0: sum(map(len, (first, second, first, third)))}
+    assert capture.warnings == []
+    # behind the shortest timer of a sender it is another transmission, and neither is whole
+    assert read_trace(trace_of([first, second, first, third], gap=300 * MS)).warnings != []
+
+
 def test_clear_message_with_a_fragment_missing_is_no_other_than_the_whole_one() -> None:
     different = bytearray(CLEAR)
     different[60] ^= 1

@@ -4,7 +4,7 @@ The cases are the same in each run.
 """
 
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 from craft import Handshake, eap, ike, ikev1
@@ -26,7 +26,7 @@ from wire.recorded import NAMES, ike_messages
 from wire.test_certificates import MADE
 
 CASES = 10_000
-#: Milliseconds that a message of 64 KiB may take on a slow machine, ten times what it takes on a usual one.
+#: Milliseconds of the processor that a message of 64 KiB may take on a slow machine, ten times what it takes on a usual one.
 MOST_MS = 2000
 
 
@@ -152,18 +152,18 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_messages(case):
     first, data = HOSTILE[case]
-    begun = perf_counter()
+    begun = process_time()
     texts, inspected = look_at(read_payloads(data, first))
-    assert (perf_counter() - begun) * 1000 < MOST_MS
+    assert (process_time() - begun) * 1000 < MOST_MS
     assert len(inspected.findings) <= 51
     # what is shown grows with the payloads that there are, not with what is in them
     assert sum(map(len, texts)) < 700 * len(texts)
 
 
 def test_ten_thousand_proposals():
-    begun = perf_counter()
+    begun = process_time()
     read = read_sa(proposals(10000))
-    assert (perf_counter() - begun) * 1000 < MOST_MS
+    assert (process_time() - begun) * 1000 < MOST_MS
     assert len(read.proposals) == 10000
     (inspected,) = inspect_chain(read_payloads(*reversed(HOSTILE["8,000 proposals"]))).payloads
     assert inspected.findings == (

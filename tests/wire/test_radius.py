@@ -35,6 +35,11 @@ def test_stations_and_address():
     assert read_radius(request(more=[(4, b"odd")])).nas_ip is None
 
 
+def test_a_proxy_leaves_its_state():
+    assert not read_radius(request()).proxied
+    assert read_radius(request(more=[(33, b"1")])).proxied
+
+
 def test_long_eap_is_put_together():
     packet = eap.eap(2, 1, 13, bytes(1000))
     view = read_radius(radius.access_request(1, packet, Random(1)))
