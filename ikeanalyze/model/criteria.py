@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.model.ahp import CRITERIA_STEP, GRADE_STEP, Opinion
 from ikeanalyze.model.grades import Function, Reference, Threshold
-from ikeanalyze.model.toml_file import TomlFileError, read_toml, toml_text
+from ikeanalyze.toml_file import TomlFileError, read_toml, toml_text
 
 SHIPPED: Final = Path(__file__).with_name("rankings")
 
@@ -156,7 +157,7 @@ def _criteria(name: str, folder: Path, content: Mapping[str, Any]) -> Criteria:
     notes = content.get("notes", [])
     if not _texts(notes):
         raise CriteriaError("notes: must be a list of texts")
-    given = _tables("criterion", content.get("criterion"))
+    given = _tables("criterion", content.get("criterion"), "criterion")
     criteria = [
         _criterion(f"criterion {n}", one, folder, alternatives, len(importance))
         for n, one in enumerate(given, 1)
@@ -189,7 +190,7 @@ def _criterion(
         part = _part(key, {**given, "name": name}, folder, alternatives)
         return Criterion(name, [part], [1.0], [])
     _known(key, given, {"name", "weight", "part", "difference"})
-    parts_given = _tables(f"{key}.part", given["part"])
+    parts_given = _tables(f"{key}.part", given["part"], "criterion.part")
     parts = []
     for n, one in enumerate(parts_given, 1):
         _known(f"{key}, part {n}", one, _PART)
@@ -265,7 +266,7 @@ def _function(key: str, given: Mapping[str, Any]) -> Function:
         if not isinstance(steps, list) or not steps:
             raise CriteriaError(f"{key}.steps: must be a list of [bound, grade]")
         pairs = [_numbers(f"{key}.steps", step, None) for step in steps]
-        if any(len(pair) != 2 for pair in pairs) or sorted(pairs) != pairs:
+        if any(len(pair) != 2 for pair in pairs) or any(one[0] >= other[0] for one, other in pairwise(pairs)):
             raise CriteriaError(f"{key}.steps: must be pairs [bound, grade], bounds rising")
         beyond = _number(f"{key}.beyond", given.get("beyond", 0), None)
         return Threshold([(pair[0], pair[1]) for pair in pairs], beyond)
@@ -313,13 +314,16 @@ def _weighting(
         return None, []
     place = {name: n for n, name in enumerate(names)}
     opinions = []
-    for one in _tables(f"{prefix}difference", owner["difference"]):
+    table = "criterion.difference" if key else "difference"
+    for one in _tables(f"{prefix}difference", owner["difference"], table):
         _known(f"{prefix}difference", one, {"of", "to", "steps"})
         for side in ("of", "to"):
             if (name := _text(f"{prefix}difference.{side}", one.get(side))) not in place:
                 raise CriteriaError(f"{prefix}difference.{side}: {name!r} is no {what}")
         steps = _numbers(f"{prefix}difference.steps", one.get("steps"), None)
-        if len(steps) != experts or one["of"] == one["to"]:
+        if one["of"] == one["to"]:
+            raise CriteriaError(f"{prefix}difference: {one['of']!r} is compared with itself")
+        if len(steps) != experts:
             raise CriteriaError(
                 f"{prefix}difference of {one['of']!r} to {one['to']!r}: steps need a number for each of {experts} experts"
             )
@@ -339,9 +343,10 @@ def _table(key: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _tables(key: str, value: Any) -> list[dict[str, Any]]:
+def _tables(key: str, value: Any, name: str) -> list[dict[str, Any]]:
+    """Those under [[`name`]]."""
     if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
-        raise CriteriaError(f"{key}: there must be one [[{key}]] at least")
+        raise CriteriaError(f"{key}: there must be one [[{name}]] at least")
     return value
 
 

@@ -21,6 +21,7 @@ class Direction:
     messages: Floats  # (runs,), as the next two
     frames: Floats
     bytes: Floats
+    last: Floats  # when the last frame that was not lost is there, seconds: jitter lets none overtake it. (runs,)
     _delay: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -30,7 +31,7 @@ class Direction:
     def of(cls, link: Link, runs: int, rng: np.random.Generator, *, up: bool) -> "Direction":
         """From the initiator (`up`) or to it."""
         rate = link.rate_up if up else link.rate_down
-        counts = [np.zeros(runs) for _ in range(4)]
+        counts = [np.zeros(runs) for _ in range(5)]
         return cls(link, rate, rng, channel(link, runs, rng), *counts)
 
     def send(self, rows: Rows, at: Floats, laid: Laid, *, counted: bool = True) -> Floats:
@@ -50,7 +51,11 @@ class Direction:
         there = left + self._delay
         if jitter := self.link.jitter_ms / 1000:
             there = there + self.rng.uniform(-jitter, jitter, (len(rows), 1))
-        there = np.where(self.losses.lost(rows, left), np.inf, there)
+            there = np.maximum(there, self.last[rows][:, None])
+        lost = self.losses.lost(rows, left)
+        if jitter:
+            self.last[rows] = np.maximum(self.last[rows], np.where(lost, 0.0, there).max(axis=1))
+        there = np.where(lost, np.inf, there)
         starts = np.cumsum([0, *(len(part) for part in laid.parts[:-1])])
         # a datagram is there when the last of its frames is
         arrived: Floats = np.maximum.reduceat(there, starts, axis=1)

@@ -17,6 +17,12 @@ and the exchange is over with it with probability B(s) - B(s-1), whenever that i
     E(requests)                  = sum_k P(not over before transmission k)
     E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
 
+Transmission k leaves at t_k. The path P (both ways, with the time on the line) is in the time of an exchange once, and the
+work W of the asked side only where the first response completes the answer: a repeated request is answered at once. So
+
+    E(time)                      = P + sum_k t_k P(over in transmission k) / A' + W B(1) sum_k R_1(k) / A'
+                                   where A' is the probability that it gets its response
+
 For n = m = 1 and without a limit that is 1 / (a b) requests and 1 / b responses. A datagram in f IP fragments arrives with
 (1 - loss)^f. The derivation is ours; RFC 7296, section 2.1 and RFC 7383, section 2.6 have the rules it starts from.
 """
@@ -46,6 +52,9 @@ class ExchangeExpectation:
     requests_if_done: float  # the same where it gets its response
     responses_if_done: float
     wait_s: float  # mean time from the first transmission to the one that was answered, where it gets its response
+    #: Probability that the first response completed the answer, where it gets its response: a later one is sent at once,
+    #: without what the asked side and the AAA server take.
+    first_completed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,7 @@ def exchange(
         requests_if_done=float((at * number).sum() * share),
         responses_if_done=float((over.sum(axis=1) * number).sum() * share),
         wait_s=float((at * sent_at).sum() * share),
+        first_completed=float(over[0].sum() * share),
     )
 
 
@@ -127,17 +137,17 @@ def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) ->
         if step.exchange.asker != "initiator":
             up, down = down, up
         line = _line_s(step.request, up) + _line_s(step.response, down)
-        turn = link.rtt_ms / 1000 + line + answering_s(step.exchange, link)
-        if turn + 2 * link.jitter_ms / 1000 >= shortest:
+        path, work = link.rtt_ms / 1000 + line, answering_s(step.exchange, link)
+        if path + work + 2 * link.jitter_ms / 1000 >= shortest:
             raise NoClosedFormError(
-                f"{step.exchange.type} takes {turn:.3g} s, as long as the shortest timer or longer"
+                f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
             )
         found = exchange(_arriving(step.request, link), _arriving(step.response, link), waits, repeats)
         all_bytes += success * (found.requests * step.request.bytes + found.responses * step.response.bytes)
         success *= found.success
         messages += found.requests_if_done + found.responses_if_done
         size += found.requests_if_done * step.request.bytes + found.responses_if_done * step.response.bytes
-        setup += found.wait_s + turn
+        setup += found.wait_s + path + found.first_completed * work
         timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
     if not success:
         raise NoClosedFormError("no handshake succeeds")

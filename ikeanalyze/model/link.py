@@ -54,7 +54,8 @@ class Link:
 
     rtt_ms: float  # propagation, there and back, without serialisation
     loss: float = 0.0  # mean share of the frames that are lost, in each direction
-    jitter_ms: float = 0.0  # a message takes up to so much more or less, each way, uniformly
+    #: A message takes up to so much more or less, each way, uniformly, and overtakes none.
+    jitter_ms: float = 0.0
     rate_up: float | None = None  # bit/s from initiator to responder; None: as fast as need be
     rate_down: float | None = None
     mtu: int | None = None  # bytes of the largest IP packet; None: as it was recorded

@@ -6,6 +6,7 @@ own turns are exact there, those of the other side contain the path's round-trip
 having answered, has no path in between.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
@@ -49,7 +50,7 @@ def recorded(analysis: Analysis, capture: str, handshake: int | None = None) -> 
         if not chosen.height:
             raise FlowError(f"handshake {handshake} is {_why_not(table, handshake)}; {_known(whole)}")
         return _flow(analysis, chosen.row(0, named=True), whole.height - 1)
-    problem = FlowError(f"there is no handshake that is whole and succeeded, of {table.height:,} in it")
+    problem = FlowError(f"there is no handshake that is whole and succeeded{_what_else(table)}")
     best = whole.sort("retransmitted_messages", "handshake").head(_TRIED)
     for row in best.iter_rows(named=True):
         try:
@@ -57,6 +58,16 @@ def recorded(analysis: Analysis, capture: str, handshake: int | None = None) -> 
         except FlowError as error:
             problem = error
     raise problem
+
+
+def _what_else(table: pl.DataFrame) -> str:
+    """What there is, where none is whole."""
+    outcomes = Counter(table["outcome"].cast(pl.String))
+    # a set-up whose beginning the capture lacks has no time
+    told = [
+        f"{count:,} {what if what not in _WHOLE else 'without beginning'}" for what, count in outcomes.items()
+    ]
+    return f", of {table.height:,} in it: {', '.join(told)}" if told else "; there is none at all"
 
 
 def _why_not(table: pl.DataFrame, handshake: int) -> str:

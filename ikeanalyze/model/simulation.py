@@ -10,6 +10,7 @@ What happens in an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
 * The responder answers when it has the request, after its computation and the AAA server's. It answers a repeated request
   again, with the same bytes and at once: if fragment 1 of it arrives (`Repeats.FIRST`), or each time that it has got all
   fragments anew (`Repeats.ALL`). While it still computes, it does not answer.
+* What is sent later arrives later or at the same time: jitter lets nothing overtake.
 * A response that comes after the timer ran out has cost a retransmission, and perhaps another response, for nothing.
 """
 
@@ -184,9 +185,11 @@ class _Again:
         counts = known[:, None] & np.isfinite(came) & (came >= ready[:, None])
         if self._repeats is Repeats.FIRST:
             return np.where(counts[:, 0], came[:, 0], np.inf)
+        # what of the transmission that completed the request comes behind the response is of a repeated one
+        counts |= np.isfinite(came) & (came > ready[:, None])
         old = self._since[rows]
         whole: Flags = np.all(old | counts, axis=1)
-        self._since[rows] = np.where(whole[:, None], False, old | counts)
-        # the fragment that was missing last
+        # the fragment that was missing last; on a slow line others come behind it
         last: Floats = np.where(~old & counts, came, 0.0).max(axis=1)
+        self._since[rows] = np.where(whole[:, None], counts & (came > last[:, None]), old | counts)
         return np.where(whole, last, np.inf)

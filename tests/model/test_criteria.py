@@ -74,6 +74,7 @@ def test_differences(tmp_path):
         ('name = "memory"', 'name = "delay"', "criterion 'two', part: two have the same name"),
         ("[100, 1]", "[10, 1]", r"criterion 'two', part 1 'delay'.by.steps: must be pairs"),
         ("[100, 1]", "[100]", r"by.steps: must be pairs"),
+        ("[100, 1]", "[50, 3]", r"by.steps: must be pairs \[bound, grade\], bounds rising"),
         ("by = { reference = 2 }", "", r"criterion 'two', part 2 'memory'.by: goes with values"),
         ("by = { reference = 2 }", "by = {}", r"by: needs steps or reference"),
         ("reference = 2", "reference = 0", "reference is above 0"),
@@ -111,6 +112,10 @@ def test_what_is_wrong_is_named(tmp_path, old, new, what):
         ("[experts]\nstep = 1", "experts.step: a step is a factor above 1"),
         ("[grades]\nstep = 0.5", "grades.step: a step is a factor above 1"),
         ("[experts]\nimportance = 1", "experts.importance: must be a list of numbers"),
+        (
+            '[[criterion]]\nname = "three"\npart = []',
+            r"criterion 'three'.part: there must be one \[\[criterion.part\]\]",
+        ),
     ],
 )
 def test_more_that_is_wrong(tmp_path, more, what):
@@ -123,7 +128,7 @@ def test_more_that_is_wrong(tmp_path, more, what):
     [
         ('of = "one"\nto = "three"\nsteps = [1]', "difference.to: 'three' is no criterion"),
         ('of = "one"\nto = "two"\nsteps = [1, 2]', "steps need a number for each of 1 experts"),
-        ('of = "one"\nto = "one"\nsteps = [1]', "difference of 'one' to 'one'"),
+        ('of = "one"\nto = "one"\nsteps = [1]', "difference: 'one' is compared with itself"),
         ('of = "one"\nto = "two"\nstep = [1]', "there is no 'step'"),
         ('of = ["one"]\nto = "two"\nsteps = [1]', "difference.of: must be text"),
         ('to = "two"\nsteps = [1]', "difference.of: must be text"),

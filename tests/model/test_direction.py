@@ -53,3 +53,22 @@ def test_jitter():
     assert (found[:, 0] == found[:, 1]).all()  # a message takes one way
     assert 0.030 <= found.min() < 0.031
     assert 0.069 < found.max() <= 0.070
+
+
+def test_jitter_lets_nothing_overtake():
+    # as the relay of the lab has it: the second one leaves 1 ms later, and both vary by 40 ms
+    runs = 10_000
+    one = direction(Link(100, jitter_ms=20), runs)
+    first, second = (one.send(np.arange(runs), np.full(runs, at), Laid(((1,),)))[:, 0] for at in (0, 0.001))
+    assert (second >= first).all()
+    assert (second == first).any()
+    assert second.max() <= 0.071
+
+
+def test_what_is_lost_holds_nothing_up():
+    runs = 10_000
+    one = direction(Link(100, loss=0.5, jitter_ms=20), runs)
+    first, second = (one.send(np.arange(runs), np.full(runs, at), Laid(((1,),)))[:, 0] for at in (0, 0.001))
+    behind = np.isfinite(second) & np.isinf(first)
+    # uniform from 31 to 71 ms, as if there had been nothing before it
+    assert second[behind].mean() == pytest.approx(0.051, abs=4 * 0.04 / 12**0.5 / behind.sum() ** 0.5)

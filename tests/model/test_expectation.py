@@ -96,7 +96,7 @@ def steps(request, response, **times):
 
 @pytest.mark.parametrize("repeats", list(Repeats))
 def test_the_simulation_agrees(repeats):
-    one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=20)
+    one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=300)
     two = steps(((300,),), ((700,), (700,)), before_ms=10)
     what, link, policy = one + two, Link(50, 0.15), strongswan(timeout=0.5, base=1.5, tries=5, jitter=10)
     exact = expected(what, link, policy, repeats)
@@ -113,6 +113,17 @@ def test_the_simulation_agrees(repeats):
         (found.setup_s[fine], exact.setup_s),
     ):
         assert values.mean() == pytest.approx(mean, abs=4 * values.std() / len(values) ** 0.5)
+
+
+def test_only_the_first_response_is_computed():
+    # half of the frames are lost; two transmissions, 10 s apart; a path of 1 s and 3 s of work. By hand:
+    # both arrive (1/4), the request is lost once (1/2 * 1/4), the response is lost once and repeated at once (1/4 * 1/4)
+    answered = ((1 / 4, 4), (1 / 8, 10 + 4), (1 / 16, 10 + 1))
+    share = sum(chance for chance, _ in answered)
+    what = steps(((100,),), ((100,),), answer_ms=2000, aaa_ms=400, trips=2)
+    exact = expected(what, Link(1000, 0.5, aaa_rtt_ms=300), Policy("x", (10, 10)), Repeats.FIRST)
+    assert exact.success == pytest.approx(share)
+    assert exact.setup_s == pytest.approx(sum(chance * seconds for chance, seconds in answered) / share)
 
 
 def test_on_a_slow_line_without_loss():

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from ikeanalyze.model.direction import Direction
 from ikeanalyze.model.layout import Laid
 from ikeanalyze.model.link import Link, Repeats
 from ikeanalyze.model.policy import Policy, libreswan, strongswan
-from ikeanalyze.model.simulation import SUCCEEDED, Step, simulate
+from ikeanalyze.model.simulation import SUCCEEDED, Step, Turn, converse, simulate
 from tests.model.flows import exchange, message
 
 SMALL = Laid(((100,),))
@@ -100,6 +101,31 @@ def test_fragments_are_kept(repeats):
     anew = 1 - (1 - 0.8**10) ** tries
     assert anew < 0.3
     assert 0.6 < (found.failed_in == SUCCEEDED).mean() < most
+
+
+class Scripted:
+    """A link that loses the frames that it is told to, message by message."""
+
+    def __init__(self, *messages):
+        self.messages = list(messages)
+
+    def lost(self, rows, times):
+        return np.broadcast_to(self.messages.pop(0), times.shape)
+
+
+def test_fragments_behind_a_response_are_of_the_next_one():
+    # a frame takes 1 s, a request 3 s, every 10 s. Number 3 is kept from the first one, so 12 s completes it; what comes at 13 s
+    # is of a repeated request, which 22 s completes, and what comes at 23 s of the next one: 32 s. Two responses are lost
+    def side(losses, rate):
+        arrays = (np.zeros(1) for _ in range(5))
+        return Direction(Link(0), rate, np.random.default_rng(1), losses, *arrays)
+
+    there = side(Scripted([True, True, False], False, False, False), 800)
+    back = side(Scripted(True, True, False), None)
+    turn = Turn(Laid(((100,), (100,), (100,))), SMALL, 0.0, Repeats.ALL)
+    waits = np.arange(10, 70, 10.0)[None, :]
+    assert converse(turn, there, back, np.array([0]), np.zeros(1), waits).tolist() == [32]
+    assert (there.messages[0], back.messages[0]) == (4, 3)
 
 
 def test_blocks_of_runs(monkeypatch):
