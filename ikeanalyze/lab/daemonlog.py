@@ -5,7 +5,7 @@ Independent of the capture, so that the two can be compared.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -69,28 +69,33 @@ class Account:
 def read(lines: Iterable[str]) -> Account:
     """An account of the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
     found = Account()
-    known: dict[
-        tuple[str, str, str], str
-    ] = {}  # which message an IKE SA's request or response of a message ID is
+    # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
+    # first message is generated in the name of the one that it takes the place of
+    known: dict[tuple[str, str, str], str] = {}
     for line in lines:
         sa = about[1] if (about := _SA.search(line)) else ""
         if generated := _GENERATED.search(line):
             exchange, kind, number = generated.groups()
-            known[sa, kind, number] = f"{exchange} {kind} {number}"
-            found.messages.append(known[sa, kind, number])
+            message = known[sa, kind, number] = known["", kind, number] = f"{exchange} {kind} {number}"
+            found.messages.append(message)
         elif sent := _SENT.search(line):
             source, port, destination, other, size = sent.groups()
             found.sent.append(Sent(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
             number = again[1] or again[2]
             found.requests_again += 1
-            found.messages.append(known.get((sa, "request", number), f"? request {number}"))
+            found.messages.append(_again(known, sa, "request", number))
         elif again := _RESPONSE_AGAIN.search(line):
             number = again[1] or again[2]
             found.responses_again += 1
-            found.messages.append(known.get((sa, "response", number), f"? response {number}"))
+            found.messages.append(_again(known, sa, "response", number))
         elif _ESTABLISHED.search(line):
             found.established += 1
         elif refused := REFUSED.search(line):
             found.refused[refused[1]] += 1
     return found
+
+
+def _again(known: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
+    """The message that is sent again."""
+    return known.get((sa, kind, number)) or known.get(("", kind, number)) or f"? {kind} {number}"

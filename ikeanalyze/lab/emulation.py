@@ -6,9 +6,11 @@ it, else those of our own relay (`relay`).
 """
 
 import json
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,6 +21,9 @@ from ikeanalyze.lab.scenario import Case
 from ikeanalyze.lab.space import Host, Space, execute
 
 _START_SECONDS: Final = 10
+#: A link is quiet when nothing is on its way at so many looks, with this pause between them.
+_QUIET_LOOKS: Final = 3
+_LOOK_SECONDS: Final = 0.03
 #: Chances are counted in this many parts.
 _PARTS: Final = 100_000
 
@@ -64,6 +69,10 @@ class Emulator(Protocol):
         """Whether it carries frames."""
         ...
 
+    def waiting(self) -> int:
+        """How many frames are on their way."""
+        ...
+
     def stop(self) -> dict[str, dict[str, int]]:
         """End it; what it counted per direction, where it counts."""
         ...
@@ -74,7 +83,15 @@ class Kernel:
     """A bridge; with netem on both its ports where the link is not perfect."""
 
     kind: str
+    path: Host
     alive: bool = True
+
+    def waiting(self) -> int:
+        """What netem holds back, as tc tells it; a bridge holds back nothing."""
+        if self.kind == "bridge":
+            return 0
+        told = (self.path.inside("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
+        return sum(int(queue.get("qlen", 0)) for one in told for queue in json.loads(execute(one)))
 
     def stop(self) -> dict[str, dict[str, int]]:
         """The bridge goes with its namespace."""
@@ -88,12 +105,19 @@ class Relay:
     space: Space
     process: subprocess.Popen[bytes]
     output: Path
+    #: Where it says how many frames are on their way.
+    told: Path
     kind: str = "relay"
 
     @property
     def alive(self) -> bool:
         """Whether it runs."""
         return self.process.poll() is None
+
+    def waiting(self) -> int:
+        """What the relay has not delivered yet."""
+        count: int = struct.unpack("I", self.told.read_bytes())[0]
+        return count
 
     def stop(self) -> dict[str, dict[str, int]]:
         """End the relay; its counts."""
@@ -125,11 +149,12 @@ def start(
         if not perfect:
             for end in (NEAR, FAR):
                 execute(path.inside(*netem_command(end, conditions, loss)))
-        return Kernel("bridge" if perfect else "netem")
-    output = path.folder / "relay"
+        return Kernel("bridge" if perfect else "netem", path)
+    output, told = path.folder / "relay", path.folder / "waiting"
+    told.write_bytes(bytes(4))
     command = [sys.executable, "-m", "ikeanalyze.lab.relay", NEAR, FAR]
     command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
-    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}"]
+    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={told}"]
     if seed is not None:
         command.append(f"--seed={seed}")
     process = space.start(path.inside(*command), output=output)
@@ -138,7 +163,17 @@ def start(
         if process.poll() is not None or time.monotonic() > deadline:
             raise LabError("the link emulator did not start")
         time.sleep(0.01)
-    return Relay(space, process, output)
+    return Relay(space, process, output, told)
+
+
+def calm(emulators: Iterable[Emulator], seconds: float) -> None:
+    """Wait until nothing is on its way, and nobody answers it; so long at most, since a link may be hopelessly slow."""
+    deadline = time.monotonic() + seconds
+    slow = [one for one in emulators if one.kind != "bridge"]
+    quiet = 0
+    while slow and quiet < _QUIET_LOOKS and time.monotonic() < deadline:
+        quiet = 0 if any(one.alive and one.waiting() for one in slow) else quiet + 1
+        time.sleep(_LOOK_SECONDS)
 
 
 def netem_command(end: str, conditions: Conditions, loss: float) -> list[str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Final
 
 _PACKET: Final = re.compile(
-    r"\(\d+\) (?:Received|Sent) (Access-\w+) Id (\d+) from (\S+):(\d+) to (\S+):(\d+)(?: via \S+)? length (\d+)"
+    r"\((\d+)\) (?:Received|Sent) (Access-\w+) Id (\d+) from (\S+):(\d+) to (\S+):(\d+)(?: via \S+)? length (\d+)"
 )
+#: A request that came again, when it has been answered: the answer goes out again, and that is all that is said of both.
+_AGAIN: Final = re.compile(r"\((\d+)\) Sending duplicate reply to client ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,16 @@ class Packet:
 
 def read(lines: Iterable[str]) -> list[Packet]:
     """The packets, in the order in which the server dealt with them."""
-    packets = []
+    packets: list[Packet] = []
+    known: dict[str, list[Packet]] = {}  # a request and its answer, by the server's number of them
     for line in lines:
         if found := _PACKET.search(line):
-            code, identifier, source, port, destination, other, length = found.groups()
-            packets.append(
-                Packet(code, int(identifier), source, int(port), destination, int(other), int(length))
-            )
+            server, code, identifier, source, port, destination, other, length = found.groups()
+            packet = Packet(code, int(identifier), source, int(port), destination, int(other), int(length))
+            known.setdefault(server, []).append(packet)
+            packets.append(packet)
+        elif again := _AGAIN.search(line):
+            packets += known.get(again[1], [])
     return packets
 
 

@@ -2,24 +2,32 @@
 
 Runs as `python -m ikeanalyze.lab.relay`, in the namespace that both interfaces are in. Per direction, a frame is lost with a
 given probability; else it waits for its turn at the given rate and then for half the round-trip time with jitter (uniform,
-never overtaking the frame before it). Counts are written to standard output at the end.
+never overtaking the frame before it). Counts are written to standard output at the end; how many frames are on their way stands in
+a file all the time, so that nobody takes a link for quiet that is not.
 """
 
 import argparse
 import heapq
 import json
+import os
 import random
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
 _PACKET_IGNORE_OUTGOING: Final = 23
+_PACKET_STATISTICS: Final = 6
+_SO_RCVBUFFORCE: Final = 33
+#: Of a socket, for frames that come while this process does not get a processor.
+_BUFFER_BYTES: Final = 32 << 20
 #: Frames that may be on their way in one direction; more are dropped, as by a full queue.
 MOST_QUEUED: Final = 20_000
 
@@ -70,26 +78,66 @@ class Direction:
         return self._queue[0][0] if self._queue else None
 
     @property
+    def waiting(self) -> int:
+        """How many are on their way."""
+        return len(self._queue)
+
+    @property
     def counts(self) -> dict[str, int]:
         """What became of the frames."""
-        return {"received": self.received, "lost": self.lost, "overflowed": self.overflowed}
+        return {
+            "received": self.received,
+            "lost": self.lost,
+            "overflowed": self.overflowed,
+            "undelivered": self.waiting,
+        }
 
 
 def _opened(interface: str) -> socket.socket:
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
     opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    try:  # more than a process may have by default
+        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+    except PermissionError:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
     opened.bind((interface, 0))
     opened.setblocking(False)
     return opened
 
 
-def relay(a: str, b: str, there: Direction, back: Direction) -> None:
-    """Carry frames between two interfaces until SIGTERM comes."""
+def _missed(opened: socket.socket) -> int:
+    """Frames that found a socket's buffer full, since this was last asked."""
+    _, missed = struct.unpack("II", opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return int(missed)
+
+
+def relay(a: str, b: str, there: Direction, back: Direction, waiting: int | None) -> None:
+    """Carry frames between two interfaces until SIGTERM comes. `waiting`: a file that has the number of frames that are on their
+    way, 4 octets in this machine's order.
+    """
     ends = [_opened(a), _opened(b)]
     ways = [(ends[0], ends[1], there), (ends[1], ends[0], back)]
     print("ready", file=sys.stderr, flush=True)
+    try:
+        _carry(ends, ways, waiting)
+    finally:
+        for source, _, way in ways:
+            missed = _missed(source)
+            way.received += missed
+            way.overflowed += missed
+
+
+def _carry(
+    ends: list[socket.socket],
+    ways: list[tuple[socket.socket, socket.socket, Direction]],
+    waiting: int | None,
+) -> None:
+    told = -1
     while True:
+        now_waiting = sum(way.waiting for *_, way in ways)
+        if waiting is not None and now_waiting != told:
+            told = now_waiting
+            os.pwrite(waiting, struct.pack("I", told), 0)
         coming = [at for *_, way in ways if (at := way.next_at) is not None]
         timeout = max(min(coming) - time.monotonic(), 0.0) if coming else None
         readable = select.select(ends, [], [], timeout)[0]
@@ -114,6 +162,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("delay-ms", "jitter-ms", "loss-percent", "rate-kbps"):
         parser.add_argument(f"--{name}", type=float, default=0.0)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--waiting", type=Path)
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
     there, back = (
@@ -131,8 +180,9 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit
 
     signal.signal(signal.SIGTERM, end)
+    waiting = os.open(given.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if given.waiting else None
     try:
-        relay(given.interfaces[0], given.interfaces[1], there, back)
+        relay(given.interfaces[0], given.interfaces[1], there, back, waiting)
     finally:
         json.dump({"there": there.counts, "back": back.counts}, sys.stdout)
         sys.stdout.flush()

@@ -94,15 +94,21 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
         count = iterations or case.integer("iterations")
         handshakes = []
         for number in range(1, count + 1):
+            space.check_room()
+            # what one handshake left on a slow link is not to delay the next
+            emulation.calm(emulators.values(), case.number("timeout_s"))
             for _ in range(case.integer("abandoned")):
                 _abandon(peers, net.initiator, ways["link"])
             handshakes.append(_handshake(number, case, peers["initiator"], daemons, net, watched))
             if tell:
                 tell(number, count, handshakes[-1])
-        # what the daemons say when they end is in the capture as well
+        # what the daemons say when they end is in the capture as well, and all that still waits for its turn
         daemons["initiator"].stop()
         time.sleep(ways["link"])
+        emulation.calm(emulators.values(), case.number("timeout_s"))
         daemons["responder"].stop()
+        emulation.calm(emulators.values(), case.number("timeout_s"))
+        space.check_room()
         capture = taken.stop(max(ways.values()))
         counts = {name: {"by": one.kind, "frames": one.stop()} for name, one in emulators.items()}
         return manifest.write(

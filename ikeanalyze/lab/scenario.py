@@ -6,13 +6,13 @@ meant is a dimension of a matrix: the product of all such lists is run, each as 
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError, proposals
+from ikeanalyze.toml_file import TomlFileError, read_toml
 
 #: Cases that one file may ask for, and handshakes of one case: a slip of the pen must not run for a week.
 MOST_CASES: Final = 500
@@ -220,25 +220,26 @@ def load(path: Path) -> list[Case]:
         ScenarioError: the file cannot be read, is no TOML, or asks for what there is not.
     """
     try:
-        return cases(tomllib.loads(path.read_text(encoding="utf-8")), str(path), path.stem)
+        return cases(read_toml(str(path)), str(path), path.stem)
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
-    except ValueError as error:  # a date that is none, a number of thousands of digits
-        raise ScenarioError(f"{path}: not TOML: {error}") from None
+    except TomlFileError as error:
+        raise ScenarioError(f"{path}: {error}") from None
     except RecursionError:
-        raise ScenarioError(f"{path}: tables or lists inside each other, too many of them") from None
+        raise ScenarioError(f"{path}: tables inside each other, too many of them") from None
 
 
 def cases(data: Mapping[str, Any], where: str, name: str) -> list[Case]:
     """The cases of a scenario that was read from `where`; the matrix' first key varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise ScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
-    given = dict(_flat(data))
     choices: dict[str, list[Value]] = {}
-    for key, value in given.items():
+    for key, value in _flat(data):
         if key not in KEYS:
             near = ", ".join(known for known in KEYS if known.split(".")[0] == key.split(".")[0])
             raise ScenarioError(f"{where}: there is no key {key}; there are {near or ', '.join(KEYS)}")
+        if key in choices:  # a table's, and one with a dot in quotes: TOML takes these for two
+            raise ScenarioError(f"{where}: {key} is there twice")
         choices[key] = _values(where, key, value)
     dimensions = [key for key, values in choices.items() if len(values) > 1]
     count = 1
@@ -285,11 +286,22 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
     for part in parts:
         read = known.read(part)
         if read is None:
-            raise ScenarioError(f"{where}: {key} = {part!r} is not allowed; allowed is {known.allowed}")
+            raise ScenarioError(
+                f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {known.allowed}"
+            )
         if read in found:
             raise ScenarioError(f"{where}: {key} has {part!r} twice")
         found.append(read)
     return found
+
+
+def _quoted(value: Any) -> str:
+    """What stands in the file, as far as one line has room for it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python reads thousands of digits in hexadecimal, but does not write them in decimal
+        return "an integer of thousands of digits"
+    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}..."
 
 
 def _label(key: str, value: Value) -> str:

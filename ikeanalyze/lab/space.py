@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -28,14 +29,19 @@ PREFIX: Final = "ikeanalyze-lab-"
 _LOCK: Final = "lock"
 #: Of the 107 bytes that a socket's name may have (unix(7)), what our folder's name and those in it leave.
 _LONGEST_PLACE: Final = 60
+#: What is to be free before each handshake: the logs of one with many retransmissions take some 100 kB.
+_ROOM_BYTES: Final = 8 << 20
 _PR_SET_PDEATHSIG: Final = 1
 #: Seconds that a process has to end by itself.
 _PATIENCE: Final = 8.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # which ended before that
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,18 @@ class Space:
             shutil.rmtree(self.folder, ignore_errors=True)
             os.close(self._lock)
 
+    def check_room(self) -> None:
+        """Notice a full disk while what was written is whole: a daemon goes on without its log, and says nothing.
+
+        Errors:
+            LabError: there is less room than a handshake's logs may take.
+        """
+        if shutil.disk_usage(self.folder).free < _ROOM_BYTES:
+            raise LabError(
+                f"{self.folder.parent}: less than {_ROOM_BYTES >> 20} MB left for logs and capture; "
+                "set TMPDIR to a folder with more"
+            )
+
     def host(self, name: str) -> Host:
         """A new network namespace with its loopback interface up."""
         folder = self.folder / name
@@ -112,16 +130,17 @@ class Space:
         self, command: Sequence[str], *, output: Path | None = None, stdin: int = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
         """Start a process that ends with us at the latest; `output` gets what it says."""
-        with open(output or os.devnull, "ab") as out:
+        # Ctrl-C between the fork and the list would leave one whose end nobody waits for
+        with open(output or os.devnull, "ab") as out, _undisturbed():
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=partial(_die_with, os.getpid()),
                 start_new_session=True,  # Ctrl-C is for us, who then end the rest in order
             )
-        self._processes.append(process)
+            self._processes.append(process)
         return process
 
     def stop(self, process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM) -> None:
@@ -145,7 +164,7 @@ def _undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    waiting = (signal.SIGINT, signal.SIGTERM)
+    waiting = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     try:
         yield
@@ -177,10 +196,10 @@ def sweep() -> list[Path]:
     """Remove what dead runs left; which folders these were."""
     gone = []
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        # someone else's folder, or a link to one, is not ours to remove
-        if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
-            continue
-        with suppress(OSError):
+        with suppress(OSError):  # another run may remove it at the same time
+            # someone else's folder, or a link to one, is not ours to remove
+            if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+                continue
             lock = os.open(folder / _LOCK, os.O_RDWR)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,8 +24,19 @@ _START_SECONDS: Final = 20
 #: What charon says of packets while it sets an IKE SA up: of one that has left, of one that came, and that no more will be sent.
 _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
 _CAME: Final = "received packet: "
+#: That the AAA server did not let it in: no error notify, but a packet of EAP.
+_EAP_FAILED: Final = re.compile(r"received (EAP_FAILURE)\b")
 _GAVE_UP: Final = re.compile(r"giving up after \d+ retransmits")
 _TIMED_OUT: Final = re.compile(r"not established after \d+ms")
+#: What charon says of proposals that it does not know or that lack an algorithm; what these are, the scenario's keys, and whether
+#: they are the CHILD_SA's.
+_INVALID: Final = re.compile(r"invalid value for: (proposals|esp_proposals)\b")
+_PROPOSALS: Final = {
+    "proposals": ("a proposal for IKE", "ike.proposals, ike.responder_proposals", False),
+    "esp_proposals": ("a proposal for ESP", "ike.esp_proposals", True),
+}
+#: A number of half-open IKE SAs that there will not be; 0 is reached at once.
+_NEVER: Final = "1000000"
 #: The SPI that the other side has not told yet.
 _NO_SPI: Final = "0" * 16
 #: In this order; plugins that a version does not have are left out by charon itself.
@@ -81,7 +92,7 @@ class Charon:
                 if hasattr(answer, "__next__"):
                     for event in answer:
                         said = event.get("msg", b"").decode(errors="replace")
-                        refused = REFUSED.search(said)
+                        refused = REFUSED.search(said) or _EAP_FAILED.search(said)
                         why = refused[1] if refused else why
                         waits = bool(_SENT.search(said)) or (waits and _CAME not in said)
                         gave_up = gave_up or bool(_GAVE_UP.search(said))
@@ -148,6 +159,10 @@ def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bo
     settings: dict[str, Any] = {
         "load": _PLUGINS.format(kernel=kernel),
         "install_virtual_ip": "no",
+        # by itself it asks for a COOKIE from ten half-open IKE SAs on, three of one address, and says nothing to one that has five
+        "cookie_threshold": _NEVER,
+        "cookie_threshold_ip": _NEVER,
+        "block_threshold": _NEVER,
         # each handshake is an IKE SA of its own
         "reuse_ikesa": "no",
         # a CHILD_SA that was rekeyed goes at once: before, the IKE SA cannot be made anew
@@ -183,8 +198,20 @@ def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bo
     for command, content in side.loads:
         loaded = charon.tell(command, content)
         if not loaded.done:
-            raise LabError(f"strongSwan {stack.version} on the {side.role} refuses {command}: {loaded.why}")
+            who = f"strongSwan {stack.version} on the {side.role}"
+            raise LabError(f"{who} {_refusal(command, content, loaded.why or 'it does not say why')}")
     return charon
+
+
+def _refusal(command: str, content: Mapping[str, Any], why: str) -> str:
+    """What it does not take, with the scenario's key where that is known; nothing else of the content, which has secrets."""
+    invalid = _INVALID.search(why)
+    if command == "load_conn" and invalid:
+        connection = content[NAME]
+        what, keys, there = _PROPOSALS[invalid[1]]
+        proposals = (connection["children"][NAME] if there else connection)[invalid[1]]
+        return f"does not take {','.join(proposals)} as {what} ({keys})"
+    return f"refuses {command}: {why}"
 
 
 def _raise_interrupt(error: BaseException) -> None:

@@ -61,10 +61,12 @@ def test_what_fails_before_it_keeps_it_from_starting(lab):
 
 
 def test_what_it_uses(lab):
-    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch /run/done; exec sleep 60"
+    busy = "while [ ! -e /run/go ]; do sleep 0.05; done; "
+    busy += "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch /run/done; exec sleep 60"
     with Space() as space:
         daemon = run(space, "-c", busy)
         before = daemon.usage()
+        (daemon.folder / "go").touch()
         wait_for(daemon.folder / "done")
         after = daemon.usage()
         spent = after.user_s + after.system_s - before.user_s - before.system_s

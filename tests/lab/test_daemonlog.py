@@ -48,3 +48,19 @@ def test_ikev1():
 def test_a_rekeyed_ike_sa_is_established_too():
     said = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
     assert read(said).established == 1
+
+
+#: Reauthentication: the first message of the new IKE SA, 2, is generated while charon is busy with 1.
+REAUTHENTICATION = """\
+1.1 09[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
+1.1 09[NET] <lab|1> sending packet: from 192.0.2.1[500] to 192.0.2.2[500] (272 bytes)
+1.2 10[IKE] <lab|1> reauthenticating IKE_SA lab[1]
+1.2 10[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
+1.2 10[NET] <lab|1> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (272 bytes)
+1.6 14[IKE] <lab|2> retransmit 1 of request with message ID 0
+1.6 14[NET] <lab|2> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (272 bytes)
+"""
+
+
+def test_a_retransmission_of_an_ike_sa_that_was_begun_in_another_ones_name():
+    assert read(REAUTHENTICATION.splitlines()).messages == ["IKE_SA_INIT request 0"] * 3

@@ -1,5 +1,8 @@
 """What a link is asked for and what two hosts see of it: the errors of the relay, and of what happens behind the capture."""
 
+import signal
+import sys
+import time
 from math import sqrt
 
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from ikeanalyze.lab import LabError, emulation, machine, network
 from ikeanalyze.lab.emulation import Conditions, netem_command
 from ikeanalyze.lab.scenario import cases
-from ikeanalyze.lab.space import Space
+from ikeanalyze.lab.space import Space, execute
 from lab import traffic
 
 
@@ -27,14 +30,25 @@ def median(arrivals) -> float:
     return sorted(one.delay_ms for one in arrivals)[len(arrivals) // 2]
 
 
+def measured(measure, right, times: int = 6) -> bool:
+    """Whether one of several measurements is right: a machine that is busy adds to what a link takes, now and then, and never takes
+    anything away; what the link itself does wrong is in all of them.
+    """
+    return any(right(measure()) for _ in range(times))
+
+
 @pytest.mark.lab
 def test_the_relays_delay_is_right_within_a_millisecond(net):
     space, net = net
     relayed(space, net, Conditions(rtt_ms=50))
-    for arrivals in (traffic.there(net, 200), traffic.back(net, 200)):
+
+    def right(arrivals) -> bool:
         assert [one.number for one in arrivals] == list(range(200))
         assert min(one.delay_ms for one in arrivals) >= 25
-        assert median(arrivals) < 26
+        return median(arrivals) < 26
+
+    assert measured(lambda: traffic.there(net, 200), right)
+    assert measured(lambda: traffic.back(net, 200), right)
 
 
 @pytest.mark.lab
@@ -59,14 +73,63 @@ def test_the_relays_loss_is_within_binomial_limits(net):
 def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
     space, net = net
     relayed(space, net, Conditions(rtt_ms=40, jitter_ms=15))
+
+    def right(arrivals) -> bool:
+        delays = [one.delay_ms for one in arrivals]
+        assert [one.number for one in arrivals] == list(range(60))
+        assert min(delays) >= 5
+        # uniform from 5 to 35: of 60, each half has its share (5 sigma are 19)
+        return sorted(delays)[-3] < 36 and 11 <= sum(delay < 20 for delay in delays) <= 49
+
     # far enough apart for each to have a delay of its own
-    arrivals = traffic.there(net, 60, pause=0.035)
-    delays = [one.delay_ms for one in arrivals]
-    assert [one.number for one in arrivals] == list(range(60))
-    assert min(delays) >= 5
-    assert sorted(delays)[-3] < 36
-    # uniform from 5 to 35: of 60, each half has its share (5 sigma are 19)
-    assert 11 <= sum(delay < 20 for delay in delays) <= 49
+    assert measured(lambda: traffic.there(net, 60, pause=0.035), right)
+
+
+@pytest.mark.lab
+def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
+    space, net = net
+    emulator = relayed(space, net, Conditions(rtt_ms=2))
+    count = 12_000
+    emulator.process.send_signal(signal.SIGSTOP)
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({net.responder_address!r}, 9))"
+    execute(net.initiator.inside(sys.executable, "-c", code))
+    emulator.process.send_signal(signal.SIGCONT)
+    emulation.calm([emulator], 20)
+    said = emulator.stop()["there"]
+    assert said["received"] >= count
+    assert said["overflowed"] == 0
+
+
+@pytest.mark.lab
+def test_a_link_is_calm_when_all_has_arrived(net):
+    space, net = net
+    emulator = relayed(space, net, Conditions(rate_kbps=50))
+    # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
+    began = time.monotonic()
+    execute(net.initiator.inside(sys.executable, "-c", code))
+    emulation.calm([emulator], 0.2)
+    assert emulator.waiting() > 1
+    emulation.calm([emulator], 60)
+    assert emulator.waiting() == 0
+    assert time.monotonic() - began > 3.3
+    assert emulator.stop()["there"]["undelivered"] == 0
+
+
+@pytest.mark.lab
+def test_what_the_kernel_holds_back_is_counted(net):
+    space, net = net
+    emulator = emulation.start(space, net.path, Conditions(), netem=False, drops_elsewhere=True)
+    assert emulator.waiting() == 0
+    shaped = ("tc", "qdisc", "add", "dev", network.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
+    try:  # netem's queue is told as every other one is
+        execute(net.path.inside(*shaped, "limit", "100k"))
+    except LabError:
+        pytest.skip("this kernel has no tbf")
+    emulator.kind = "netem"
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
+    execute(net.initiator.inside(sys.executable, "-c", code))
+    assert 10 < emulator.waiting() <= 20
 
 
 @pytest.mark.lab
@@ -83,9 +146,13 @@ def test_a_relay_that_is_dead_is_known(net):
 def test_the_relays_rate(net):
     space, net = net
     relayed(space, net, Conditions(rate_kbps=1000))
+
     # 20 frames of 1042 bytes: 8.336 ms each at 1 Mbit/s
-    arrivals = traffic.there(net, 20, pause=0, size=1000)
-    assert arrivals[-1].at_ms - arrivals[0].at_ms == pytest.approx(19 * 8.336, rel=0.1)
+    def right(arrivals) -> bool:
+        took = arrivals[-1].at_ms - arrivals[0].at_ms
+        return took == pytest.approx(19 * 8.336, rel=0.1)
+
+    assert measured(lambda: traffic.there(net, 20, pause=0, size=1000), right)
 
 
 @pytest.mark.lab
@@ -126,4 +193,4 @@ def test_netem_where_the_kernel_has_it(net):
     if not machine.netem():
         pytest.skip("this kernel has no netem; the relay is tested above")
     emulation.start(space, net.path, Conditions(rtt_ms=50), netem=True, drops_elsewhere=True)
-    assert 25 <= median(traffic.there(net, 100)) < 26
+    assert measured(lambda: traffic.there(net, 100), lambda arrivals: 25 <= median(arrivals) < 26)

@@ -90,7 +90,7 @@ def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
             ask += f"s.connect(({target!r}, 9)); began = time.monotonic(); s.send(b'x')\n"
             ask += "try: s.recv(1)\nexcept ConnectionRefusedError: print(time.monotonic() - began)"
             took = float(execute(source.inside(sys.executable, "-c", ask)))
-            assert 0.6 <= took < 0.7
+            assert 0.6 <= took < 1.2
 
 
 def test_an_aaa_server_is_behind_the_responder_alone(built):

@@ -22,3 +22,22 @@ def test_each_packet_in_its_order():
         ("Access-Accept", 31, 59),
     ]
     assert found[1] == Packet("Access-Challenge", 30, "203.0.113.2", 1812, "203.0.113.1", 35274, 80)
+
+
+#: A request that the responder sent twice: the capture beside this log has two of 154 bytes with Id 39, and two answers.
+AGAIN = """\
+(4) Sent Access-Challenge Id 38 from 203.0.113.2:1812 to 203.0.113.1:45213 length 1086
+(5) Received Access-Request Id 39 from 203.0.113.1:45213 to 203.0.113.2:1812 length 154
+(5) Sent Access-Challenge Id 39 from 203.0.113.2:1812 to 203.0.113.1:45213 length 994
+(5) Finished request
+(5) Sending duplicate reply to client responder port 45213 - ID: 39
+(6) Received Access-Request Id 40 from 203.0.113.1:45213 to 203.0.113.2:1812 length 1180
+"""
+
+
+def test_a_request_that_came_again_and_its_answer():
+    found = read(AGAIN.splitlines())
+    assert [(one.identifier, one.length) for one in found] == [
+        *((38, 1086), (39, 154), (39, 994)),
+        *((39, 154), (39, 994), (40, 1180)),
+    ]

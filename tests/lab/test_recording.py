@@ -38,6 +38,18 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
     assert tshark(kept, "-Y", "arp or icmpv6") == []
 
 
+def test_errors_over_ipv6_are_in_it(lab):
+    with Space() as space:
+        net = network.build(space, cases({"ip_version": 6}, "x", "x")[0])
+        emulation.start(space, net.path, emulation.Conditions(), netem=False, drops_elsewhere=True)
+        taken = recording.start(space, net.responder, [network.LINK])
+        # nobody listens there
+        code = f"import socket; socket.socket(10, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
+        execute(net.initiator.inside(sys.executable, "-c", code))
+        found = tshark(taken.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
+    assert [line.split() for line in found] == [[], ["1", "4"]]  # destination unreachable, port unreachable
+
+
 def test_what_is_still_on_its_way_is_in_it(lab):
     with Space() as space:
         net = network.build(space, cases({}, "x", "x")[0])

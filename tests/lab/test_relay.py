@@ -20,6 +20,7 @@ def test_a_frame_arrives_after_the_delay_and_in_order():
     assert way.due(0.19) == []
     assert b"".join(way.due(1)) == bytes(range(200))
     assert way.next_at is None
+    assert way.waiting == 0
 
 
 def test_loss_is_within_binomial_limits():
@@ -44,3 +45,4 @@ def test_a_full_queue_drops():
     for _ in range(MOST_QUEUED + 5):
         way.take(b"x", 0.0)
     assert way.overflowed == 5
+    assert way.waiting == way.counts["undelivered"] == MOST_QUEUED

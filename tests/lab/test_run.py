@@ -29,23 +29,35 @@ def leftovers() -> list[str]:
         if process.name == str(os.getpid()):
             continue
         with suppress(OSError):
-            told = (process / "mountinfo").read_text() + (process / "cmdline").read_text()
-            told += "".join(os.readlink(one) for one in (process / "fd").iterdir())
-            if place in told:
-                found.append((process / "cmdline").read_text())
+            told = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
+            told += [os.readlink(one) for one in (process / "fd").iterdir()]
+            if any(place in one for one in told):
+                found.append(told[0])
     return found
+
+
+def nothing_stays() -> bool:
+    """Whether there are no leftovers, as soon as those that were killed at the end are dead."""
+    deadline = time.monotonic() + 10
+    while leftovers():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @pytest.mark.parametrize(("name", "handshakes"), [("mlkem768-psk", 1), ("eap-tls", 1), ("loss20", 10)])
 def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
     case = scenario.load(SCENARIOS / f"{name}.toml")[-1]
     manifest = check(run(case, tmp_path, iterations=handshakes))
-    assert sum(one["established"] for one in manifest["handshakes"]) == handshakes
+    established = sum(one["established"] for one in manifest["handshakes"])
+    # of those at 20 % loss, one in some hundred is given up
+    assert established == handshakes if handshakes == 1 else established >= handshakes - 2
     for one in manifest["handshakes"]:
         for cost in one["costs"].values():
             assert cost["rss_after_bytes"] > 1 << 20
             assert cost["processor_ms"] is None or cost["processor_ms"] > 0
-    assert not leftovers()
+    assert nothing_stays()
 
 
 def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
@@ -53,7 +65,60 @@ def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
     one, two = (handshake["ms"] for handshake in check(run(case, tmp_path))["handshakes"])
     # two exchanges
     assert min(one, two) >= 1200
-    assert abs(one - two) < 200
+    assert abs(one - two) < 500  # less than a round trip
+
+
+def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_handshake(lab, tmp_path):
+    # 2.3 kB each way, 0.4 s at this rate, and sent again before the answer can be there
+    data = {
+        "iterations": 2,
+        "ike": {
+            "proposals": "aes256gcm16-prfsha384-ecp384-ke1_mlkem1024",
+            "retransmit_timeout_s": 0.2,
+            "retransmit_base": 1.2,
+            "retransmit_tries": 12,
+        },
+        "link": {"rate_kbps": 48},
+    }
+    (case,) = scenario.cases(data, "x", "slow")
+    manifest = check(run(case, tmp_path))  # all that the logs have
+    said = manifest["expected"]["initiator"]
+    assert said["requests_retransmitted"] > 4
+    # of both IKE SAs; what the first one left on the link would have the second one begin several times
+    assert said["messages"].count("IKE_SA_INIT request 0") <= 4
+    assert manifest["links"]["link"]["frames"]["there"]["undelivered"] == 0
+
+
+def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
+    data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
+    (case,) = scenario.cases(data, "x", "aaa")
+    check(run(case, tmp_path))
+
+
+def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
+    place = tempfile.gettempdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], check=True)
+    try:
+        with pytest.raises(LabError, match=f"{place}: less than 8 MB left"):
+            run(scenario.load(SCENARIOS / "psk.toml")[0], tmp_path)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert nothing_stays()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ike", "said"),
+    [
+        ({"proposals": "aes256-sha256"}, r"does not take aes256-sha256 as .* \(ike\.proposals"),
+        ({"esp_proposals": "aes256-foo"}, r"does not take aes256-foo as .* \(ike\.esp_proposals\)"),
+    ],
+)
+def test_a_proposal_that_strongswan_does_not_take_is_said_with_its_key(lab, tmp_path, ike, said):
+    (case,) = scenario.cases({"ike": ike}, "x", "refused")
+    with pytest.raises(LabError, match=said):
+        run(case, tmp_path)
+    assert nothing_stays()
 
 
 def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
@@ -64,6 +129,20 @@ def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
     messages = ["IKE_SA_INIT request 0"] * 5 + ["IKE_AUTH request 1", "INFORMATIONAL request 2"]
     assert said["initiator"]["messages"] == messages
     assert said["responder"]["established"] == 1
+
+
+def test_as_many_abandoned_ike_sas_as_a_scenario_wants(lab, tmp_path):
+    (case,) = scenario.cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
+    manifest = check(run(case, tmp_path))
+    assert [one["established"] for one in manifest["handshakes"]] == [True, True]
+    assert manifest["expected"]["responder"]["messages"].count("IKE_SA_INIT response 0") == 26  # no COOKIE
+
+
+def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
+    data = {"initiator": {"auth": "eap-md5", "wrong_secret": True}}
+    (case,) = scenario.cases(data, "x", "wrong")
+    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    assert (handshake["established"], handshake["why"]) == (False, "EAP_FAILURE")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +162,7 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said):
     with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
         run(case, tmp_path, tell=end)
     assert not list(tmp_path.iterdir())
-    assert not leftovers()
+    assert nothing_stays()
 
 
 def begin(scenario_name: str, out: Path, *more: str) -> subprocess.Popen[str]:
@@ -101,16 +180,19 @@ def wait_for(pattern: str) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_run_after_a_killed_one(lab, tmp_path, how):
     with begin("loss20", tmp_path, "-n", "1000") as process:
         wait_for("initiator/run/vici")
         process.send_signal(how)
         process.communicate(timeout=30)
-    assert bool(leftovers()) == (how == signal.SIGKILL)
+    if how == signal.SIGKILL:
+        assert leftovers()
+    else:
+        assert nothing_stays()
     manifest = check(run(scenario.load(SCENARIOS / "psk.toml")[0], tmp_path))
     assert manifest["handshakes"][0]["established"]
-    assert not leftovers()
+    assert nothing_stays()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +216,7 @@ def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment):
     assert said == ""
     assert errors.splitlines()[-1] == "ikeanalyze: interrupted"
     assert "Traceback" not in errors
-    assert not leftovers()
+    assert nothing_stays()
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -144,11 +226,11 @@ def test_two_at_the_same_time(lab, tmp_path):
             said, errors = process.communicate(timeout=60)
             assert process.returncode == 0, errors
             assert check(Path(said.strip()))["handshakes"][0]["established"]
-    assert not leftovers()
+    assert nothing_stays()
 
 
 def test_two_into_the_same_folder(lab, tmp_path):
-    with begin("ipv6", tmp_path, "-n", "8") as one:
+    with begin("ipv6", tmp_path, "-n", "1000") as one:
         wait_for("initiator")
         with begin("psk", tmp_path) as other:
             said, errors = other.communicate(timeout=60)
@@ -157,6 +239,20 @@ def test_two_into_the_same_folder(lab, tmp_path):
             errors
             == f"ikeanalyze: {tmp_path}: another run of the lab writes there; choose another folder, or wait\n"
         )
+        assert one.poll() is None
+        one.send_signal(signal.SIGTERM)
         one.communicate(timeout=60)
-    assert one.returncode == 0
     assert not list(tmp_path.glob("psk*"))
+
+
+def test_whoever_reads_the_paths_may_have_had_enough(lab, tmp_path):
+    (tmp_path / "x.toml").write_text("link.mtu = [1400, 1500]\n")
+    command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(tmp_path / "x.toml")]
+    nobody, out = os.pipe()
+    os.close(nobody)
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out"), "--quiet"], stdout=out, stderr=subprocess.PIPE, text=True
+    )
+    os.close(out)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "out").glob("*.manifest.json"))) == 2

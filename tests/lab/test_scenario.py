@@ -35,6 +35,7 @@ def test_a_name_fits_into_a_file_system():
     ("data", "said"),
     [
         ({"link": {"rtt": 5}}, ["x.toml", "link.rtt", "link.rtt_ms"]),
+        ({"link.rtt_ms": 5, "link": {"rtt_ms": 50}}, ["x.toml", "link.rtt_ms", "twice"]),
         ({"link": {"loss_percent": 95}}, ["x.toml", "link.loss_percent = 95", "0 to 90"]),
         ({"iterations": True}, ["iterations", "integer"]),
         ({"iterations": []}, ["iterations", "empty"]),
@@ -102,6 +103,9 @@ def test_a_file_that_is_none(tmp_path):
     (tmp_path / "bad.toml").write_text("[[[")
     with pytest.raises(ScenarioError, match=r"bad\.toml: not TOML"):
         load(tmp_path / "bad.toml")
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+    with pytest.raises(ScenarioError, match=r"endless\.toml: larger than 1,048,576 bytes"):
+        load(tmp_path / "endless.toml")
 
 
 def test_the_aaa_link_is_ipv4_whatever_the_other_is():
@@ -118,6 +122,8 @@ def test_ikev1_of_an_older_strongswan():
     [
         f"iterations = {'9' * 5000}",
         f"iterations = 0x{'f' * 5000}",
+        f"iterations = [[0x{'f' * 5000}]]",
+        f"iterations = [[{'1, ' * 5000}1]]",
         "iterations = 2026-99-99",
         f"iterations = {'[' * 5000}",
         f"{'a.' * 5000}a = 1",

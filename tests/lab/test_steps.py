@@ -1,6 +1,7 @@
 """What follows a handshake, between real daemons, as their logs have it."""
 
 import time
+from collections import Counter
 
 import pytest
 
@@ -25,9 +26,12 @@ def followed(tmp_path, **data) -> dict:
 
 def test_all_of_them(lab, tmp_path):
     said = followed(tmp_path, then=["ping", "rekey-child", "rekey-ike", "reauthenticate", "ping", "delete"])
-    kinds = [message.split()[0] for message in said["messages"] if " request " in message]
-    assert kinds.count("CREATE_CHILD_SA") == 2
-    assert kinds.count("IKE_SA_INIT") == kinds.count("IKE_AUTH") == 2
+    kinds = Counter(message.split()[0] for message in said["messages"] if " request " in message)
+    informational = kinds.pop("INFORMATIONAL")
+    assert min(kinds["CREATE_CHILD_SA"], kinds["IKE_SA_INIT"], kinds["IKE_AUTH"]) >= 2
+    assert (
+        kinds.total() + informational - said["requests_retransmitted"] == 6 + 4
+    )  # which delete what was replaced
     assert said["established"] == 3
 
 
@@ -35,9 +39,11 @@ def test_of_ikev1(lab, tmp_path):
     said = followed(
         tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True}
     )
-    kinds = [message.split()[0] for message in said["messages"]]
+    kinds = Counter(message.split()[0] for message in said["messages"])
     # main mode three messages each time, quick mode two; XAuth's answers are two
-    assert (kinds.count("ID_PROT"), kinds.count("QUICK_MODE"), kinds.count("TRANSACTION")) == (6, 4, 4)
+    assert (kinds["QUICK_MODE"], kinds["TRANSACTION"]) == (4, 4)
+    # charon takes no notice of a response that comes before it has put its new IKE SA among the others
+    assert kinds["ID_PROT"] - said["requests_retransmitted"] == 6
 
 
 def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_path):
@@ -67,4 +73,4 @@ def test_a_ping_waits_no_longer_than_the_case_allows(lab):
         began = time.monotonic()
         attempt = steps.take("ping", None, net, case)
         assert (attempt.done, attempt.why) == (False, "no answer")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 4.5  # not the 5 s that it has otherwise
