@@ -20,9 +20,7 @@ with the file and the key, and never with a secret.
 """
 
 import os
-import re
 import stat
-import tomllib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,11 +37,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from ikeanalyze.keys.distinguished import read_name
 from ikeanalyze.keys.psk import pre_shared_keys
 from ikeanalyze.keys.signing import SigningKey
+from ikeanalyze.toml_file import TomlFileError, parsed
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
 _LARGEST: Final = 1 << 20  # bytes of any of the files
-_PLACE: Final = re.compile(r" \(at [^()]*\)$")  # in an error of tomllib
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _LONGEST: Final = 1024  # characters of a text
 _MOST_AUTHORITIES: Final = 1000  # CERTREQ names each of them
@@ -140,11 +138,9 @@ class _File:
         self._warnings: list[str] = []
         data = self._bytes(path, "", secret=True)
         try:
-            tables = tomllib.loads(data.decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
-            # the rest of its message may quote what stands there
-            where = _PLACE.search(str(problem))
-            raise CredentialsError(f"{path}: not TOML{where[0] if where else ''}") from None
+            tables = parsed(data)
+        except TomlFileError as problem:
+            raise CredentialsError(f"{path}: {problem.unquoted}") from None
         self._values: dict[str, Any] = {}
         for table, content in tables.items():
             if table not in _KEYS or not isinstance(content, dict):

@@ -11,7 +11,7 @@ from xxhash import xxh3_128_intdigest
 from ikeanalyze.replay.answers import header_of
 from ikeanalyze.replay.faults import About, Faults
 from ikeanalyze.replay.steps import Outgoing
-from ikeanalyze.replay.target import NAT_PORT, Role, Target
+from ikeanalyze.replay.target import NAT_PORT, Role
 from ikeanalyze.replay.transport import Counts, Datagram, Packed, Transport
 from ikeanalyze.wire.ikev2 import fragment_of
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
@@ -23,8 +23,6 @@ _Result = TypeVar("_Result")
 MOST_DATAGRAMS: Final = 2_000
 #: Why a conversation was broken off, if the user did it.
 INTERRUPTED: Final = "interrupted"
-_IP_AND_UDP: Final = {4: 28, 16: 48}
-_MARKER: Final = 4
 _INFORMATIONAL: Final = bytes((ExchangeType.INFORMATIONAL,))
 
 
@@ -58,7 +56,7 @@ class Conversation(Protocol[Finished]):
 class Tally:
     """What crossed our end of the path, as the recording has it: all transmissions, what we dropped ourselves included.
 
-    Bytes are of IP packets, each datagram in one. A datagram with the same bytes as an earlier one is a retransmission. What is of
+    Bytes are of IP packets, as our own capture has them. A datagram with the same bytes as an earlier one is a retransmission. What is of
     INFORMATIONAL exchanges is no part of a set-up and not counted.
     """
 
@@ -99,24 +97,25 @@ class Driver:
     def __init__(
         self,
         transport: Transport,
-        target: Target,
         *,
         faults: Faults | None = None,
         most: int = MOST_DATAGRAMS,
         stubborn: bool = False,
+        tallies: dict[bytes, Tally] | None = None,
     ) -> None:
         """`most`: datagrams that are taken from the network in one conversation.
 
-        `stubborn`: a conversation goes on though the network says that nobody is there.
+        `stubborn`: a conversation goes on though the network says that nobody is there. `tallies`: by SPIi, of all drivers over
+        this transport: what comes when its conversation is over is counted there still, as it is in our capture.
         """
-        self._transport, self._target = transport, target
+        self._transport = transport
         self._faults = faults or Faults()
         self._most = most
         self._stubborn = stubborn
         self._asked: set[Role] = set()  # ports that something was sent to in this conversation
         self._offset = time.time_ns() - time.monotonic_ns()
         self._told = 0  # the last time that a conversation was told
-        self._spis: set[bytes] = set()  # SPIi of what was sent: what else comes is of an earlier run
+        self._tallies = {} if tallies is None else tallies
         self.tally = Tally()
 
     def now(self) -> int:
@@ -192,7 +191,7 @@ class Driver:
         datagram = self._transport.receive(max(until_ns - self.now(), 0) / 1e9)
         if datagram is None:
             return
-        self._count(datagram.data, datagram.role, ours=False)
+        self._count(datagram.data, datagram.size, ours=False)
         header = header_of(datagram.data)
         number, total = fragment_of(datagram.data) or (None, None)
         about = About(
@@ -208,7 +207,7 @@ class Driver:
     def _take(self, one: Outgoing) -> int:
         role: Role = 4500 if one.port == NAT_PORT else 500
         packed, time_ns = self._transport.take(one.data, role)
-        self._count(one.data, role, ours=True)
+        self._count(one.data, packed.size, ours=True)
         about = About(True, one.exchange_type, one.message_id, one.response, one.fragment, one.fragments)
         self._faults.take(packed, about, self.now())
         return time_ns
@@ -219,12 +218,12 @@ class Driver:
             self._asked.add(packed.role)
             self._transport.put(packed)
 
-    def _count(self, data: bytes, role: Role, *, ours: bool) -> None:
+    def _count(self, data: bytes, size: int, *, ours: bool) -> None:
         if ours:
-            self._spis.add(data[:8])
-        if data[18:19] != _INFORMATIONAL and data[:8] in self._spis:
-            size = _IP_AND_UDP[len(self._target.packed)] + len(data)
-            self.tally.count(data, size + (_MARKER if self._target.marked(role) else 0), ours=ours)
+            self._tallies[data[:8]] = self.tally
+        tally = self._tallies.get(data[:8])
+        if tally is not None and data[18:19] != _INFORMATIONAL:
+            tally.count(data, size, ours=ours)
 
     def _time(self, datagram: Datagram) -> int:
         """When a datagram came: as the kernel says, unless a fault of ours may have held it up."""

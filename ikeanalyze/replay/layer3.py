@@ -89,7 +89,7 @@ class Layer3Transport:
         now = time.time_ns()
         for packet in packets:
             self._record(now, packet)
-        return Packed(role, payload, packets), now
+        return Packed(role, sum(map(len, packets)), payload, packets), now
 
     def put(self, packed: Packed) -> None:
         """Put it on the wire."""
@@ -149,15 +149,17 @@ class Layer3Transport:
             return None
         if packet.src == self._theirs:
             self._record(time_ns, frame)
+        size = len(frame)
         if cut:
-            whole = self._reassembly.take(packet)
-            udp = UDP(whole) if whole is not None and len(whole) >= _UDP_HEADER else None
+            whole = self._reassembly.take(packet, size)
+            udp = UDP(whole.data) if whole is not None and len(whole.data) >= _UDP_HEADER else None
+            size = whole.size if whole is not None else 0
         role = None if udp is None else self._role(udp.dport)
         if udp is None or role is None:
             return None
         return sift(
             self._target, self.counts, bytes(udp.payload)[: max(udp.len - 8, 0)],
-            address=packet.src, port=udp.sport, role=role, time_ns=time_ns,
+            address=packet.src, port=udp.sport, role=role, time_ns=time_ns, size=size,
         )  # fmt: skip
 
     def _role(self, port: int) -> Role | None:

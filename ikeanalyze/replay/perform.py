@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.capture.sink import open_sink
 from ikeanalyze.replay.comparison import compare, exchanges, handshake_with
@@ -69,7 +69,7 @@ def perform(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
 
     Raises:
         CaptureError, CannotReplayError, CredentialsError, TransportError: it cannot be done; a line for the user.
-        RecordingError: our own capture or its keys cannot be written.
+        RecordingError: our own capture cannot be written, which was found before anything was sent.
     """
     if order.mode == "verbatim":
         return _verbatim(order, analysis, listener)
@@ -189,34 +189,55 @@ def _go(
 ) -> Replayed:
     """Open the way, say what will be sent, do it, and read our own capture."""
     with _place(order.write) as path:
-        with _sink(path) as stream:
-            recording = Recording(stream)
-            transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
-            try:
-                seen = "as scapy sent and saw them" if why is None else "IP headers made up of UDP datagrams"
-                comment = f"ikeanalyze replay --mode {order.mode} to {order.target}"
-                recording.begin(name="replay", description=seen, comment=comment)
-                listener.say(_announcement(order, transport, why, plan))
-                runs = Runs(
-                    order.target, transport, rate=order.rate, seconds=order.seconds, randomness=os.urandom,
-                    tell=listener.run,
-                )  # fmt: skip
-                began = time.time_ns()
-                replayed = Replayed(
-                    order.mode, order.capture, handshake, str(order.target), transport.way, transport.local,
-                    order.rate, began, began, transport.counts,
-                    policy=None if order.mode == "verbatim" else order.policy.name,
-                    faults=tuple(fault.name for fault in order.faults), interrupted=True,
-                )  # fmt: skip
-                # interrupted until it has come to its end: what was sent is in our capture, which is to stay
-                with suppress(KeyboardInterrupt):
-                    replayed = replace(do(runs, replayed), interrupted=runs.interrupted)
-                replayed = replace(replayed, ended_ns=time.time_ns())
-            finally:
-                transport.close()
+        replayed: Replayed | None = None
+        try:
+            with open_sink(path) as stream:
+                recording = Recording(stream)
+                replayed = _recorded(order, recording, handshake, plan, do, listener)
+                recording.check()
+        except OSError as error:
+            if replayed is None:  # nothing was sent
+                raise RecordingError(path, error) from None
+            # what came of the runs is known without our capture
+            return _without(replayed, path, error)
         if recording.left_out:
             listener.say(f"{recording.left_out:,} packets are not in our capture: there was no room for more")
         return _read_back(order, analysis, replayed, path)
+
+
+def _recorded(
+    order: Order, recording: Recording, handshake: int | None, plan: str, do: Perform, listener: Listener
+) -> Replayed:
+    """Open the way, say what will be sent, and do it."""
+    transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
+    try:
+        seen = "as scapy sent and saw them" if why is None else "IP headers made up of UDP datagrams"
+        comment = f"ikeanalyze replay --mode {order.mode} to {order.target}"
+        recording.begin(name="replay", description=seen, comment=comment)
+        listener.say(_announcement(order, transport, why, plan))
+        runs = Runs(
+            order.target, transport, rate=order.rate, seconds=order.seconds, randomness=os.urandom,
+            tell=listener.run,
+        )  # fmt: skip
+        began = time.time_ns()
+        replayed = Replayed(
+            order.mode, order.capture, handshake, str(order.target), transport.way, transport.local,
+            order.rate, began, began, transport.counts,
+            policy=None if order.mode == "verbatim" else order.policy.name,
+            faults=tuple(fault.name for fault in order.faults), interrupted=True,
+        )  # fmt: skip
+        # interrupted until it has come to its end: what was sent is in our capture, which is to stay
+        with suppress(KeyboardInterrupt):
+            replayed = replace(do(runs, replayed), interrupted=runs.interrupted)
+        return replace(replayed, ended_ns=time.time_ns())
+    finally:
+        transport.close()
+
+
+def _without(replayed: Replayed, path: str, why: OSError) -> Replayed:
+    """A replay whose capture, or the keys to it, could not be written: also told to whoever reads the result alone."""
+    lost = RecordingError(path, why)
+    return replace(replayed, lost=lost, notes=(*replayed.notes, str(lost)))
 
 
 def keys_beside(capture: str) -> str:
@@ -225,23 +246,17 @@ def keys_beside(capture: str) -> str:
 
 
 @contextmanager
-def _sink(path: str) -> Iterator[BinaryIO]:
-    """A stream to our capture. Raises `RecordingError`."""
-    try:
-        with open_sink(path) as stream:
-            yield stream
-    except OSError as error:
-        raise RecordingError(path, error) from None
-
-
-@contextmanager
 def _place(write: str | None) -> Iterator[str]:
-    """Where our capture goes: as asked, or to a folder that is gone afterwards."""
+    """Where our capture goes: as asked, or to a folder that is gone afterwards. Raises `RecordingError`."""
     if write is not None:
         yield write
         return
-    with TemporaryDirectory(prefix="ikeanalyze-") as folder:
-        yield os.path.join(folder, "live.pcapng")
+    try:
+        folder = TemporaryDirectory(prefix="ikeanalyze-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise RecordingError("our own capture", error) from None
+    with folder as name:
+        yield os.path.join(name, "live.pcapng")
 
 
 def _announcement(order: Order, transport: Transport, why: str | None, plan: str) -> str:
@@ -270,7 +285,7 @@ def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str
         try:
             write_private(keys[0], json_text(replayed.key_sets, (), ()))
         except OSError as error:
-            raise RecordingError(keys[0], error) from None
+            replayed = _without(replayed, keys.pop(), error)
     if order.write is not None:
         replayed = replace(
             replayed, recording=path, keys=keys[0] if keys else None, report=_report(order.target, path, keys)
@@ -286,7 +301,10 @@ def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str
             runs.append(run)
             continue
         trips = {key: side.rtt_ns for key, side in exchanges(live, row["handshake"]).items()}
-        runs.append(replace(run, reported=Reported(row["blowup"], row["setup_ns"], trips)))
+        # recorded messages besides the first keep their SPIs: for the report they are of another handshake
+        alone = run.verbatim is None or len(run.verbatim.sent) == 1
+        reported = Reported(row["blowup"] if alone else None, row["setup_ns"], trips)
+        runs.append(replace(run, reported=reported))
         if order.compare and replayed.handshake is not None:
             both = compare(analysis, replayed.handshake, live, run.spi_i, run.number)
             compared += [both] if both else []

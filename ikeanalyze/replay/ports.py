@@ -106,6 +106,11 @@ def _route(target: Target) -> tuple[str, tuple[str, int]]:
         try:
             where = socket.getaddrinfo(target.address, target.port, target.family, socket.SOCK_DGRAM)[0][4]
             probe.connect(where)
+        except PermissionError:
+            # what Linux says of broadcasts, and of routes of the type prohibit
+            raise TransportError(
+                f"{target}: no way there: it is a broadcast address, or a route prohibits it"
+            ) from None
         except OSError as error:
             raise TransportError(f"{target}: no way there: {error.strerror}. Is its network up?") from None
         ours = str(probe.getsockname()[0])

@@ -16,7 +16,16 @@ _LONGEST: Final = 65_535
 class _Waiting:
     parts: dict[int, bytes] = field(default_factory=dict)  # by offset
     held: int = 0  # bytes
+    frames: int = 0  # bytes of the IP packets
     size: int | None = None  # bytes of the whole; None: the last fragment is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A datagram that was put together."""
+
+    data: bytes = field(repr=False)  # what IP carried: UDP header and payload
+    size: int  # bytes of the IP packets that it came in
 
 
 class Reassembly:
@@ -25,8 +34,8 @@ class Reassembly:
     def __init__(self) -> None:
         self._waiting: dict[tuple[Any, ...], _Waiting] = {}
 
-    def take(self, packet: Any) -> bytes | None:
-        """What the IP datagram carries that this fragment completes; None: it completes none."""
+    def take(self, packet: Any, size: int) -> Whole | None:
+        """The datagram that this fragment, an IP packet of so many bytes, completes; None: it completes none."""
         key, offset, last, data = _read(packet)
         one = self._waiting.pop(key, None) or _Waiting()
         end = offset + len(data)
@@ -35,10 +44,11 @@ class Reassembly:
             return None  # with it goes all that was there
         one.parts[offset] = data
         one.held += len(data)
+        one.frames += size
         if last:
             one.size = end
         if one.held == one.size:
-            return b"".join(part for _, part in sorted(one.parts.items()))
+            return Whole(b"".join(part for _, part in sorted(one.parts.items())), one.frames)
         while len(self._waiting) >= MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[key] = one

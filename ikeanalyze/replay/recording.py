@@ -2,6 +2,9 @@
 
 It is taken at our end of the path, before what we drop ourselves: so, as in a capture on a host's interface, it has every
 transmission of ours, and what came of the target's.
+
+A disk may be full in the middle of a run. The run goes on, so that the target is left in order and what is known of it can
+be told; that the file is of no use shows in `check`.
 """
 
 import struct
@@ -42,7 +45,8 @@ class Recording:
         self._stream = stream
         self.packets = 0
         self.bytes = 0
-        self.left_out = 0  # packets for which there was no room
+        self.left_out = 0  # packets for which there was no room, or which could not be written
+        self._problem: OSError | None = None  # why nothing can be written any more
 
     def begin(self, *, name: str, description: str, comment: str) -> None:
         """Before the first packet: name and description of the interface, a comment on the file."""
@@ -57,10 +61,20 @@ class Recording:
 
     def packet(self, time_ns: int, frame: bytes) -> None:
         """Write an IP packet that was sent or received then (ns since 1970-01-01 UTC)."""
-        if self.bytes + len(frame) > MOST_BYTES:
+        if self._problem is not None or self.bytes + len(frame) > MOST_BYTES:
             self.left_out += 1
             return
         time = struct.pack("<2I", time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
-        self._stream.write(enhanced_packet(PacketHead(0, time, ()), frame, _ORDER))
+        try:
+            self._stream.write(enhanced_packet(PacketHead(0, time, ()), frame, _ORDER))
+        except OSError as error:
+            self._problem = error
+            self.left_out += 1
+            return
         self.packets += 1
         self.bytes += len(frame)
+
+    def check(self) -> None:
+        """Raise the `OSError` by which packets could not be written."""
+        if self._problem is not None:
+            raise self._problem

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from ikeanalyze.keys.keyset import KeySet
 from ikeanalyze.replay.barrage import BarrageRun
+from ikeanalyze.replay.recording import RecordingError
 from ikeanalyze.replay.steps import Result
 from ikeanalyze.replay.transport import Counts, Local, Way
 from ikeanalyze.replay.verbatim import Arrived, VerbatimRun
@@ -131,6 +132,9 @@ class Replayed:
         str, ...
     ] = ()  # of the shape: what is guessed, what is left out; which faults were never met
     interrupted: bool = False  # by the user, before all was done
+    lost: RecordingError | None = (
+        None  # our capture, or the keys to it, could not be written; None: they were
+    )
     recording: str | None = None  # path of our capture
     keys: str | None = None  # path of the keys to it
     report: str | None = None  # the command line that reads it

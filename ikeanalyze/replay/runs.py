@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ikeanalyze.replay.barrage import Barrage
-from ikeanalyze.replay.drive import INTERRUPTED, Driven, Driver
+from ikeanalyze.replay.drive import INTERRUPTED, Driven, Driver, Tally
 from ikeanalyze.replay.faults import Fault, Faults
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.mutation import mutate
@@ -45,14 +45,15 @@ class Runs:
         self._rate, self._seconds = rate, seconds
         self._randomness, self._tell = randomness, tell
         self._started = -1 / rate
+        self._tallies: dict[bytes, Tally] = {}  # by SPIi
         self.interrupted = False  # by the user: what was asked for is not done to its end
 
     def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[Run]:
         """Recorded messages, `count` times."""
 
-        def one(number: int) -> Run:
+        def one(number: int) -> tuple[Run, Tally]:
             found, driver, why = self._verbatim(handshake, speed, wait_s)
-            return Run(number, _traffic(driver), found.spi_i or None, why, verbatim=found)
+            return Run(number, _traffic(driver.tally), found.spi_i or None, why, verbatim=found), driver.tally
 
         return self._each(count, one)
 
@@ -67,11 +68,11 @@ class Runs:
         """Live handshakes, `count` times, each deleted again; the n-th meets its faults by `seed` + n - 1."""
         first = random.randrange(1 << 32) if seed is None else seed
 
-        def one(number: int) -> Run:
+        def one(number: int) -> tuple[Run, Tally]:
             its_seed = first + number - 1
             initiator, some = make(), Faults(faults, its_seed)
             self._pace()
-            driver = Driver(self._transport, self._target, faults=some)
+            driver = Driver(self._transport, faults=some, tallies=self._tallies)
             driven = driver.drive(initiator, initiator.begin, self._seconds)
             self._note(driven)
             # the target is told to forget what stands, or what it may believe that stands; that is no part of the measurement
@@ -82,23 +83,24 @@ class Runs:
             # what was broken off is concluded by closing it
             result = replace(driven.finished or end, deleted=end.deleted)
             return Run(
-                number, _traffic(driver), result.spi_i, driven.why, result=result,
+                number, _traffic(driver.tally), result.spi_i, driven.why, result=result,
                 met=some.met, seed=its_seed if faults else None,
-            )  # fmt: skip
+            ), driver.tally  # fmt: skip
 
         return self._each(count, one)
 
-    def _each(self, count: int, one: Callable[[int], Run]) -> list[Run]:
+    def _each(self, count: int, one: Callable[[int], tuple[Run, Tally]]) -> list[Run]:
         """Run after run. Whoever interrupts a long row of them gets those that were begun."""
-        runs: list[Run] = []
+        runs: list[tuple[Run, Tally]] = []
         while len(runs) < count and not self.interrupted:
             try:
                 runs.append(one(len(runs) + 1))
             except KeyboardInterrupt:  # between two runs; within one, the driver takes note of it
                 self.interrupted = True
                 break
-            self._tell(runs[-1])
-        return runs
+            self._tell(runs[-1][0])
+        # with what came of one when the next was under way
+        return [replace(run, traffic=_traffic(tally)) for run, tally in runs]
 
     def _note(self, driven: Driven[Any]) -> None:
         self.interrupted = self.interrupted or driven.why == INTERRUPTED
@@ -118,7 +120,7 @@ class Runs:
             mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)
         ]
         barrage = Barrage(mutants, self._rate)
-        driver = Driver(self._transport, self._target, most=20 * count + 1000)
+        driver = Driver(self._transport, most=20 * count + 1000, tallies=self._tallies)
         driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
         self._note(driven)
         after = None if self.interrupted else self._check(ordinary, RECOVERY_S)
@@ -147,7 +149,7 @@ class Runs:
         """What came of a run, who drove it, and why it was broken off."""
         self._pace()
         # one port may refuse what the other answers, and whoever listens later may answer what is sent later
-        driver = Driver(self._transport, self._target, stubborn=True)
+        driver = Driver(self._transport, stubborn=True, tallies=self._tallies)
         core = Verbatim(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
         driven = driver.drive(core, core.begin, self._seconds, core.sent)
         self._note(driven)
@@ -166,8 +168,7 @@ class Runs:
         self._started = time.monotonic()
 
 
-def _traffic(driver: Driver) -> Traffic:
-    tally = driver.tally
+def _traffic(tally: Tally) -> Traffic:
     return Traffic(
         tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup
     )

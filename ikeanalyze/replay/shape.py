@@ -15,7 +15,7 @@ from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import parse_notify, read_init
-from ikeanalyze.wire.ikev2_payloads import Identification, parse_identification
+from ikeanalyze.wire.ikev2_payloads import Identification, parse_authentication, parse_identification
 from ikeanalyze.wire.proposals import Attribute, Proposal, Transform, read_sa
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import (
@@ -29,6 +29,7 @@ from ikeanalyze.wire.registries.ikev2 import (
     TransformAttribute,
     TransformType,
 )
+from ikeanalyze.wire.signatures import authentication_name
 from ikeanalyze.wire.traffic_selectors import TrafficSelector, read_traffic_selectors
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ _MADE_ANEW: Final = frozenset(
 #: Bytes of an IKE message that fit into strongSwan's default of 1,280 bytes for an IP packet, IPv4, on port 4500.
 _USUAL_FRAGMENT: Final = 1248
 _NONCE: Final = 32
+#: What RSA keys are not used for, and what instead.
+_NOT_OURS: Final = "RSASSA-PSS"
+_OURS: Final = "RSASSA-PKCS1-v1_5"
 _MOST: Final = 255  # transforms, proposals, traffic selectors: their number is one byte
 _PORT_4500: Final = 4500
 
@@ -294,8 +298,18 @@ def _with_auth(shape: Shape, first: "Content") -> Shape:
         identity_i=initiator,
         identity_r=responder,
         asks_certificates=bool(first.bodies(PayloadType.CERTREQ)),
-        left_out=shape.left_out + _names(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
+        left_out=(
+            *shape.left_out,
+            *_names(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
+            *_signatures(first),
+        ),
     )
+
+
+def _signatures(first: "Content") -> tuple[str, ...]:
+    """The initiator's signature, where ours will be another: RSA keys sign by PKCS #1 v1.5 (`keys.signing`)."""
+    names = map(authentication_name, _parsed(parse_authentication, first.bodies(PayloadType.AUTH)))
+    return tuple(f"{name} (RSA keys sign with {_OURS})" for name in names if name.startswith(_NOT_OURS))
 
 
 def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_Value]:

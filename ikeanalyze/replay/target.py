@@ -86,6 +86,8 @@ def read_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT
     zone = isinstance(address, IPv6Address) and address.scope_id
     if isinstance(address, IPv6Address) and address.is_link_local and not zone:
         raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
+    if zone and not address.is_link_local:
+        raise TargetError(f"{text}: only a link-local address is told with its interface")
     if zone and zone not in (name for _, name in socket.if_nameindex()):
         raise TargetError(f"{text}: there is no interface {zone!r}")
     if not any_target and not any(

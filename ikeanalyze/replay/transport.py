@@ -47,6 +47,7 @@ class Datagram:
     time_ns: int  # when the kernel had it, since 1970-01-01 UTC
     data: bytes = field(repr=False)  # without non-ESP marker
     role: Role  # of the target's port that it came from
+    size: int  # bytes of the IP packets that it came in
 
 
 @dataclass(slots=True)
@@ -79,6 +80,7 @@ class Packed:
     """A datagram made ready."""
 
     role: Role
+    size: int  # bytes of its IP packets
     payload: bytes = field(repr=False)  # of UDP, marker included
     #: IP packets, where the transport makes them itself.
     packets: tuple[bytes, ...] = field(default=(), repr=False)
@@ -150,9 +152,20 @@ def payload_of(data: bytes, target: Target, role: Role) -> bytes:
 
 
 def sift(
-    target: Target, counts: Counts, payload: bytes, *, address: str, port: int, role: Role, time_ns: int
+    target: Target,
+    counts: Counts,
+    payload: bytes,
+    *,
+    address: str,
+    port: int,
+    role: Role,
+    time_ns: int,
+    size: int,
 ) -> Datagram | None:
-    """What came to our port for `role`: the target's IKE message, or None, which is counted (RFC 3948, 2.2 to 2.4)."""
+    """What came to our port for `role`: the target's IKE message, or None, which is counted (RFC 3948, 2.2 to 2.4).
+
+    `size`: bytes of the IP packets that it came in.
+    """
     if port != target.port_of(role) or ip_address(address).packed != target.packed:
         counts.stray += 1
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
@@ -164,4 +177,4 @@ def sift(
         counts.not_ike += 1
         return None
     counts.received += 1
-    return Datagram(time_ns, payload, role)
+    return Datagram(time_ns, payload, role, size)

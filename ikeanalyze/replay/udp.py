@@ -31,12 +31,13 @@ class UdpTransport:
 
     def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
         """Make an IKE message ready and record it as sent now."""
-        packed = Packed(role, payload_of(data, self._target, role))
+        payload = payload_of(data, self._target, role)
         now = time.time_ns()
         # a packet of another number is no copy of the one before it
         self._identification = (self._identification + 1) % (1 << 16)
-        self._record(now, self._frame(role, packed.payload, sent=True))
-        return packed, now
+        frame = self._frame(role, payload, sent=True)
+        self._record(now, frame)
+        return Packed(role, len(frame), payload), now
 
     def put(self, packed: Packed) -> None:
         """Put it on the wire."""
@@ -56,11 +57,12 @@ class UdpTransport:
             got = self._ports.receive(role, self.counts)
             if got is None:
                 continue
+            frame = self._frame(role, got.payload, sent=False, ttl=got.ttl)
             if got.address == self._target.address.partition("%")[0]:
-                self._record(got.time_ns, self._frame(role, got.payload, sent=False, ttl=got.ttl))
+                self._record(got.time_ns, frame)
             return sift(
                 self._target, self.counts, got.payload,
-                address=got.address, port=got.port, role=role, time_ns=got.time_ns,
+                address=got.address, port=got.port, role=role, time_ns=got.time_ns, size=len(frame),
             )  # fmt: skip
         return None
 

@@ -151,7 +151,9 @@ def test_what_is_wrong(folder, text):
     assert "swordfish" not in said.removeprefix(str(folder))
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 100_000, b"x" * (1 << 20) + b"y"])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe", b"[" * 100_000, b"x" * (1 << 20) + b"y", b"[local]\npsk = 1" + b"0" * 5000]
+)
 def test_files_that_are_no_credentials(folder, data):
     path = folder / "credentials.toml"
     path.write_bytes(data)

@@ -2,6 +2,7 @@
 
 import random
 import subprocess
+import time
 
 import pytest
 from scapy.layers.inet import IP
@@ -41,12 +42,17 @@ def test_as_udp_sockets_do(small_network, address, size):
         with peer(lambda got, _: [got[::-1], got[:30]], address) as one:
             transport = kind(one.target, lambda at, frame, frames=frames: frames.append((at, frame)))
             try:
+                sizes = [transport.take(data, role)[0].size for role in (500, 4500)]
+                frames.clear()
                 answers = [exchange(transport, data, role, 2)[0] for role in (500, 4500)]
             finally:
                 transport.close()
             assert [(role, got) for role, got, _ in one.got] == [(500, data), (4500, data)]
         counts = transport.counts
         assert (counts.sent, counts.received, counts.taken, counts.refused) == (2, 4, 4, 0)
+        # what each took on the wire, with its IP fragments
+        sizes += [got.size for some in answers for got in some]
+        assert sum(sizes) == sum(len(frame) for _, frame in frames)
         times = [at for at, _ in frames]
         assert times == sorted(times)
         found[transport.way] = [[(got.data, got.role) for got in some] for some in answers], frames
@@ -89,7 +95,10 @@ def test_strangers_are_counted(small_network):
         frames = []
         transport = Layer3Transport(one.target, lambda *frame: frames.append(frame))
         try:
-            exchange(transport, b"x" * 30, 500, 1, seconds=0.3)
+            exchange(transport, b"x" * 30, 500, 0)
+            deadline = time.monotonic() + 5
+            while transport.counts.stray < 2 and time.monotonic() < deadline:
+                assert transport.receive(0.1) is None
         finally:
             transport.close()
     assert (transport.counts.received, transport.counts.stray) == (0, 2)

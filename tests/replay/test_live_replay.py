@@ -43,8 +43,9 @@ WORDS = (
 )
 
 
-def case_of(proposals, **more):
-    return scenario.cases({"ike": {"proposals": proposals, **more}}, "test", "replay")[0]
+def case_of(proposals, *, initiator=None, **more):
+    sides = {} if initiator is None else {"initiator": initiator}
+    return scenario.cases({"ike": {"proposals": proposals, **more}, **sides}, "test", "replay")[0]
 
 
 def in_strongswans_words(proposal):
@@ -171,7 +172,7 @@ def test_a_target_that_is_port_4500(ml_kem):
 
 def test_the_responder_keeps_no_ike_sa(ml_kem):
     """Its answer to IKE_AUTH never comes, so it stands for the responder alone; then our own delete is met by faults."""
-    policy = ("--policy", "exponential:timeout=0.2,tries=1")
+    policy = ("--policy", "exponential:timeout=0.5,tries=1")
     found, said = ml_kem("--mode", "impair", "--drop", "IKE_AUTH:response:x*", *policy, status=1)
     assert found["runs"][0]["handshake"]["deleted"] is True
     assert "no IKE SA was established: no answer; faults of our own met" in said
@@ -209,9 +210,34 @@ def test_twenty_runs_at_a_loss_of_20_percent(ml_kem, tmp_path):
     assert ml_kem.responder.log.count("established between") >= 20
 
 
+def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
+    """Certificates without IKE fragmentation: what they take on the wire has more than one IP header."""
+    capture, path = CAPTURES / "lab" / "ip-fragments.pcapng", tmp_path / "live.pcapng"
+    case = case_of("aes256-sha512-modp4096", fragment_size=0, initiator={"auth": "rsa", "chain": 3})
+    with standing(case) as responder:
+        command = [
+            sys.executable, "-m", "ikeanalyze", "replay", str(capture), "--keys", str(capture.with_suffix(".keys.json")),
+            "--target", responder.remote, "--credentials", str(write_credentials(responder, case, tmp_path)),
+            "--mode", "impair", "--drop", "IKE_AUTH:response", "--policy", "exponential:timeout=1", "-w", str(path),
+            "--format", "json",
+        ]  # fmt: skip
+        done = subprocess.run(
+            responder.host.inside(*command), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    (row,) = ikeanalyze.read(path).handshakes.iter_rows(named=True)
+    assert row["ip_fragments"] >= 4
+    assert (run["sent"]["bytes"], run["received"]["bytes"]) == (
+        row["initiator_bytes"],
+        row["responder_bytes"],
+    )
+    assert run["blowup"] == pytest.approx(row["blowup"]) == run["report_blowup"]
+
+
 def test_a_named_fragment_is_lost_once(ml_kem):
     found, _ = ml_kem(
-        "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--policy", "exponential:timeout=0.2"
+        "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--policy", "exponential:timeout=1"
     )  # fmt: skip
     (run,) = found["runs"]
     assert run["faults_met"] == {"drop": 1}

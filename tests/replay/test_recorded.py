@@ -54,6 +54,7 @@ def test_ip_fragments_are_put_together_or_left_out():
     assert all(len(message.data) == int.from_bytes(message.data[24:28], "big") for message in messages)
 
 
+@pytest.mark.tshark
 def test_what_a_snaplen_cuts_is_left_out(tmp_path):
     """96 bytes of each packet: no IKE_SA_INIT is whole."""
     path = tmp_path / "a.pcap"

@@ -2,6 +2,8 @@ import io
 import subprocess
 from ipaddress import ip_address
 
+import pytest
+
 import ikeanalyze
 from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
 from ikeanalyze.replay import recording
@@ -22,6 +24,7 @@ def written(path):
     return one
 
 
+@pytest.mark.tshark
 def test_tshark_reads_it(tmp_path):
     written(tmp_path / "a.pcapng")
     command = ["tshark", "-n", "-r", str(tmp_path / "a.pcapng"), "-Tfields", "-e", "frame.time_epoch"]
@@ -58,3 +61,19 @@ def test_it_does_not_grow_without_end(monkeypatch):
         one.packet(AT, bytes(300))
     assert (one.packets, one.bytes, one.left_out) == (3, 900, 97)
     assert len(stream.getvalue()) < 1500
+
+
+def test_a_disk_that_is_full_in_the_middle():
+    """The packets that do not fit are counted, and no run hears of it before its end."""
+    stream = open("/dev/full", "wb", buffering=1000)  # noqa: SIM115 - to close it fails as well
+    one = Recording(stream)
+    one.begin(name="replay", description="", comment="")
+    one.check()
+    for _ in range(10):
+        one.packet(AT, bytes(300))
+    assert 0 < one.packets < 5
+    assert one.packets + one.left_out == 10
+    with pytest.raises(OSError, match="No space left"):
+        one.check()
+    with pytest.raises(OSError, match="No space left"):
+        stream.close()

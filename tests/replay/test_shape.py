@@ -1,12 +1,19 @@
 """What is taken of recorded handshakes; expected values from the scenarios, from tshark and from charon's logs beside the captures."""
 
+import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, read_shape
+from ikeanalyze.analysis.ike_sas import ike_sas
+from ikeanalyze.analysis.read import read
+from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, read_shape, shape_of
 from ikeanalyze.replay.steps import CannotReplayError
 from replay.driving import initiator
 
@@ -66,6 +73,44 @@ def test_without_keys():
     )  # fmt: skip
     assert found.auth_initiator == "psk"  # by the size of its messages
     assert found.notifies == shape(NAME, f"{NAME}.charon.log.gz").notifies
+
+
+def signed_by(algorithm, *, pss):
+    """An AUTH payload's body: method 14, and an AlgorithmIdentifier as the library writes it into a certificate."""
+    key, name, today = rsa.generate_private_key(65537, 2048), x509.Name([]), dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(today)
+        .not_valid_after(today + dt.timedelta(1))
+        .sign(
+            key,
+            algorithm,
+            rsa_padding=padding.PSS(padding.MGF1(algorithm), 32) if pss else padding.PKCS1v15(),
+        )
+    )
+    after = made.public_bytes(serialization.Encoding.DER)[4 + len(made.tbs_certificate_bytes) :]
+    identifier = after[: 2 + after[1]]
+    return bytes((14, 0, 0, 0, len(identifier))) + identifier + made.signature
+
+
+@pytest.mark.parametrize(("pss", "told"), [(False, []), (True, ["RSASSA-PSS with SHA2-256"])])
+def test_a_signature_that_ours_is_not_like_is_named(pss, told):
+    found = []
+    analysis = read(
+        CAPTURES / "lab" / "rsa-chain3.pcapng",
+        keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
+        payloads=True,
+        looked=lambda *of: found.extend(ike_sas(*of, ())),
+    )
+    (sa,) = found
+    body = signed_by(hashes.SHA256(), pss=pss)
+
+    def changed(message):
+        payloads = [replace(one, body=body) if one.type == 39 else one for one in message.content.payloads]
+        return replace(message, content=replace(message.content, payloads=tuple(payloads)))
+
+    left_out = shape_of(replace(sa, messages=tuple(map(changed, sa.messages))), analysis).left_out
+    assert [one.split(" (")[0] for one in left_out if one.startswith("RSA")] == told
 
 
 def test_eap():

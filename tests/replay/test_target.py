@@ -64,6 +64,8 @@ def test_only_near_ones(inside, outside):
         ("::ffff:10.0.0.1", "write it as IPv4: 10.0.0.1"),
         ("fe80::1", "needs its interface"),
         ("fe80::1%nothing", "no interface 'nothing'"),
+        ("::1%lo", "only a link-local address is told with its interface"),
+        ("[2001:db8::1%lo]:500", "only a link-local address is told with its interface"),
     ],
 )
 def test_what_cannot_be_meant(text, what):

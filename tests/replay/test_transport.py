@@ -9,11 +9,11 @@ MARKER = bytes(4)
 
 def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
     counts = Counts()
-    return sift(target, counts, payload, address=address, port=port, role=role, time_ns=7), counts
+    return sift(target, counts, payload, address=address, port=port, role=role, time_ns=7, size=35), counts
 
 
 def test_messages():
-    assert sifted(b"message") == (Datagram(7, b"message", 500), Counts(received=1))
+    assert sifted(b"message") == (Datagram(7, b"message", 500, 35), Counts(received=1))
     found, _ = sifted(MARKER + b"message", port=4500, role=4500)
     assert (found.data, found.role) == (b"message", 4500)
     # IPv6 may be written in many ways
@@ -49,7 +49,7 @@ def test_strangers(address, port, shown):
 def test_a_target_at_port_4500_alone():
     target = Target("192.0.2.2", 4500)
     assert payload_of(b"message", target, 500) == MARKER + b"message"
-    assert sifted(MARKER + b"message", port=4500, target=target)[0] == Datagram(7, b"message", 500)
+    assert sifted(MARKER + b"message", port=4500, target=target)[0] == Datagram(7, b"message", 500, 35)
 
 
 def test_the_longest_message():
