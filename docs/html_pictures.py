@@ -1,4 +1,4 @@
-"""Makes docs/images/html-*.png anew: pages of `report --format html` on captures of this repository, in Chromium.
+"""Makes docs/images/html-*.png anew: pages of `--format html` on captures of this repository, in Chromium.
 
     python docs/html_pictures.py
 
@@ -24,7 +24,7 @@ class Picture:
     """A part of a page."""
 
     name: str
-    capture: str  # keys lie beside it
+    command: tuple[str, ...]  # what makes the page
     top: str  # selector of the element at its top
     height: int  # px
     width: int = 1240
@@ -32,16 +32,30 @@ class Picture:
     script: str = ""  # run before
 
 
+def report(capture: str) -> tuple[str, ...]:
+    """The command for a capture of captures/; its keys lie beside it."""
+    path = f"captures/{capture}"
+    return "report", path, "--keys", f"{path.split('.')[0]}.keys.json"
+
+
+#: The dataset that is compared, made in the temporary folder.
+DATASET = "lab"
 PICTURES = (
-    Picture("post-quantum", "pq-mlkem768-psk.pcap", "header", 900),
-    Picture("lossy", "loss20-classic.pcap", "#handshake", 800, script=f"location.hash = 'handshake-2'; {TRUE_TIME}"),
+    Picture("post-quantum", report("pq-mlkem768-psk.pcap"), "header", 900),
+    Picture("lossy", report("loss20-classic.pcap"), "#handshake", 800, script=f"location.hash = 'handshake-2'; {TRUE_TIME}"),
     Picture(
-        "eap-tls", "lab/eap-tls_initiator-chain-2_aaa-chain-2.pcapng", "#handshake", 1240,
+        "eap-tls", report("lab/eap-tls_initiator-chain-2_aaa-chain-2.pcapng"), "#handshake", 1240,
         scheme="dark", script=TRUE_TIME,
     ),
-    Picture("many", "loss20-classic.pcap", "header", 1010),
-    Picture("figures", "loss20-classic.pcap", "#figures", 1240),
-    Picture("phone", "psk-classic.pcap", "header", 1000, width=390),
+    Picture("many", report("loss20-classic.pcap"), "header", 1010),
+    Picture("figures", report("loss20-classic.pcap"), "#figures", 1240),
+    Picture("phone", report("psk-classic.pcap"), "header", 1000, width=390),
+    Picture("comparison", ("compare", DATASET, "--by", "link_loss_percent"), "header", 1240),
+    Picture(
+        "prediction",
+        ("predict", "captures/psk-classic.pcap", "captures/pq-mlkem768-psk.pcap", "--rtt", "10,600", "--loss", "0:0.3:0.02"),
+        "header", 1240,
+    ),
 )  # fmt: skip
 
 
@@ -54,19 +68,23 @@ def main() -> None:
     driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
     try:
         with tempfile.TemporaryDirectory() as folder:
+            run("batch", str(ROOT / "captures/lab/loss_*.pcapng"), "-o", DATASET, folder=folder)
             for picture in PICTURES:
                 take(driver, Path(folder), picture)
     finally:
         driver.quit()
 
 
+def run(*arguments: str, folder: str | Path) -> None:
+    """Run the program in a folder, whose name then stands in no picture."""
+    subprocess.run([sys.executable, "-m", "ikeanalyze", *arguments], check=True, cwd=folder)
+
+
 def take(driver: webdriver.Chrome, folder: Path, picture: Picture) -> None:
     """One picture."""
     page, raw = folder / "page.html", folder / "raw.png"
-    capture = f"captures/{picture.capture}"
-    keys = f"{capture.split('.')[0]}.keys.json"
-    command = [sys.executable, "-m", "ikeanalyze", "report", capture, "--keys", keys, "--format", "html"]
-    subprocess.run([*command, "-o", str(page)], check=True, cwd=ROOT)
+    where = folder if DATASET in picture.command else ROOT
+    run(*picture.command, "--format", "html", "-o", str(page), folder=where)
     window = {"width": picture.width, "height": 900, "deviceScaleFactor": 1, "mobile": picture.width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window)
     features = [{"name": "prefers-color-scheme", "value": picture.scheme}]

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ikeanalyze.dataset.task import TaskError, perform
@@ -28,6 +29,7 @@ class Cluster:
         """
         try:
             import distributed
+            from distributed.client import ClosedClientError
         except ImportError:
             raise TaskError(
                 "--cluster needs Dask: pip install 'ikeanalyze[cluster]', here and on all workers"
@@ -37,6 +39,7 @@ class Cluster:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         connect: Any = distributed.Client  # not annotated
         self._killed = distributed.KilledWorker
+        self._closed = ClosedClientError
         try:
             self._client = connect(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -46,21 +49,27 @@ class Cluster:
 
     @property
     def width(self) -> int:
-        """Tasks that are done at the same time."""
-        threads: int = sum(self._client.nthreads().values())
+        """Tasks that are done at the same time; `TaskError` if the scheduler does not say."""
+        if self._client.status == "closed":  # Dask gave it up
+            raise self._gone()
+        try:
+            threads: int = sum(self._client.nthreads().values())
+        except OSError:  # Dask's errors of connections are some, and have nothing to do with our files
+            raise self._gone() from None
         return max(1, threads)
 
     def submit(self, task: "Task") -> "Future[Written]":
         """Begin a task."""
-        future: Future[Written] = self._executor.submit(perform, task)
+        try:
+            future: Future[Written] = self._executor.submit(perform, task)
+        except self._closed:
+            raise self._gone() from None
         return future
 
     def lost(self, error: BaseException) -> bool:
         """Whether the error says that workers ended over this task."""
         if isinstance(error, CancelledError):
-            raise TaskError(
-                f"--cluster {self._address}: the scheduler is gone, or has dropped the tasks"
-            ) from None
+            raise self._gone() from None
         if isinstance(error, ModuleNotFoundError) or "deserialization" in str(error):
             raise TaskError(
                 f"--cluster {self._address}: the scheduler or a worker does not have ikeanalyze as it is here. "
@@ -70,9 +79,15 @@ class Cluster:
 
     def waiting(self) -> str | None:
         """Why nothing goes on, if that is so."""
-        if self._client.status != "running":
-            return f"no connection to the scheduler {self._address}"
-        return None if self._client.nthreads() else f"the cluster {self._address} has no workers"
+        try:
+            if self._client.status == "running":
+                return None if self._client.nthreads() else f"the cluster {self._address} has no workers"
+        except OSError:
+            pass
+        return f"no connection to the scheduler {self._address}"
+
+    def _gone(self) -> TaskError:
+        return TaskError(f"--cluster {self._address}: the scheduler is gone, or has dropped the tasks")
 
     def bytes_read(self) -> int:
         """Workers elsewhere do not say how far they are."""
@@ -80,5 +95,6 @@ class Cluster:
 
     def close(self) -> None:
         """Have the scheduler forget what is not done, and leave it."""
-        self._executor.shutdown(wait=False)
+        with suppress(self._closed):
+            self._executor.shutdown(wait=False)
         self._client.close(timeout=_PATIENCE)

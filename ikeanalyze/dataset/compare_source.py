@@ -1,5 +1,6 @@
 """Where the handshakes to compare are: a dataset, or the directory that `report --format parquet` writes."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ class Tables:
 
 def tables(path: str) -> Tables:
     """Open what is in the folder `path`; `CompareError` if there is nothing to compare in it."""
-    if (Path(path) / "handshakes.parquet").is_file():
+    if os.path.isfile(
+        os.path.join(path, "handshakes.parquet")
+    ):  # Path raises where there is no permission to look
         return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
     from ikeanalyze.dataset.manifest import DatasetError
     from ikeanalyze.dataset.opened import open_dataset

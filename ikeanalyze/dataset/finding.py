@@ -148,10 +148,12 @@ def _below(folder: str, dataset: str, problems: list[str]) -> Iterator[tuple[str
 
 
 def _status(path: str, problems: list[str]) -> os.stat_result | None:
-    """The status of what is in a folder; None: it cannot be seen, or is gone meanwhile, as is what a broken link names."""
+    """The status of what is in a folder; None: it cannot be seen, which is a problem, or is gone meanwhile."""
     try:
         return os.stat(path)
     except FileNotFoundError:
+        if os.path.islink(path):  # to a disk that is not there today, say
+            problems.append(f"{path}: is a link to what is not there")
         return None
     except OSError as error:
         problems.append(f"{path}: {_why(error)}")

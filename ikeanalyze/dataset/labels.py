@@ -5,13 +5,14 @@ than a manifest, because somebody asked for it.
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.dataset.finding import Listed, stem_of, text_of
-from ikeanalyze.dataset.patterns import Kind, Pattern, Value
+from ikeanalyze.dataset.patterns import Kind, Pattern, Value, is_name
 
 _LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 _LARGEST_MANIFEST: Final = 64 << 20  # bytes
@@ -120,16 +121,38 @@ def _lab_labels(path: str) -> dict[str, Value]:
             document = json.load(file)
         if document["schema"] != _LAB_SCHEMA or document["files"]["capture"] != name:
             return {}
-        found: dict[str, Value] = {"scenario": str(document["name"])}
+        found: dict[str, Value] = {}
+        if _is_text(name := str(document["name"])):
+            found["scenario"] = name
         for key, value in document["scenario"].items():
             if "." not in key and key != "ip_version":
                 continue  # how often, how long, what comes after: nothing of it makes two handshakes differ
             column = key.replace(".", "_")
             match value:
-                case bool() | str():
-                    found[column] = value
+                case bool():
+                    one: Value | None = value
+                case str():
+                    one = value if _is_text(value) else None
                 case int() | float():
-                    found[column] = float(value)
+                    one = _finite(value)
+                case _:
+                    one = None
+            if one is not None and is_name(column):
+                found[column] = one
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return found
+
+
+def _finite(value: float) -> float | None:
+    """A number as tables have it; None: JSON has larger ones, and those of Python also NaN, which is no number."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _is_text(value: str) -> bool:
+    """Whether tables can have it: JSON can write halves of characters, UTF-8 cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)

@@ -264,4 +264,6 @@ def _shard(document: Mapping[str, Any]) -> Shard:
         Entry(**{**cast(dict[str, Any], one), "keys": [tuple(key) for key in one["keys"]]})
         for one in document["captures"]
     ]
+    if not captures:
+        raise KeyError("captures")  # a shard is written of some, and goes with the last of them
     return Shard(**{**document, "captures": captures})

@@ -4,6 +4,7 @@ A pattern is a format string as Python has them, read backwards: what stands in 
 Its fields never reach over a `/`, and it is laid to the path's end, as many folders of it as the pattern has.
 """
 
+import math
 import re
 import string
 from collections.abc import Mapping
@@ -43,9 +44,25 @@ class Pattern:
         if match is None:
             return None
         found = {name: _READ[kind](match[name]) for name, kind in self.kinds.items()}
-        if any(isinstance(value, int) and not -_GREATEST <= value < _GREATEST for value in found.values()):
+        if not all(map(_fits, found.values())):
             return None
         return found
+
+
+def is_name(text: str) -> bool:
+    """Whether a label may have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _fits(value: Value) -> bool:
+    """Whether a column can have it: integers have 64 bits, and what is beyond the range of floats is no number."""
+    match value:
+        case int():
+            return -_GREATEST <= value < _GREATEST
+        case float():
+            return math.isfinite(value)
+        case str():
+            return True
 
 
 def read_pattern(text: str) -> Pattern:
@@ -66,12 +83,16 @@ def read_pattern(text: str) -> Pattern:
         if name is None:
             continue
         kind = kind or "str"
-        if conversion or kind not in _FORMS:
+        if conversion:
+            raise PatternError(
+                f"{text!r}: !{conversion} means nothing behind {name!r}; a label is int, float or str"
+            )
+        if kind not in _FORMS:
             raise PatternError(f"{text!r}: there is no {kind!r}; a label is int, float or str")
         if not name:
             form += f"(?:{_FORMS[kind]})"
             continue
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise PatternError(f"{text!r}: {name!r} is no name; it has letters, digits and _ in it")
         if name in kinds:
             raise PatternError(f"{text!r}: {name} stands in it twice; {{}} matches what is no label")

@@ -10,11 +10,12 @@ by what is in it, not by what would come next. So a batch that goes on after an 
 files.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ikeanalyze.dataset.finding import Listed
+from ikeanalyze.dataset.finding import Listed, text_of
 from ikeanalyze.dataset.key_files import FileState, KeyFiles, digest_of, digest_of_all
 from ikeanalyze.dataset.labels import Labels, merged
 from ikeanalyze.dataset.manifest import Entry, Manifest, Shard
@@ -128,8 +129,16 @@ def _names(captures: Sequence[Listed], known: Mapping[str, Entry]) -> dict[str, 
         if one.path in known:
             names[one.path] = known[one.path].capture
             continue
-        names[one.path] = one.path if one.name in taken else one.name
-        taken.add(names[one.path])
+        name = one.name
+        if name in taken:
+            name = absolute = text_of(one.path)
+            # what is not UTF-8 is written out, and another file may be called just that
+            for number in itertools.count(2):
+                if name not in taken:
+                    break
+                name = f"{absolute} ({number})"
+        names[one.path] = name
+        taken.add(name)
     return names
 
 

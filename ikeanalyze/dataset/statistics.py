@@ -72,15 +72,30 @@ def deviation(sample: Values) -> float | None:
 def differ(sample: Values, baseline: Values) -> RankTest:
     """Compare two samples of at least one value each."""
     fewest, together = min(len(sample), len(baseline)), len(sample) + len(baseline)
+    if fewest == 1:
+        return _one(sample, baseline)
     method: Any = "asymptotic"
     if fewest <= _SMALL and together <= _SMALL_TOGETHER:
         method = "exact"
-        # one value has no ties with itself; several have, and then the exact distribution is another one
-        if fewest > 1 and len(np.unique(np.concatenate((sample, baseline)))) < together:
+        # where some are equal, the exact distribution is another one
+        if len(np.unique(np.concatenate((sample, baseline)))) < together:
             method = stats.PermutationMethod(batch=max(1, _AT_ONCE // together), rng=_generator())
     found = stats.mannwhitneyu(sample, baseline, alternative="two-sided", method=method)
     name = method if isinstance(method, str) else "permutation"
     return RankTest(float(found.statistic), float(found.pvalue), name)
+
+
+def _one(sample: Values, baseline: Values) -> RankTest:
+    """One value against others, exactly: each of all the values might have been the one.
+
+    The distribution of its rank is flat, so far from normal however many there are, and scipy's exact one knows no ties.
+    """
+    alone, others = (sample, baseline) if len(sample) == 1 else (baseline, sample)
+    ranks = stats.rankdata(np.concatenate((alone, others)))
+    below = float(ranks[0]) - 1  # of the others, and half of those that are equal
+    u = below if alone is sample else len(others) - below
+    p = 2 * min((ranks <= ranks[0]).mean(), (ranks >= ranks[0]).mean())
+    return RankTest(u, min(float(p), 1.0), "exact")
 
 
 def corrected(probabilities: Sequence[float]) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 import ikeanalyze
-from ikeanalyze.analysis.read import Progress, Vantage
+from ikeanalyze.analysis.read import Progress, Vantage, read
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.columns import columns_of, labelled, made_plain
@@ -207,7 +207,7 @@ def _analyse(task: Task, readable: Sequence[_Capture], progress: Progress | None
 def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -> Analysis:
     """The one place where captures are read. What is wrong with a capture is noted with it."""
     own_keys = {one.wanted.path: [key.path for key in one.wanted.keys] for one in readable if one.wanted.keys}
-    analysis = ikeanalyze.read(
+    analysis = read(
         [one.wanted.path for one in readable],
         ports=task.reading.ports,
         vantage=task.reading.vantage,

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
+from ikeanalyze.dataset import task
 from ikeanalyze.dataset.labels import LabelError
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.dataset.task import Reading
@@ -393,7 +394,7 @@ def test_what_is_not_listed_is_removed(out):
 def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
     runs(Path("runs"), 3)
     path = Path("runs/psk/loss0/0000.pcap")
-    read = ikeanalyze.read
+    read = task.read
 
     def slow(*args, **options):
         with open(path, "ab") as file:
@@ -401,7 +402,7 @@ def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
         return read(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ikeanalyze, "read", slow)
+        patch.setattr(task, "read", slow)
         summary = batch(out, "runs")
     assert [(one.capture, one.sha256) for one in summary.failed] == [(str(path), None)]
     assert summary.failed[0].reason.startswith("it changed while it was read")
@@ -413,14 +414,14 @@ def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
 @pytest.mark.parametrize("bug", [ZeroDivisionError, pl.exceptions.PanicException])
 def test_a_bug_of_ours_costs_one_capture(out, monkeypatch, bug):
     runs(Path("runs"), 3)
-    read = ikeanalyze.read
+    read = task.read
 
     def wrong(paths, **options):
         if any("0001" in path for path in paths):
             raise bug("what")
         return read(paths, **options)
 
-    monkeypatch.setattr(ikeanalyze, "read", wrong)
+    monkeypatch.setattr(task, "read", wrong)
     summary = batch(out, "runs")
     (one,) = summary.failed
     assert one.capture == "runs/eap/loss5/0001.pcap"
@@ -430,7 +431,7 @@ def test_a_bug_of_ours_costs_one_capture(out, monkeypatch, bug):
     # it is not the capture's fault: it is tried again as long as that goes wrong
     assert column(out, "captures", "sha256")[0] is None
     assert again(out, "runs") == ["0001.pcap"]
-    monkeypatch.setattr(ikeanalyze, "read", read)
+    monkeypatch.setattr(task, "read", read)
     assert again(out, "runs") == ["0001.pcap"]
     assert again(out, "runs") == []
     assert column(out, "captures", "state") == ["read"] * 3
@@ -443,7 +444,7 @@ def test_too_little_memory_is_tried_again(out, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(ikeanalyze, "read", none)
+        patch.setattr(task, "read", none)
         (one,) = batch(out, "runs").failed
     assert (one.reason, one.sha256) == ("not enough memory. Split it (editcap -c)", None)
     assert again(out, "runs") == ["0000.pcap"]

@@ -141,6 +141,28 @@ def test_a_scheduler_that_goes(captures):
     assert manifest(captures / "out")["state"] == "unfinished"
 
 
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_scheduler_that_is_gone_is_no_disk_that_is_full(captures, monkeypatch, given_up):
+    """What Dask raises then is an error of the system, as those of a disk are; or another one when it has given up."""
+    from ikeanalyze.dataset import cluster as module
+
+    monkeypatch.setattr(module, "_PATIENCE", "2s")
+    with scheduler(captures, os.environ) as (process, address):
+        workers = Cluster(address)
+        process.kill()
+        process.wait()
+        if given_up:
+            deadline = time.monotonic() + 30
+            while workers._client.status != "closed":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        with pytest.raises(TaskError, match=f"--cluster {address}: the scheduler is gone"):
+            assert workers.width == 0  # is never; it asks the scheduler
+        assert workers.waiting() == f"no connection to the scheduler {address}"
+        with pytest.raises(TaskError, match="the scheduler is gone"):
+            batch("out", "runs", workers=workers)
+
+
 def test_a_scheduler_without_ikeanalyze(captures):
     (captures / "other").mkdir()
     (captures / "other" / "ikeanalyze.py").write_text("")  # found before any other

@@ -80,3 +80,10 @@ def test_a_file_is_missing(report, tmp_path):
 def test_no_dataset(tmp_path, name):
     with pytest.raises(CompareError, match=r"`ikeanalyze batch PATH\.\.\. -o DATASET` makes one"):
         tables(str(tmp_path / name))
+
+
+def test_a_folder_that_nobody_may_look_into(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "a" * 300  # which no file system has, so that root cannot look into it either
+    with pytest.raises(CompareError, match="cannot be read"):
+        tables(name)

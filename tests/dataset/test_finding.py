@@ -90,7 +90,10 @@ def test_links_to_folders_are_followed_once(here):
     os.symlink("../runs/deep/er", "links/one")
     os.symlink("nowhere", "links/broken.pcap")
     found, problems = names("links")
-    assert (found, problems) == (["links/one/c.pcapng.gz"], [])
+    assert (found, problems) == (
+        ["links/one/c.pcapng.gz"],
+        ["links/broken.pcap: is a link to what is not there"],
+    )
     found, _ = names("runs")
     assert [os.path.basename(name) for name in found].count("d.cap") == 1
 
@@ -155,6 +158,12 @@ def test_a_capture_that_goes_while_we_look(here, monkeypatch):
 def test_a_link_that_leads_nowhere_but_to_itself(here):
     os.symlink("self.pcap", "runs/self.pcap")
     assert names("runs") == (ALL, ["runs/self.pcap: cannot be read (Too many levels of symbolic links)"])
+
+
+def test_a_link_to_what_is_not_there(here):
+    os.symlink("/nowhere/x.pcap", "runs/x.pcap")
+    os.symlink("/nowhere/notes", "runs/notes")
+    assert names("runs") == (ALL, ["runs/x.pcap: is a link to what is not there"])
 
 
 def test_the_folders(here):

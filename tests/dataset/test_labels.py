@@ -91,3 +91,23 @@ def test_a_path_counts_more_than_the_manifest():
 def test_what_is_no_manifest_of_the_lab(tmp_path, text):
     (tmp_path / "a.manifest.json").write_text(text, encoding="latin-1")
     assert labelled([tmp_path / "a.pcap"]).values == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x.y", "1" + "0" * 400),
+        ("x.y", "1e999"),
+        ("x.y", "NaN"),
+        ("x.y", '"\\ud800"'),
+        ("x.y", "null"),
+        ("a name.y", "1"),
+        ("1.2", "1"),
+    ],
+)
+def test_what_no_column_can_have_is_no_label(tmp_path, name, value):
+    scenario = f'{{"{name}": {value}, "link.nat": true}}'
+    text = '{"schema": "ikeanalyze.lab/1", "name": "\\udcff", "files": {"capture": "a.pcap"}, "scenario": %s}'
+    text %= scenario
+    (tmp_path / "a.manifest.json").write_text(text)
+    assert labelled([tmp_path / "a.pcap"]).values == {str(tmp_path / "a.pcap"): {"link_nat": True}}

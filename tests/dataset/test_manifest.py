@@ -146,6 +146,11 @@ def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
             '{"schema": "ikeanalyze.dataset/1", "state": "", "labels": {}, "patterns": [], "shards": [{"name": 1}]}',
             "is damaged",
         ),
+        (
+            '{"schema": "ikeanalyze.dataset/1", "state": "", "labels": {}, "patterns": [], "shards": [{"name": "x", '
+            '"version": "1", "reading": {}, "labels": {}, "rows": {}, "captures": []}]}',
+            "is damaged",
+        ),
     ],
 )
 def test_what_is_no_dataset(tmp_path, text, why):

@@ -29,6 +29,7 @@ def test_the_contract():
         ("{run:int}.pcap", "/4.5.pcap", None),
         ("{run:int}.pcap", "/99999999999999999999.pcap", None),
         ("{l:float}.pcap", "/nan.pcap", None),
+        ("{l:float}.pcap", "/1e999.pcap", None),
         ("{x}.pcap", "/b.pcapng", None),
         ("{x}/b.pcap", "b.pcap", None),
         ("x{x}.pcap", "/x.pcap", None),
@@ -48,7 +49,7 @@ def test_a_field_does_not_reach_over_folders():
     [
         ("{config", "expected '}' before end of string"),
         ("{run:number}.pcap", "there is no 'number'; a label is int, float or str"),
-        ("{run!r}.pcap", "a label is int, float or str"),
+        ("{run!r}.pcap", "!r means nothing behind 'run'; a label is int, float or str"),
         ("{a b}.pcap", "'a b' is no name"),
         ("{0}.pcap", "'0' is no name"),
         ("{größe}.pcap", "'größe' is no name"),

@@ -159,6 +159,20 @@ def test_one_against_many():
     assert differ(sample(1), sample(1)).p == 1
 
 
+def test_one_against_many_with_ties():
+    # one retransmission: 17 of 501 handshakes have as many, so a handshake like that is no rare one
+    many = sample(*[0] * 484, *[1] * 16)
+    found = differ(sample(1), many)
+    assert (found.u, found.p, found.method) == (484 + 16 / 2, pytest.approx(2 * 17 / 501), "exact")
+    assert differ(many, sample(1)).p == found.p
+    assert differ(many, sample(1)).u == 16 / 2
+
+
+def test_one_against_thousands():
+    # the greatest of 2,001 values; the normal approximation would have 0.08
+    assert differ(sample(5000), np.arange(2000.0)).p == pytest.approx(2 / 2001)
+
+
 def test_nothing_differs_from_itself():
     values = np.sort(np.random.default_rng(4).exponential(1, 30))
     assert differ(values, values).p == pytest.approx(1)

@@ -105,3 +105,16 @@ def test_workers_are_told_how_many_tasks_there_are(out):
     asked = []
     run(Options(["runs"], out), lambda tasks: asked.append(tasks) or Here(), None, print)
     assert asked == [3]
+
+
+def test_a_name_that_is_not_utf8_and_a_file_called_as_it_is_written(out):
+    """Byte 255, and a backslash, an x and two f: both are failed and read rows of their own, now and again."""
+    Path("runs").mkdir()
+    Path(os.fsdecode(b"runs/a\xff.pcap")).write_bytes(capture(1))
+    Path("runs/a\\xff.pcap").write_bytes(capture(2))
+    for _ in range(2):
+        batch(out, "runs")
+        rows = pl.read_parquet(out / "captures").sort("state").select("state", "reason", "capture").rows()
+        assert [row[:2] for row in rows] == [("failed", "its path is not UTF-8: rename it"), ("read", None)]
+        assert rows[1][2] == "runs/a\\xff.pcap"
+        assert rows[0][2].startswith(f"{Path.cwd()}/runs/a\\xff.pcap")

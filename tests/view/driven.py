@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import ikeanalyze
+from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.app import Browser
 from ikeanalyze.view.opening import Browsed
@@ -17,7 +17,7 @@ def browsed(name: str, *keys: str, **options: Any) -> Browsed:
     """A recorded capture, with files of keys beside it."""
     path = str(CAPTURES / name)
     files = [read_keys(str(CAPTURES / key)) for key in keys]
-    return Browsed(path, ikeanalyze.read(path, keys=files, **options), files)
+    return Browsed(path, read(path, keys=files, **options), files)
 
 
 class Driver:
@@ -28,8 +28,10 @@ class Driver:
         self.pilot = pilot
 
     async def press(self, *keys: str) -> str:
-        """The screen, when all that the keys asked for is done."""
-        await self.pilot.press(*keys)
+        """The screen, when all that the keys asked for is done: as a reader, who looks before pressing the next."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.app.workers.wait_for_complete()
         return await self.settled()
 
     async def type(self, text: str) -> str:

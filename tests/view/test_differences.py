@@ -85,9 +85,9 @@ def test_more_payloads_than_anybody_sends(tmp_path):
     path = trace.write(tmp_path / "many.pcap")
     what = Browsed(str(path), ikeanalyze.read(path))
     one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
-    begin = time.perf_counter()
+    begin = time.process_time()
     lines = list(differences(one, other, 80))
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     signs = Counter(line.text.plain[:4] for line in lines if line.text.plain.rstrip().endswith("8 bytes"))
     same = sum(line.text.plain.startswith("= N(") for line in lines)
     assert signs["< N("] == signs["> N("] == 8_000 - same > 0

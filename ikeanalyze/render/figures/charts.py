@@ -172,7 +172,9 @@ def boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_titl
 
 def intervals(rows: Rows, style: Style, *, x_title: str) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
-    base = rows_of(rows).encode(y=alt.Y("label:N", sort=[row["label"] for row in rows], title=None))
+    y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
+    # names of groups are as long as they have to be to differ
+    base = rows_of(rows).encode(y=y.axis(labelLimit=21 * style.font))
     lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
         x=alt.X("low:Q").title(x_title).axis(numbers(style)).scale(zero=True, nice=True), x2="high:Q"
     )
@@ -234,7 +236,7 @@ def compiled(chart: Any, style: Style, height: float | None = None) -> str:
             labelFontSize=style.font, titleFontSize=style.font, labelColor=COLOURS["ink"],
             titleColor=COLOURS["ink"], titleFontWeight="normal", gridColor=COLOURS["rule"],
             domainColor=COLOURS["muted"], tickColor=COLOURS["muted"], gridWidth=style.font / 14,
-            domainWidth=style.font / 14, tickWidth=style.font / 14, tickSize=style.font / 3,
+            domainWidth=style.font / 14, tickWidth=style.font / 14, tickSize=style.font / 3, labelSeparation=style.font,
             labelPadding=style.font / 4, titlePadding=style.font if style.screen else style.font / 2, labelLimit=14 * style.font,
         )
         .configure_axisY(gridDash=[])
@@ -242,7 +244,7 @@ def compiled(chart: Any, style: Style, height: float | None = None) -> str:
         .configure_legend(
             orient="top", labelFontSize=style.font, titleFontSize=style.font, labelColor=COLOURS["ink"],
             symbolSize=style.font * 8, columnPadding=style.font, rowPadding=style.font / 4, padding=0,
-            offset=style.font / 2, labelLimit=style.width // 2,
+            offset=style.font / 2, labelLimit=style.width - 4 * style.font,
         )
         .to_dict()
     )  # fmt: skip

@@ -3,7 +3,8 @@ have one (loss, say), and how the values are distributed.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ikeanalyze.dataset.compare_columns import text
@@ -12,39 +13,64 @@ from ikeanalyze.render.comparison import digits, interval
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.distribution import distributions
 from ikeanalyze.render.figures.figure import Figure
+from ikeanalyze.render.table import clip, telling
 from ikeanalyze.render.values import clean
 
 #: Groups that have a colour each, and that have a line each.
 _COLOURED: Final = 7
 _LINES: Final = 40
+#: Letters of a group's name that there is room for.
+_LETTERS: Final = 24
 
 
 def comparison_figures(comparison: Comparison) -> Iterator[Figure]:
     """All figures that the samples have something for, metric by metric."""
     number = _numeric(comparison)
+    labels = labels_of(comparison)
+    by = f" by {clean(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
     for metric in comparison.metrics:
         name = re.sub(r"[^\w.-]", "_", metric.name)
-        yield from _means(comparison, metric, name)
+        yield from _means(comparison, metric, name, labels)
         if number is not None:
             yield from _against(comparison, metric, name, number)
         samples = {
-            label_of(comparison, group): one.sample.tolist()
-            for group, one in zip(comparison.groups, metric.groups, strict=True)
+            label: one.sample.tolist()
+            for label, one in zip(labels, metric.groups, strict=True)
             if one.counted > 1
         }
         shown = dict(list(samples.items())[:_COLOURED])
         left_out = (
             f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         )
+        alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
         yield from distributions(
-            shown, name=name, what=_what(metric), unit=metric.unit or "", of=f"handshakes{left_out}"
+            shown,
+            name=name,
+            what=_what(metric),
+            unit=metric.unit or "",
+            of=f"handshakes{by}{alone}{left_out}",
         )
 
 
-def label_of(comparison: Comparison, group: Group) -> str:
-    """What a group is called: its value, or of several columns all of them with their names."""
-    if len(group.values) == 1:
-        return clean(text(group.values[0]))
+def labels_of(comparison: Comparison) -> list[str]:
+    """What each group is called where it is drawn: its values, as short as all differ. The title has the columns' names."""
+    counted = Counter[str]()
+    names = []
+    for group in comparison.groups:
+        name = clean(", ".join(map(text, group.values)))
+        counted[name] += 1  # "a, b" may be one value and two
+        names.append(f"{name} ({counted[name]})" if counted[name] > 1 else name)
+    return _shortened(names)
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names cut in the middle where they are long, and still different: a chart cuts them at the end, where they differ."""
+    width = telling(names, _LETTERS)
+    return [clip(name, width, middle=True) for name in names]
+
+
+def _whole(comparison: Comparison, group: Group) -> str:
+    """A group's columns with its values."""
     return clean(
         ", ".join(f"{name} {text(value)}" for name, value in zip(comparison.by, group.values, strict=True))
     )
@@ -90,13 +116,12 @@ def _caption(comparison: Comparison) -> str:
     )
 
 
-def _means(comparison: Comparison, metric: Compared, name: str) -> Iterator[Figure]:
+def _means(comparison: Comparison, metric: Compared, name: str, labels: Sequence[str]) -> Iterator[Figure]:
     rows = []
-    for group, one in zip(comparison.groups[:_LINES], metric.groups, strict=False):
+    for group, label, one in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
         if one.mean is not None:
             low, high = _bounds(one.mean)
-            label = label_of(comparison, group)
-            said = _said(label, one.mean, one.counted)
+            said = _said(_whole(comparison, group), one.mean, one.counted)
             rows.append({"label": label, "value": one.mean.value, "low": low, "high": high, "said": said})
     if len(rows) < 2:
         return
@@ -112,15 +137,18 @@ def _means(comparison: Comparison, metric: Compared, name: str) -> Iterator[Figu
 
 
 def _against(comparison: Comparison, metric: Compared, name: str, number: int) -> Iterator[Figure]:
-    rows, groups = [], list[str]()
-    for group, one in zip(comparison.groups, metric.groups, strict=True):
-        others = [value for i, value in enumerate(group.values) if i != number]
-        label = clean(", ".join(map(text, others))) or "all"
-        if label not in groups:
-            groups.append(label)
+    rows = []
+    others = [
+        clean(", ".join(text(value) for i, value in enumerate(group.values) if i != number)) or "all"
+        for group in comparison.groups
+    ]
+    short = dict(zip(others, _shortened(others), strict=True))
+    groups = list(short.values())
+    for group, other, one in zip(comparison.groups, others, metric.groups, strict=True):
+        label = short[other]
         if one.mean is not None:
             low, high = _bounds(one.mean)
-            said = _said(label_of(comparison, group), one.mean, one.counted)
+            said = _said(_whole(comparison, group), one.mean, one.counted)
             x = group.values[number]
             rows.append({"group": label, "x": x, "y": one.mean.value, "low": low, "high": high, "said": said})
     if len(groups) > _COLOURED or len({row["x"] for row in rows}) < 2:

@@ -19,6 +19,7 @@ dashed; what looks lost ends in a cross.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from math import ceil
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
@@ -41,7 +42,10 @@ class Layout(StrEnum):
 PAGE_WIDTH: Final = 1120
 FILE_WIDTH: Final = 720
 
-_TOP: Final = 66  # of the first rung
+_TOP: Final = 66  # of the first rung, below boxes with addresses of one line
+_ADDRESS_LINE: Final = 12
+_BETWEEN: Final = 6  # two boxes, at least
+_ONE_LINE: Final = 20  # letters of an address that is never cut in two
 _LINE: Final = 15  # from one line of text to the next
 _MONO: Final = 0.602  # width of a letter, of its size
 _SMALL: Final = 11  # sizes of letters
@@ -79,7 +83,12 @@ class _Drawing:
         self.x = [first]
         for span in spans[len(ladder.hosts)]:
             self.x.append(self.x[-1] + span)
-        self.boxes = list(map(_box, ladder.hosts, self.x))
+        self.addresses = [[host.address] for host in ladder.hosts]
+        self.boxes = self._boxes()
+        if any(left + size + _BETWEEN > right for (left, size), (right, _) in pairwise(self.boxes)):
+            self.addresses = [_halves(host.address) for host in ladder.hosts]
+            self.boxes = self._boxes()
+        self.top = _TOP + _ADDRESS_LINE * (max(map(len, self.addresses)) - 1)
         self.text_x = self.x[-1] + 40
         self.letters = max(int((width - self.text_x) / (_SMALL * _MONO)), 12)
         self.inside = [list(filled(rung.payloads, self.letters)) for rung in ladder.rungs]
@@ -118,6 +127,9 @@ class _Drawing:
 
     # Layouts
 
+    def _boxes(self) -> list[tuple[float, float]]:
+        return list(map(_box, self.ladder.hosts, self.addresses, self.x))
+
     def _heights(self, *, true: bool) -> list[float]:
         """Room that each rung's text needs."""
         rows = zip(self.ladder.rungs, self.inside, self.named if true else self.said, strict=True)
@@ -125,7 +137,7 @@ class _Drawing:
         return [_LINE * (len(said) + len(inside) + bool(rung.loss)) + space for rung, inside, said in rows]
 
     def _even(self) -> _Places:
-        y, arrows, divider = float(_TOP), [], None
+        y, arrows, divider = float(self.top), [], None
         for index, (rung, height) in enumerate(
             zip(self.ladder.rungs, self._heights(true=False), strict=True)
         ):
@@ -142,10 +154,10 @@ class _Drawing:
         last_ns = max((rung.at_ns for rung in rungs[:inside]), default=0)
         room = min(max(sum(heights[:inside]), 240.0), 1400.0)
         scale = room / last_ns if last_ns > 0 else 0.0
-        arrows = [_TOP + 12 + rung.at_ns * scale for rung in rungs[:inside]]
-        texts = _apart(arrows, heights[:inside], _TOP + 12)
-        y = max([_TOP, *arrows, *(at + height for at, height in zip(texts, heights, strict=False))])
-        axis_end = max(arrows, default=_TOP)
+        arrows = [self.top + 12 + rung.at_ns * scale for rung in rungs[:inside]]
+        texts = _apart(arrows, heights[:inside], self.top + 12)
+        y = max([self.top, *arrows, *(at + height for at, height in zip(texts, heights, strict=False))])
+        axis_end = max(arrows, default=self.top)
         divider = None
         if inside < len(rungs):
             divider = y + 14
@@ -180,14 +192,14 @@ class _Drawing:
     def _axis(self) -> Iterator[str]:
         """The heading of the times and, in the true layout, ticks."""
         x = self.x[0] - 14
-        yield _text(x, _TOP - 14, "ms", "muted", _SMALL, anchor="end")
+        yield _text(x, self.top - 14, "ms", "muted", _SMALL, anchor="end")
         scale = self.true.scale * 1e6  # px per ms
         if scale <= 0:
             return
         step = _step(44 / scale)
         lines = []
-        for tick in range(int((self.true.axis_end - _TOP) / scale / step) + 1):
-            y = _TOP + 12 + tick * step * scale
+        for tick in range(int((self.true.axis_end - self.top) / scale / step) + 1):
+            y = self.top + 12 + tick * step * scale
             lines.append(
                 f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
             )
@@ -195,16 +207,19 @@ class _Drawing:
         yield self._only(Layout.TRUE, "".join(lines))
 
     def _hosts(self) -> Iterator[str]:
-        for host, x, (left, size) in zip(self.ladder.hosts, self.x, self.boxes, strict=True):
+        boxes = zip(self.ladder.hosts, self.addresses, self.x, self.boxes, strict=True)
+        for host, address, x, (left, size) in boxes:
             colour = COLOURS[host.role]
-            ends = [f"M{x:.1f} {_TOP - 24}V{places.bottom - 8:.1f}" for places in (self.even, self.true)]
+            ends = [f"M{x:.1f} {self.top - 24}V{places.bottom - 8:.1f}" for places in (self.even, self.true)]
             yield f'<path{self._a("d", *ends)} stroke="{COLOURS["muted"]}" fill="none"/>'
             yield (
-                f'<rect x="{left:.1f}" y="3" width="{size:.1f}" height="{_TOP - 27}" rx="7" '
+                f'<rect x="{left:.1f}" y="3" width="{size:.1f}" height="{self.top - 27}" rx="7" '
                 f'fill="{COLOURS["ground"]}" stroke="{colour}" stroke-width="1.5"/>'
             )
             yield _text(left + size / 2, 19, host.name, "ink", _NORMAL, anchor="middle", bold=True)
-            yield _text(left + size / 2, 33, host.address, "muted", _SMALL - 1, anchor="middle", mono=True)
+            for line, part in enumerate(address):
+                y = 33 + _ADDRESS_LINE * line
+                yield _text(left + size / 2, y, part, "muted", _SMALL - 1, anchor="middle", mono=True)
 
     def _turns(self) -> Iterator[str]:
         for turn in self.ladder.turns:
@@ -311,10 +326,19 @@ class _Drawing:
             yield f"{self.ladder.left_out:,} later messages are left out."
 
 
-def _box(host: Host, x: float) -> tuple[float, float]:
+def _box(host: Host, address: Sequence[str], x: float) -> tuple[float, float]:
     """Left edge and width of the box above a lifeline."""
-    size = max(len(host.name) * 7.2, len(host.address) * (_SMALL - 1) * _MONO) + 20
+    size = max(len(host.name) * 7.2, max(map(len, address)) * (_SMALL - 1) * _MONO) + 20
     return max(x - size / 2, 1), size
+
+
+def _halves(address: str) -> list[str]:
+    """An address of IPv6 in two lines, at the colon next to its middle; a short one in one."""
+    colons = [at + 1 for at, letter in enumerate(address) if letter == ":"]
+    if len(address) <= _ONE_LINE or not colons:
+        return [address]
+    cut = min(colons, key=lambda at: abs(2 * at - len(address)))
+    return [address[:cut], address[cut:]]
 
 
 def _size_and_notes(rung: Rung) -> list[str]:

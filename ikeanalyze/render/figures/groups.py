@@ -1,13 +1,11 @@
 """Which handshakes stand for one group in a drawing."""
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import takewhile
 from typing import Final
 
 import polars as pl
 
-from ikeanalyze.render.values import clean
+from ikeanalyze.render.values import short_names
 
 #: Captures that have a colour each.
 _COLOURED: Final = 7
@@ -21,10 +19,3 @@ def by_capture(handshakes: pl.DataFrame) -> dict[str, pl.DataFrame]:
         names = short_names(order)
         return {names[path]: handshakes.filter(paths == path) for path in order}
     return {"all handshakes": handshakes}
-
-
-def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths without the folders that they have in common."""
-    folders = zip(*(path.split("/")[:-1] for path in paths), strict=False)
-    common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, folders))
-    return {path: clean("/".join(path.split("/")[common:])) for path in paths}

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from ikeanalyze.render import select
-from ikeanalyze.render.figures.diagram import FILE_WIDTH, Layout, _apart, _step, draw
+from ikeanalyze.render.figures.diagram import FILE_WIDTH, PAGE_WIDTH, Layout, _apart, _step, draw
 from ikeanalyze.render.figures.ladder import ladder
 from tests.render.handmade import analysis
 
@@ -90,6 +90,43 @@ def test_a_phone_shows_both_hosts_and_not_what_stands_beside(address):
     root = ET.fromstring(draw(ladder(a), Layout.BOTH))
     boxes = [float(box.get("x")) + float(box.get("width")) for box in root.iter(f"{SVG}rect")]
     assert max(boxes) <= float(root.get("width")) < max(boxes) + 3
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("width", [FILE_WIDTH, PAGE_WIDTH])
+@pytest.mark.parametrize(("number", "hosts"), [(1, 2), (2, 3)])
+def test_boxes_of_long_addresses_stand_apart(number, hosts, width, layout):
+    """Addresses as long as they get are in two lines, each whole, above the first message."""
+    a = select.handshake(analysis(), number)
+    long = {
+        f"{host}_address": f"2001:db8:1234:5678:9abc:def0:1234:567{i}"
+        for i, host in enumerate(("initiator", "responder", "aaa")[:hosts])
+    }
+    a = replace(a, handshakes=a.handshakes.with_columns(**{name: pl.lit(one) for name, one in long.items()}))
+    root = ET.fromstring(draw(ladder(a), layout, width=width))
+    boxes = [
+        (float(box.get("x")), float(box.get("x")) + float(box.get("width")), 3 + float(box.get("height")))
+        for box in root.iter(f"{SVG}rect")
+    ]
+    assert len(boxes) == hosts
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
+    assert boxes[0][0] > 0
+    assert boxes[-1][1] < width
+    said = [node for node in root.iter(f"{SVG}text") if "Mono" in node.get("font-family", "")][: 2 * hosts]
+    assert ["".join(node.text for node in said[i : i + 2]) for i in range(0, 2 * hosts, 2)] == list(
+        long.values()
+    )
+    assert max(float(node.get("y")) for node in said) < boxes[0][2] < arrow_at(rungs(root)[0])
+
+
+def test_short_addresses_stay_in_a_line():
+    a = select.handshake(analysis(), 1)
+    assert "192.0.2.1" in texts(ET.fromstring(draw(ladder(a), Layout.EVEN)))
+    one, other = pl.lit("2001:db8::1234:5678"), pl.lit("2001:db8:1:2::9")
+    a = replace(a, handshakes=a.handshakes.with_columns(initiator_address=one, responder_address=other))
+    assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(
+        texts(ET.fromstring(draw(ladder(a), Layout.EVEN)))
+    )
 
 
 def test_hostile_text_is_text():

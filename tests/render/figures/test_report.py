@@ -11,7 +11,6 @@ import pytest
 
 from ikeanalyze.analysis.read import read
 from ikeanalyze.render import document
-from ikeanalyze.render.figures.groups import short_names
 from ikeanalyze.render.figures.report import report_figures
 from ikeanalyze.render.figures.style import PAGE, SINGLE
 from tests.render.handmade import analysis
@@ -122,9 +121,3 @@ def test_no_name_is_cut(style):
         assert "…" not in text
         if text in parts:
             assert 0 < x < style.width - 0.5 * style.font * len(text)  # Liberation Sans: half as wide as high
-
-
-def test_short_names():
-    assert short_names(["a/b/x.pcap", "a/c/y.pcap"]) == {"a/b/x.pcap": "b/x.pcap", "a/c/y.pcap": "c/y.pcap"}
-    assert short_names(["/a/x", "x"]) == {"/a/x": "/a/x", "x": "x"}
-    assert short_names(["-"]) == {"-": "-"}

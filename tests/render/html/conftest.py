@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.read import read
-from ikeanalyze.render import Format, write
+from ikeanalyze.render import Format, comparison, prediction
 from ikeanalyze.render.named import without_looks
+from ikeanalyze.render.report import FORMATS
+from tests.render import compared
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
+from tests.render.predicted import sweep
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -55,11 +58,16 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
         "hostile": hostile,
         "long": long,
     }
+    others = {
+        "comparison": (comparison.FORMATS, compared.comparison),
+        "prediction": (prediction.FORMATS, lambda: sweep() * 25),
+    }
 
     def page(name: str) -> Path:
         path = folder / f"{name}.html"
         if not path.exists():
-            write(sources[name](), Format.HTML, str(path))
+            formats, source = others.get(name) or (FORMATS, sources[name])
+            formats.write(source(), Format.HTML, str(path))
         return path
 
     return page

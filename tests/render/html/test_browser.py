@@ -64,6 +64,28 @@ def test_it_opens_without_a_complaint(opened, name):
     assert script(driver, "typeof window.hacked") == "undefined"
 
 
+@pytest.mark.parametrize("name", ["comparison", "prediction"])
+def test_pages_without_a_ladder_open_too(opened, name):
+    driver = opened(name)
+    assert script(driver, "document.querySelectorAll('figure svg').length") > 0
+    beyond = (
+        "[...document.querySelectorAll('main .scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
+    )
+    assert script(driver, beyond) == 0  # no table is cut on a screen
+
+
+def test_predictions_are_shown_in_parts(opened):
+    driver = opened("prediction")
+    rows = "document.querySelectorAll('#predicted-table tbody tr').length"
+    assert script(driver, rows) == 50
+    for _ in range(2):
+        click(driver, "#predicted-table-bar .forth")
+    assert (
+        script(driver, "document.querySelector('#predicted-table-bar .where').textContent")
+        == "101 to 150 of 150"
+    )
+
+
 @pytest.mark.parametrize(("name", "messages"), [("post-quantum", 6), ("eap", 14)])
 def test_the_ladder_has_its_messages(opened, name, messages):
     """7 frames in 6 messages, and 10 IKE messages with 4 of RADIUS: what tshark shows of these captures."""
@@ -268,8 +290,12 @@ def test_no_sheet_has_headings_alone(opened):
         driver,
         "document.querySelectorAll('header, .cards, .figures, .notice').forEach(e => { e.style.display = 'none'; })",
     )
-    script(driver, "document.querySelector('#handshake').insertAdjacentHTML('beforebegin', '<p>Before it.</p>')")
-    script(driver, "document.querySelectorAll('svg.ladder').forEach(l => { l.style.height = '455mm'; })")  # zoomed .6
+    script(
+        driver, "document.querySelector('#handshake').insertAdjacentHTML('beforebegin', '<p>Before it.</p>')"
+    )
+    script(
+        driver, "document.querySelectorAll('svg.ladder').forEach(l => { l.style.height = '455mm'; })"
+    )  # zoomed .6
     loose = sheets(driver)
     headings = "document.querySelectorAll('#handshake, .handshake > h3')"
     script(driver, f"{headings}.forEach(h => {{ h.style.breakAfter = 'avoid'; }})")

@@ -1,10 +1,13 @@
 """The page of a comparison has the numbers of its document."""
 
+from xml.etree import ElementTree as ET
+
 import pytest
 
 from ikeanalyze.dataset.compare import compare
 from ikeanalyze.render.comparison_document import document
-from ikeanalyze.render.figures.comparison import comparison_figures
+from ikeanalyze.render.figures.comparison import comparison_figures, labels_of
+from ikeanalyze.render.figures.style import PAGE, SINGLE
 from ikeanalyze.render.html.comparison import comparison_page
 from tests.dataset.grouped import tables, times
 from tests.render.html.pages import Page
@@ -58,6 +61,43 @@ def test_against_a_number():
     found = compare(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
     figures = {figure.name: figure for figure in comparison_figures(found)}
     assert figures["setup_ms-against-loss"].title == "Set-up time against loss"
+
+
+def test_groups_have_names_that_differ():
+    """A chart cuts a long name at its end, where names of configurations differ."""
+    configs = [f"aes256gcm16-prfsha384-ecp384-ke1_mlkem{size}" for size in (512, 768, 1024)]
+    rows = [
+        {**row, "loss": loss} for config in configs for loss in (0.0, 5.0) for row in times(config, *CLASSIC)
+    ]
+    found = compare(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
+    figures = {figure.name: figure for figure in comparison_figures(found)}
+    for name, different in (("setup_ms-means", 6), ("setup_ms-cumulative", 6), ("setup_ms-against-loss", 3)):
+        for style in (PAGE, SINGLE):
+            svg = ET.fromstring(figures[name].draw(style))
+            texts = [node.text or "" for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+            assert len({text for text in texts if text.startswith("aes256gcm16")}) == different, texts
+    assert "by config, loss" in figures["setup_ms-cumulative"].caption
+
+
+def test_a_distribution_of_one_group_says_of_which():
+    """One value has no distribution."""
+    rows = times("classic", 3.0) + times("pq", *PQ)
+    found = compare(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)
+    captions = {figure.name: figure.caption for figure in comparison_figures(found)}
+    assert captions["setup_ms-cumulative"].startswith("6 handshakes of pq. ")
+
+
+def test_two_groups_of_one_name_are_two():
+    """One value with a comma, or two values."""
+    rows = [
+        {**row, "tail": tail}
+        for config, tail in (("a, b", "c"), ("a", "b, c"))
+        for row in times(config, *CLASSIC)
+    ]
+    found = compare(tables(rows, ("config", "tail")), ["config", "tail"], metrics=["setup_ms"], resamples=200)
+    assert labels_of(found) == ["a, b, c", "a, b, c (2)"]
+    cumulative = next(one for one in comparison_figures(found) if one.name == "setup_ms-cumulative")
+    assert cumulative.caption.startswith("10 handshakes")
 
 
 def test_a_hostile_label_stays_text():

@@ -15,8 +15,9 @@ import pytest
 
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
-from ikeanalyze.render import Format, View, document, html, write
+from ikeanalyze.render import Format, View, document, html
 from ikeanalyze.render.named import without_looks
+from ikeanalyze.render.report import FORMATS
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
 from tests.render.html.pages import Page
@@ -188,7 +189,7 @@ def test_no_secret_is_on_it(tmp_path):
     """Of the keys that decrypted it, not one is in the page."""
     keys = CAPTURES / "pq-mlkem768-psk.keys.json"
     out = tmp_path / "page.html"
-    write(read(CAPTURES / "pq-mlkem768-psk.pcap", keys=keys, payloads=True), Format.HTML, str(out))
+    FORMATS.write(read(CAPTURES / "pq-mlkem768-psk.pcap", keys=keys, payloads=True), Format.HTML, str(out))
     text = out.read_text().lower()
     assert "established" in text
     secrets = re.findall(r'"([0-9a-f]{40,})"', keys.read_text().lower())
