@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get >&2
 DEMO := captures/pq-mlkem768-psk.pcap
 # Debian releases whose newer tshark the tests ask as well, and where their trees are kept.
 SUITES := trixie forky
@@ -45,10 +45,12 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
 

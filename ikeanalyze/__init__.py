@@ -1,22 +1,93 @@
 """Analyse captures of IKEv2 handshakes, post-quantum ones above all: messages, bytes, round trips.
 
 `ikeanalyze.read("capture.pcap")` gives an `Analysis` with `.frames`, `.messages`, `.exchanges` and
-`.handshakes` as polars frames. Importing this module loads nothing else: each name is fetched when it is
+`.handshakes` as polars frames. Importing this module loads nothing else: the rest is loaded when it is
 first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.read import read
+    import os
+    from collections.abc import Callable, Sequence
+    from typing import Literal
+
     from ikeanalyze.analysis.result import Analysis
 
     __version__: str
 
+    Path = str | os.PathLike[str]
+
 __all__ = ["Analysis", "__version__", "read"]
 
-_HOME = {"read": "ikeanalyze.analysis.read", "Analysis": "ikeanalyze.analysis.result"}
+
+def read(
+    captures: "Path | Sequence[Path]",
+    *,
+    keys: "Path | Sequence[Path]" = (),
+    ports: "int | Sequence[int]" = (),
+    vantage: "Literal['initiator', 'responder'] | None" = None,
+    rtt_ms: float | None = None,
+    payloads: bool = False,
+    progress: "Callable[[int, int | None], None] | None" = None,
+) -> "Analysis":
+    """Read captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
+
+    What cannot be read does not raise, so that one bad file of many does not stop the rest: a Python warning names
+    it, and it is in `Analysis.skipped` with the reason.
+
+    Args:
+        captures: the path of one, or several; many small ones take a fraction of the time in one call.
+        keys: files with keys to decrypt with, of any kind that `ikeanalyze keys` lists.
+        ports: UDP and TCP ports that carry IKE besides 500 and 4500.
+        vantage: the side that the captures were taken on, where the TTLs do not tell.
+        rtt_ms: round-trip time of the path in milliseconds, in place of the shortest one seen.
+        payloads: name the payloads of clear messages too, in the column `payloads` of `messages`.
+        progress: called with the bytes read of a file and its size (None: not known).
+
+    Raises:
+        TypeError: a capture or a file with keys is named by something that is no path.
+        ValueError: no capture, or a port, a side or a time that there is not.
+    """
+    import warnings
+
+    from ikeanalyze.analysis.read import read as read_captures
+
+    paths, key_paths = _paths(captures, "a capture"), _paths(keys, "a file with keys")
+    if not paths:
+        raise ValueError("no capture to read")
+    ports = [ports] if isinstance(ports, int) else list(ports)
+    for port in ports:
+        if not 1 <= port <= 65535:
+            raise ValueError(f"port {port}: there are 1 to 65535")
+    if vantage not in (None, "initiator", "responder"):
+        raise ValueError(
+            f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder"
+        )
+    if rtt_ms is not None and not 0 <= rtt_ms < float("inf"):
+        raise ValueError(f"rtt_ms {rtt_ms}: no time in milliseconds")
+    found = read_captures(
+        paths,
+        keys=key_paths,
+        ports=ports,
+        vantage=vantage,
+        rtt_ms=rtt_ms,
+        payloads=payloads,
+        progress=progress,
+    )
+    for skipped in found.skipped:
+        warnings.warn(f"{skipped.path}: {skipped.reason}", stacklevel=2)
+    return found
+
+
+def _paths(given: Any, what: str) -> list[str]:
+    from os import PathLike, fspath
+
+    paths = [given] if isinstance(given, (str, PathLike)) or not hasattr(given, "__iter__") else list(given)
+    for path in paths:
+        if not isinstance(path, (str, PathLike)):
+            raise TypeError(f"{what} is named by its path, and {type(path).__name__} is none")
+    return [fspath(path) for path in paths]
 
 
 def _version() -> str:
@@ -31,8 +102,10 @@ def _version() -> str:
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = _version()
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+    elif name == "Analysis":
+        from ikeanalyze.analysis import result
+
+        value = result.Analysis
     else:
         raise AttributeError(f"module 'ikeanalyze' has no attribute {name!r}")
     globals()[name] = value
@@ -40,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({"__doc__", "__file__", "__name__", "__path__", *__all__})

@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -29,7 +30,7 @@ from ikeanalyze.cli import (
     view,
     wireshark,
 )
-from ikeanalyze.cli.outcome import INTERRUPTED, internal, say
+from ikeanalyze.cli.outcome import FAILED, INTERRUPTED, internal, no_more_output, say
 
 
 class _Commands(TyperGroup):
@@ -44,6 +45,10 @@ class _Commands(TyperGroup):
             status = super().main(*args, **extra)
         except typer.Abort:
             status = INTERRUPTED
+        except SystemExit as end:  # which Click makes of help that nobody reads on
+            status = 0 if isinstance(end.__context__, BrokenPipeError) else end.code
+        except OSError as error:  # of --help and --version: a command deals with its own
+            status = _not_shown(error)
         except Exception as error:
             status = _wrong_usage(error)
         if status == INTERRUPTED:
@@ -57,6 +62,13 @@ class _Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Click's signature
         """What stands behind the name of the command."""
         return [self.options_metavar or ""]
+
+
+def _not_shown(error: OSError) -> int:
+    """What becomes of help that cannot be written."""
+    no_more_output()
+    say(f"standard output: cannot be written: {error.strerror or error}")
+    return FAILED
 
 
 def _wrong_usage(error: Exception) -> int:
@@ -157,9 +169,7 @@ def main() -> None:
 
 def _leave(status: Any) -> NoReturn:
     """End the process at once: to take tables of a million rows apart in memory takes a tenth of a second."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (AttributeError, ValueError, OSError):
-        sys.exit(status)  # closed, or a broken pipe: Python knows what to do
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):  # closed, or a full disk, of which has been told
+            stream.flush()
     os._exit(status if isinstance(status, int) else int(status is not None))

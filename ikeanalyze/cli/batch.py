@@ -1,6 +1,5 @@
 """`ikeanalyze batch`: thousands of captures to a dataset."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ikeanalyze.cli.outcome import FAILED, INTERRUPTED, SOME_SKIPPED, FailureError, job, say
-from ikeanalyze.cli.reading import Port, Quiet, Verbose
+from ikeanalyze.cli.progress import watched
+from ikeanalyze.cli.reading import Port, Quiet, VantageOption, Verbose, chosen_vantage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,14 +64,7 @@ def batch(
         ),
     ] = None,
     port: Port = None,
-    vantage: Annotated[
-        str | None,
-        typer.Option(
-            "--vantage",
-            metavar="SIDE",
-            help="The side that the captures were taken on, initiator or responder; else it is worked out.",
-        ),
-    ] = None,
+    vantage: VantageOption = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -94,13 +87,7 @@ def batch(
         if output == "-":
             raise typer.BadParameter("a dataset is a folder: name it", param_hint="-o")
         patterns = _patterns(label)
-        match vantage:
-            case None | "initiator" | "responder":
-                side = vantage
-            case _:
-                raise typer.BadParameter(
-                    f"{vantage!r} is neither initiator nor responder", param_hint="--vantage"
-                )
+        side = chosen_vantage(vantage)
         from ikeanalyze.dataset.batch import Options
         from ikeanalyze.dataset.task import Reading
 
@@ -161,7 +148,7 @@ def _run(options: "Options", workers: "Callable[[int], Workers]", *, quiet: bool
 @contextmanager
 def _progress(*, quiet: bool) -> "Iterator[Callable[[Status], object] | None]":
     """What to tell how far it is; None where nobody would see it."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not watched():
         yield None
         return
     from rich.console import Console

@@ -67,7 +67,7 @@ def compare(
     ] = "terminal",
     output: Output = "-",
     every: Annotated[
-        bool, typer.Option("--all", help="All groups in the terminal and markdown formats, not just 30.")
+        bool, typer.Option("--all", help="All groups in the formats terminal, markdown and html, not just 30.")
     ] = False,
     figures: Figures = None,
     quiet: Quiet = False,
@@ -85,9 +85,9 @@ def compare(
     DATASET is what `batch` makes, or the directory of `report --format parquet`.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.comparison import Format
+        from ikeanalyze.render.comparison import FORMATS
 
-        chosen = chosen_format(Format, form)
+        chosen = chosen_format(FORMATS, form)
         if not 50 <= confidence < 100:
             raise typer.BadParameter(f"{confidence:g} is not between 50 and 100", param_hint="--confidence")
         from ikeanalyze.dataset.compare import SUCCESS, USUAL
@@ -95,7 +95,6 @@ def compare(
         from ikeanalyze.dataset.compare_error import CompareError
         from ikeanalyze.dataset.compare_source import tables
         from ikeanalyze.render import View
-        from ikeanalyze.render.comparison import write
         from ikeanalyze.render.output import check
 
         check(output)
@@ -117,7 +116,7 @@ def compare(
             raise typer.BadParameter(str(error), param_hint=f"--{error.argument}") from None
         if not quiet:
             _warn(found)
-        write(found, chosen, output, View(every=every))
+        FORMATS.write(found, chosen, output, View(every=every))
         if figures is not None:
             from ikeanalyze.render.figures import write_comparison
 

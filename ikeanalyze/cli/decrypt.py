@@ -66,7 +66,7 @@ def decrypt(
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise cannot_write(output, error) from None
+            raise cannot_write("standard output" if output == "-" else output, error) from None
         if not quiet:
             _tell(capture, result, found, sealed=int(analysis.messages["decrypted"].is_not_null().sum()))
         if analysis.skipped:

@@ -4,15 +4,20 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
 from ikeanalyze.cli.outcome import FAILED, job
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 SCHEMA: Final = "ikeanalyze.doctor/1"
 
-_INSTALL: Final = "pip install --upgrade ikeanalyze"
+#: Of a package by itself: ours may have come from a clone, and no index need have it under its name.
+_INSTALL: Final = "pip install --upgrade {}"
 
 
 class State(StrEnum):
@@ -45,13 +50,13 @@ _PACKAGES: Final = {
     "typer": "the command line",
 }
 
-#: Packages that one command or format needs: their modules, what for, and what installs them.
+#: Packages that one command or format needs: their modules, what for, and what installs them (None: `_INSTALL`).
 _OTHERS: Final = {
-    "cryptography": ("cryptography", "decrypting", _INSTALL),
-    "altair": ("altair", "figures and pages", _INSTALL),
-    "jinja2": ("jinja2", "pages", _INSTALL),
-    "vl-convert-python": ("vl_convert", "figures and pages", _INSTALL),
-    "scipy": ("scipy", "compare", _INSTALL),
+    "cryptography": ("cryptography", "decrypting", None),
+    "altair": ("altair", "figures and pages", None),
+    "jinja2": ("jinja2", "pages", None),
+    "vl-convert-python": ("vl_convert", "figures and pages", None),
+    "scipy": ("scipy", "compare", None),
     "textual": ("textual", "view", "pip install 'ikeanalyze[view]'"),
     "distributed": ("distributed", "batch --cluster", "pip install 'ikeanalyze[cluster]'"),
     "scapy": ("scapy", "replay with raw sockets", "pip install 'ikeanalyze[replay]'"),
@@ -100,7 +105,7 @@ def _package(name: str, needed_for: str) -> Check:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Check(name, State.BROKEN, "not installed", needed_for, _INSTALL)
+        return Check(name, State.BROKEN, "not installed", needed_for, _INSTALL.format(name))
     try:
         import_module(name)
     except Exception as error:  # whatever a broken installation raises
@@ -113,11 +118,11 @@ def _package(name: str, needed_for: str) -> Check:
         )
     least = _least(name)
     if least is not None and _numbers(found) < _numbers(least):
-        return Check(name, State.BROKEN, f"{found}, older than {least}", needed_for, _INSTALL)
+        return Check(name, State.BROKEN, f"{found}, older than {least}", needed_for, _INSTALL.format(name))
     return Check(name, State.OK, found, needed_for, None)
 
 
-def _other(name: str, module: str, needed_for: str, how: str) -> Check:
+def _other(name: str, module: str, needed_for: str, how: str | None) -> Check:
     """A package that is looked for and not loaded: some take half a second."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
@@ -125,7 +130,7 @@ def _other(name: str, module: str, needed_for: str, how: str) -> Check:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Check(name, State.LACKS, "not installed", needed_for, how)
+        return Check(name, State.LACKS, "not installed", needed_for, how or _INSTALL.format(name))
     if find_spec(module) is None:
         again = f"pip install --force-reinstall {name}"
         return Check(name, State.LACKS, f"{found} is not complete", needed_for, again)
@@ -217,6 +222,9 @@ def doctor(
             autocompletion=lambda: ["terminal", "json"],
         ),
     ] = "terminal",
+    quiet: Annotated[  # noqa: ARG001 - it has no remarks, and scripts say it to each command
+        bool, typer.Option("--quiet", help="No remarks on standard error.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tracebacks of internal errors.")] = False,
 ) -> None:
     """Say what this machine has and lacks for the other commands.
@@ -225,7 +233,9 @@ def doctor(
     work, and 0 if only what is optional lacks.
     """
     with job(verbose=verbose):
-        writers: dict[str, Callable[[list[Check]], None]] = {"terminal": _table, "json": _json}
+        from ikeanalyze.render.output import opened
+
+        writers: dict[str, Callable[[list[Check], TextIO], None]] = {"terminal": _table, "json": _json}
         if form not in writers:
             raise typer.BadParameter(
                 f"there is no format {form!r}; there are {', '.join(writers)}", param_hint="--format"
@@ -236,20 +246,23 @@ def doctor(
             check.name == "rich" and check.state is State.BROKEN for check in found
         ):
             form = "json"
-        writers[form](found)
+        with opened("-") as out:
+            writers[form](found, out)
         if broken:
             raise typer.Exit(FAILED)
 
 
-def _json(found: list[Check]) -> None:
+def _json(found: list[Check], out: TextIO) -> None:
     import json
 
     ready = all(check.state is not State.BROKEN for check in found)
     document = {"schema": SCHEMA, "ready": ready, "checks": [asdict(check) for check in found]}
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    out.write(json.dumps(document, indent=2) + "\n")
 
 
-def _table(found: list[Check]) -> None:
+def _table(found: list[Check], out: TextIO) -> None:
+    import os
+
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -262,8 +275,21 @@ def _table(found: list[Check]) -> None:
     for check in found:
         cells = (check.name, check.found, check.needed_for)
         table.add_row(Text(check.state, colours[check.state]), *(Text(cell) for cell in cells))
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if terminal else 80, highlight=False)
+    coloured = not os.environ.get("NO_COLOR")  # else nothing is bold either, as in reports
+    console = Console(
+        file=out,
+        width=None if out.isatty() else 80,
+        highlight=False,
+        color_system="auto" if coloured else None,
+    )
+    with console.capture() as text:  # of a closed pipe the console would make an exit status of its own
+        _print(console, table, found)
+    out.write(text.get())
+
+
+def _print(console: "Console", table: "Table", found: list[Check]) -> None:
+    from rich.text import Text
+
     console.print(table)
     lacking = [check for check in found if check.how_to_get]
     for check in lacking:

@@ -9,12 +9,13 @@ import typer
 
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.reading import Quiet, Verbose
+from ikeanalyze.cli.writing import chosen_format
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from ikeanalyze.keys.files import KeyFile
     from ikeanalyze.keys.write import Tables
+    from ikeanalyze.render import Format
+    from ikeanalyze.render.keys import Listing
 
 _FEW_WARNINGS: Final = 10
 
@@ -60,7 +61,10 @@ def keys(
     (RFC 9370) to one directory for each epoch, since Wireshark's table has room for one set of each IKE SA.
     """
     with job(verbose=verbose):
-        _check(files, to, output, form, reveal=reveal)
+        from ikeanalyze.render.keys import FORMATS, Listing
+
+        chosen = chosen_format(FORMATS, form)
+        _check(files, to, output, reveal=reveal)
         read, skipped = _read(files)
         if not quiet:
             _warn(read, everything=verbose)
@@ -69,21 +73,17 @@ def keys(
         if not read:
             raise typer.Exit(FAILED)
         if to is None:
-            _list(read, skipped, form, output, reveal=reveal)
+            _list(Listing(read, skipped, reveal), chosen, output)
         else:
             _write(read, to, output, files, quiet=quiet)
         if skipped:
             raise typer.Exit(SOME_SKIPPED)
 
 
-def _check(files: Sequence[str], to: str | None, output: str, form: str, *, reveal: bool) -> None:
+def _check(files: Sequence[str], to: str | None, output: str, *, reveal: bool) -> None:
     """Refuse what cannot be meant."""
     if to not in (None, "wireshark", "json"):
         raise typer.BadParameter(f"there is no {to!r}; there are wireshark, json", param_hint="--to")
-    if form not in ("terminal", "json"):
-        raise typer.BadParameter(
-            f"there is no format {form!r}; there are terminal, json", param_hint="--format"
-        )
     if to is not None and output == "-" and not reveal:
         raise typer.BadParameter(
             "keys are secrets: name a file or directory with -o, or say --reveal to have them on standard output",
@@ -137,26 +137,17 @@ def _warn(files: "Sequence[KeyFile]", *, everything: bool) -> None:
             )
 
 
-def _list(
-    files: "Sequence[KeyFile]", skipped: Sequence[tuple[str, str]], form: str, output: str, *, reveal: bool
-) -> None:
+def _list(listing: "Listing", form: "Format", output: str) -> None:
     from io import StringIO
 
-    from ikeanalyze.render.keys import write_json, write_terminal
-    from ikeanalyze.render.output import opened
-
-    def write(out: "TextIO") -> None:
-        if form == "json":
-            write_json(files, skipped, out, reveal=reveal)
-        else:
-            write_terminal(files, out, reveal=reveal)
+    from ikeanalyze.render import View
+    from ikeanalyze.render.keys import FORMATS
 
     if output == "-":
-        with opened(output) as stream:
-            write(stream)
+        FORMATS.write(listing, form)
     else:
         text = StringIO()
-        write(text)
+        FORMATS.texts[form](listing, text, View())
         _private(output, text.getvalue())
 
 

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,8 +49,10 @@ def run(
         from ikeanalyze.lab import output as folder
         from ikeanalyze.lab import scenario as scenarios
 
-        # whoever ends us politely gets the same tidying up as Ctrl-C
-        signal.signal(signal.SIGTERM, _interrupt)
+        # whoever ends us politely, or closes our terminal, gets the same tidying up as Ctrl-C
+        for one in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(one) != signal.SIG_IGN:  # as after nohup
+                signal.signal(one, _interrupt)
         try:
             cases = scenarios.load(Path(scenario))
             _check_machine()
@@ -65,9 +68,13 @@ def run(
                         if not quiet:
                             say(f"{name}: {number} of {count}: {_how(handshake)}")
 
-                    path = run_case(case, Path(output), iterations=iterations, tell=tell)
-                    sys.stdout.write(f"{path}\n")
-                    sys.stdout.flush()
+                    try:
+                        path = run_case(case, Path(output), iterations=iterations, tell=tell)
+                    except LabError as error:
+                        raise FailureError(f"{scenario}: {case.name}: {error}") from None
+                    # whoever reads the paths may have had enough; the captures are wanted all the same
+                    with suppress(BrokenPipeError):
+                        _print(str(path))
         except LabError as error:
             raise FailureError(str(error)) from None
         except OSError as error:
@@ -87,7 +94,7 @@ def doctor(verbose: Verbose = False) -> None:
         for row in rows:
             mark = _mark(row)
             remedy = f" ({row.remedy})" if row.remedy else ""
-            sys.stdout.write(f"{mark:8}{row.name:{width}}  {row.found}{remedy}\n")
+            _print(f"{mark:8}{row.name:{width}}  {row.found}{remedy}")
         if any(row.needed and not row.there for row in rows):
             raise typer.Exit(FAILED)
 
@@ -103,10 +110,22 @@ def prepare(verbose: Verbose = False) -> None:
 
         try:
             for one in machine.trees():
-                sys.stdout.write(f"{tree.make(one)}\n")
-                sys.stdout.flush()
+                _print(str(tree.make(one)))
         except LabError as error:
             raise FailureError(str(error)) from None
+
+
+def _print(line: str) -> None:
+    """One line on standard output, at once."""
+    try:
+        if sys.stdout is None:
+            raise FailureError("there is no standard output")
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FailureError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def _mark(row: "Finding") -> str:

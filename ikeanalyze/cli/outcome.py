@@ -29,6 +29,31 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
+def show(text: str) -> None:
+    """A line of the result on standard output.
+
+    Raises:
+        OutputError: there is none, or it takes nothing more.
+    """
+    from ikeanalyze.render.output import check
+
+    check("-")
+    with _written():
+        sys.stdout.write(f"{text}\n")
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    from ikeanalyze.render.output import cannot_write
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write("standard output", error) from None
+
+
 @contextmanager
 def job(*, verbose: bool) -> Iterator[None]:
     """Around all that a command does: what goes wrong inside becomes a line and an exit status."""
@@ -37,13 +62,12 @@ def job(*, verbose: bool) -> Iterator[None]:
     try:
         yield
         if sys.stdout is not None:
-            sys.stdout.flush()
+            with _written():  # little output is written here and not before
+                sys.stdout.flush()
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except BrokenPipeError:
-        # Whoever reads our output has had enough, as `head` does. What is still in the buffer goes nowhere.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        no_more_output()
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -55,6 +79,12 @@ def job(*, verbose: bool) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except Exception as error:
         raise typer.Exit(internal(error, verbose=verbose)) from None
+
+
+def no_more_output() -> None:
+    """Whoever reads our output has had enough, as `head` does: what is still in the buffer goes nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def internal(error: Exception, *, verbose: bool) -> int:

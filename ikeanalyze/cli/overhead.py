@@ -158,12 +158,11 @@ def overhead(
     how much of it is.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.overhead import Format
+        from ikeanalyze.render.overhead import FORMATS, Answer
 
-        chosen = chosen_format(Format, form)
+        chosen = chosen_format(FORMATS, form)
         from ikeanalyze.render import View
         from ikeanalyze.render.output import check
-        from ikeanalyze.render.overhead import Answer, write
 
         check(output)
         check_figures(figures)
@@ -190,7 +189,7 @@ def overhead(
                 sizes = _sizes(size, paper=paper, drawn=figures is not None)
                 question = _question(forms, sizes, mtu, mips, rate, packets, channel, operations, paper=paper)
                 answer, skipped = Answer(computed=computed(question)), False
-        write(answer, chosen, output, View(every=every))
+        FORMATS.write(answer, chosen, output, View(every=every))
         if figures is not None:
             _draw(answer, figures, paper=paper and size is None and mips is None, quiet=quiet)
         if skipped:

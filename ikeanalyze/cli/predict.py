@@ -8,7 +8,16 @@ import typer
 
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.progress import bar
-from ikeanalyze.cli.reading import Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.reading import (
+    Port,
+    Quiet,
+    VantageOption,
+    Verbose,
+    check_inputs,
+    chosen_rtt,
+    chosen_vantage,
+    read,
+)
 from ikeanalyze.cli.writing import Figures, Output, check_figures, chosen_format
 
 if TYPE_CHECKING:
@@ -112,13 +121,7 @@ def predict(
             help="Round-trip time that the captures were recorded with, to be told from computation.",
         ),
     ] = None,
-    vantage: Annotated[
-        str | None,
-        typer.Option(
-            "--vantage", metavar="SIDE",
-            help="The side that the captures were taken on, initiator or responder; else it is worked out.",
-        ),
-    ] = None,
+    vantage: VantageOption = None,
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv, markdown or html.")
     ] = "terminal",
@@ -143,10 +146,10 @@ def predict(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.prediction import Format
+        from ikeanalyze.render.prediction import FORMATS
 
-        chosen = chosen_format(Format, form)
-        side, path_rtt = _vantage(vantage), _recorded(recorded_rtt)
+        chosen = chosen_format(FORMATS, form)
+        side, path_rtt = chosen_vantage(vantage), chosen_rtt(recorded_rtt, "--recorded-rtt")
         if handshake is not None and len(captures) > 1:
             _refuse("--handshake", "it chooses from one capture; name one")
         lists = {
@@ -162,9 +165,8 @@ def predict(
         if together > _MOST_TOGETHER:
             _refuse("--runs", f"{together:,} runs together are too many; allowed are {_MOST_TOGETHER:,}")
         check_inputs(captures, output)
-        from ikeanalyze.render import View
+        from ikeanalyze.render import Format, View
         from ikeanalyze.render.output import check
-        from ikeanalyze.render.prediction import Format, write
 
         check(output)
         check_figures(figures)
@@ -172,7 +174,7 @@ def predict(
         flows, skipped = _flows(analysis, handshake, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML
         predictions = _predictions(flows, links, uses, runs, seed, drawn=drawn, quiet=quiet)
-        write(predictions, chosen, output, View(every=every))
+        FORMATS.write(predictions, chosen, output, View(every=every))
         if figures is not None:
             from ikeanalyze.render.figures import write_predictions
 
@@ -368,18 +370,6 @@ def _burst(text: str | None, loss: float | None) -> "Burst | None":
     except ValueError:
         _refuse("--burst", f"{text!r} is no length of a burst; one looks like 200ms, or 3 for frames")
     return Burst(mean, not stripped.endswith("ms"), 1.0 if loss is None else loss)
-
-
-def _vantage(side: str | None) -> Any:
-    if side not in (None, "initiator", "responder"):
-        _refuse("--vantage", f"{side!r} is neither initiator nor responder")
-    return side
-
-
-def _recorded(rtt: float | None) -> float | None:
-    if rtt is not None and not 0 <= rtt < float("inf"):
-        _refuse("--recorded-rtt", f"{rtt} is no time in milliseconds")
-    return rtt
 
 
 def _refuse(option: str, what: str) -> NoReturn:

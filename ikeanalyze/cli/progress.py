@@ -56,10 +56,15 @@ class _Bar:
             self._shown[0].stop()
 
 
+def watched() -> bool:
+    """Whether somebody may see what standard error is told: it is a terminal, and not closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def bar(*, quiet: bool, what: str = "reading", counts: bool = False) -> Iterator[Report | None]:
     """What to tell the progress to: None where nobody would see it. `counts`: it is told numbers, and not bytes."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not watched():
         yield None
         return
     shown = _Bar(what, counts=counts)

@@ -39,14 +39,13 @@ def rank(
     CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.ranking import Format
+        from ikeanalyze.render.ranking import FORMATS
 
-        chosen = chosen_format(Format, form)
+        chosen = chosen_format(FORMATS, form)
         from ikeanalyze.model.criteria import CriteriaError, criteria_text, read_criteria
         from ikeanalyze.model.ranking import rank as ranked
         from ikeanalyze.render import View
         from ikeanalyze.render.output import check, opened
-        from ikeanalyze.render.ranking import write
 
         check(output)
         check_figures(figures)
@@ -59,7 +58,7 @@ def rank(
             found = ranked(read_criteria(criteria), _look_up)
         except CriteriaError as error:
             raise FailureError(str(error)) from None
-        write(found, chosen, output, View(every=every))
+        FORMATS.write(found, chosen, output, View(every=every))
         if figures is not None:
             from ikeanalyze.render.figures.files import write_figures
             from ikeanalyze.render.figures.ranking import ranking_figures

@@ -56,6 +56,32 @@ Verbose = Annotated[
     ),
 ]
 
+VantageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--vantage",
+        metavar="SIDE",
+        help="The side that the captures were taken on, initiator or responder; else it is worked out.",
+    ),
+]
+
+Vantage = Literal["initiator", "responder"]
+
+
+def chosen_vantage(side: str | None) -> Vantage | None:
+    """The side that was named; wrong usage if it is none."""
+    match side:
+        case None | "initiator" | "responder":
+            return side
+    raise typer.BadParameter(f"{side!r} is neither initiator nor responder", param_hint="--vantage")
+
+
+def chosen_rtt(ms: float | None, option: str = "--rtt") -> float | None:
+    """A round-trip time in milliseconds; wrong usage if it is none."""
+    if ms is None or 0 <= ms < float("inf"):
+        return ms
+    raise typer.BadParameter(f"{ms} is no time in milliseconds", param_hint=option)
+
 
 def check_inputs(captures: Sequence[str], output: str, keys: Sequence[str] | None = None) -> None:
     """Refuse what cannot be meant: standard input twice or from a keyboard, and an input as the output."""
@@ -90,7 +116,7 @@ def read(
     captures: Sequence[str],
     *,
     ports: Sequence[int] | None,
-    vantage: Literal["initiator", "responder"] | None = None,
+    vantage: Vantage | None = None,
     rtt_ms: float | None = None,
     quiet: bool,
     verbose: bool,

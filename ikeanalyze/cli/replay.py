@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ikeanalyze.cli.outcome import INTERRUPTED, FailureError, job, say
+from ikeanalyze.cli.outcome import FAILED, INTERRUPTED, FailureError, job, say
 from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.writing import chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.model.policy import Policy
@@ -140,13 +141,13 @@ def replay(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not.
     """
     with job(verbose=verbose), _terminated_as_interrupted():
-        if form not in ("terminal", "json"):
-            raise typer.BadParameter(
-                f"there is no format {form!r}; there are terminal, json", param_hint="--format"
-            )
+        from ikeanalyze.render.replay import FORMATS
+
+        chosen = chosen_format(FORMATS, form)
         check_inputs([capture], output, [*(keys or ()), *([credentials] if credentials else ())])
         if capture == "-":
             raise typer.BadParameter("the capture is read twice: name a file", param_hint="CAPTURE")
+        from ikeanalyze.render import View
         from ikeanalyze.render.output import check
 
         check(output)
@@ -162,12 +163,18 @@ def replay(
         if write is not None:
             _check_write(order, write, output)
         replayed = _perform(order, quiet=quiet, verbose=verbose)
-        _write(replayed, form, output, every=every)
+        FORMATS.write(replayed, chosen, output, View(every=every))
+        if replayed.lost is not None:
+            from ikeanalyze.render.output import cannot_write
+
+            say(str(cannot_write(replayed.lost.path, replayed.lost.why, "-w")))
         if replayed.report is not None and not quiet:
             say(f"our capture can be read with: {replayed.report}")
         if replayed.interrupted:
             raise typer.Exit(INTERRUPTED)
         _end(replayed)
+        if replayed.lost is not None and (write is not None or compare):
+            raise typer.Exit(FAILED)
 
 
 @contextmanager
@@ -290,21 +297,6 @@ def _perform(order: "Order", *, quiet: bool, verbose: bool) -> "Replayed":
         raise cannot_write(error.path, error.why, "-w") from None
 
 
-def _write(replayed: "Replayed", form: str, output: str, *, every: bool) -> None:
-    from ikeanalyze.render import View
-    from ikeanalyze.render.output import opened
-
-    with opened(output) as out:
-        if form == "json":
-            from ikeanalyze.render.replay_json import write_json
-
-            write_json(replayed, out)
-        else:
-            from ikeanalyze.render.replay import write_terminal
-
-            write_terminal(replayed, out, View(every=every))
-
-
 def _end(replayed: "Replayed") -> None:
     """Say how it went, where it did not go well."""
     target = replayed.target
@@ -316,7 +308,7 @@ def _end(replayed: "Replayed") -> None:
         if not replayed.mutated.up:
             raise FailureError(f"{target} does not answer any more after the mutated messages")
         return
-    if not any(run.traffic.received for run in replayed.runs):
+    if not any(_answered(run) for run in replayed.runs):
         counts = replayed.counts
         what = (
             f"sends {counts.received:,} datagrams that answer nothing"
@@ -334,6 +326,13 @@ def _end(replayed: "Replayed") -> None:
         run = replayed.runs[0]
         why = run.broken_off or (run.result.reason if run.result else None)
         raise FailureError(f"{target}: no IKE SA was established: {why}{_ours(replayed)}")
+
+
+def _answered(run: "Run") -> bool:
+    """Whether anything came that has to do with what was sent; of recorded messages, an answer to one of them."""
+    if run.verbatim is not None:
+        return any(sent.answers for sent in run.verbatim.sent)
+    return run.traffic.received > 0
 
 
 def _ours(replayed: "Replayed") -> str:

@@ -3,14 +3,25 @@
 import os
 from contextlib import closing
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, job, say
-from ikeanalyze.cli.reading import Handshake, Keys, Port, Quiet, Verbose, check_inputs, read
+from ikeanalyze.cli.reading import (
+    Handshake,
+    Keys,
+    Port,
+    Quiet,
+    VantageOption,
+    Verbose,
+    check_inputs,
+    chosen_rtt,
+    chosen_vantage,
+    read,
+)
 from ikeanalyze.cli.writing import Figures, check_figures, chosen_format
-from ikeanalyze.render import Format, View, write
+from ikeanalyze.render import Format, View
 
 #: Bytes of captures whose clear messages are all looked into for a drawing: a second's work.
 _LARGEST_NAMED: Final = 32 << 20
@@ -43,19 +54,6 @@ def _size(path: str, most: int) -> int:
             return source.position
     except CaptureError:
         return 0  # which reading says as well
-
-
-def _vantage(side: str | None) -> Literal["initiator", "responder"] | None:
-    match side:
-        case None | "initiator" | "responder":
-            return side
-    raise typer.BadParameter(f"{side!r} is neither initiator nor responder", param_hint="--vantage")
-
-
-def _rtt(rtt: float | None) -> float | None:
-    if rtt is None or 0 <= rtt < float("inf"):
-        return rtt
-    raise typer.BadParameter(f"{rtt} is no time in milliseconds", param_hint="--rtt")
 
 
 def report(
@@ -94,14 +92,7 @@ def report(
     ] = False,
     figures: Figures = None,
     port: Port = None,
-    vantage: Annotated[
-        str | None,
-        typer.Option(
-            "--vantage",
-            metavar="SIDE",
-            help="The side that the captures were taken on, initiator or responder; else it is worked out.",
-        ),
-    ] = None,
+    vantage: VantageOption = None,
     rtt: Annotated[
         float | None,
         typer.Option(
@@ -129,7 +120,7 @@ def report(
     """
     with job(verbose=verbose):
         chosen = chosen_format(Format, form)
-        side, path_rtt = _vantage(vantage), _rtt(rtt)
+        side, path_rtt = chosen_vantage(vantage), chosen_rtt(rtt)
         check_inputs(captures, output, keys)
         if chosen is Format.PARQUET and output == "-":
             raise typer.BadParameter(
@@ -174,7 +165,9 @@ def report(
         elif analysis.handshakes.is_empty() and not quiet:
             say("no handshake in what was read. If its IKE is on another UDP port, name that with --port")
         if not early:
-            write(analysis, chosen, output, View(every=every))
+            from ikeanalyze.render.report import FORMATS
+
+            FORMATS.write(analysis, chosen, output, View(every=every))
         if figures is not None:
             from ikeanalyze.render.figures import write_report
 

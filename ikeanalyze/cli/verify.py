@@ -7,7 +7,7 @@ import typer
 
 from ikeanalyze.cli.outcome import SOME_SKIPPED, FailureError, job
 from ikeanalyze.cli.reading import Handshake, Port, Quiet, Verbose, check_inputs, tell
-from ikeanalyze.cli.writing import Output
+from ikeanalyze.cli.writing import Output, chosen_format
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.verification import Verification
@@ -57,11 +57,11 @@ def verify(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        if form not in ("terminal", "json"):
-            raise typer.BadParameter(
-                f"there is no format {form!r}; there are terminal, json", param_hint="--format"
-            )
+        from ikeanalyze.render.verification import FORMATS
+
+        chosen = chosen_format(FORMATS, form)
         check_inputs([capture], output, keys if psk is None else [*keys, psk])
+        from ikeanalyze.render import View
         from ikeanalyze.render.output import check
 
         check(output)
@@ -69,7 +69,7 @@ def verify(
         tell(found, [capture], keys, quiet=quiet, verbose=verbose)
         if handshake is not None:
             found = _only(found, handshake)
-        _write(found, form, output, every=every)
+        FORMATS.write(found, chosen, output, View(every=every))
         _end(found, capture)
 
 
@@ -93,18 +93,6 @@ def _only(found: "Verification", handshake: int) -> "Verification":
         known = f"there are 1 to {len(found.handshakes)}" if found.handshakes else "there is none"
         raise typer.BadParameter(f"there is no handshake {handshake}; {known}", param_hint="--handshake")
     return replace(found, handshakes=chosen)
-
-
-def _write(found: "Verification", form: str, output: str, *, every: bool) -> None:
-    from ikeanalyze.render import View
-    from ikeanalyze.render.output import opened
-    from ikeanalyze.render.verification import write_json, write_terminal
-
-    with opened(output) as out:
-        if form == "json":
-            write_json(found, out)
-        else:
-            write_terminal(found, out, View(every=every))
 
 
 def _end(found: "Verification", capture: str) -> None:

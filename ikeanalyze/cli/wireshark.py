@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ikeanalyze.cli.outcome import FAILED, FailureError, job, say
+from ikeanalyze.cli.outcome import FAILED, FailureError, job, say, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ikeanalyze.plugin.files import Done, Step
@@ -22,6 +22,7 @@ Program = Annotated[
         "--tshark", metavar="PROGRAM", help="The tshark that is asked where Wireshark's folders are."
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No remarks on standard error.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Each file by name, and tracebacks of internal errors.")
 ]
@@ -35,6 +36,7 @@ def install(
             "--force", help="Replace files that you have changed; yours stay beside them, as .orig."
         ),
     ] = False,
+    quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Install the plugin and the profile "IKE" for this user, or update them.
@@ -52,19 +54,20 @@ def install(
         except PluginError as error:
             raise FailureError(str(error)) from None
         _print_steps(steps, verbose=verbose)
+        remark = _remarks(quiet=quiet)
         for step in steps:
             if step.done is files.Done.KEPT:
-                say(f"{step.path} is not as it was installed, so it stays as it is (--force replaces it)")
+                remark(f"{step.path} is not as it was installed, so it stays as it is (--force replaces it)")
             elif step.done is files.Done.REPLACED:
-                say(f"{step.path} was replaced; your version of it is beside it, as .orig")
+                remark(f"{step.path} was replaced; your version of it is beside it, as .orig")
         if found is None:
-            say(f"there is no {tshark} to ask, so the plugin went to Wireshark's usual folders, untried")
-        elif not _works(probe.ask_lua(found)):
+            remark(f"there is no {tshark} to ask, so the plugin went to Wireshark's usual folders, untried")
+        elif not _works(probe.ask_lua(found), remark):
             raise typer.Exit(FAILED)
-        sys.stdout.write(f'Start Wireshark again, and choose the profile "{source.PROFILE}".\n')
+        show(f'Start Wireshark again, and choose the profile "{source.PROFILE}".')
 
 
-def uninstall(tshark: Program = "tshark", verbose: Verbose = False) -> None:
+def uninstall(tshark: Program = "tshark", quiet: Quiet = False, verbose: Verbose = False) -> None:
     """Take away what was installed, except for files that were changed since."""
     with job(verbose=verbose):
         from ikeanalyze.plugin import PluginError, files, probe
@@ -75,15 +78,15 @@ def uninstall(tshark: Program = "tshark", verbose: Verbose = False) -> None:
         except PluginError as error:
             raise FailureError(str(error)) from None
         if steps is None:
-            sys.stdout.write(f"Nothing was installed in {_shown(folders.plugins)}.\n")
+            show(f"Nothing was installed in {_shown(folders.plugins)}.")
             return
         _print_steps(steps, verbose=verbose)
         for step in steps:
             if step.done is files.Done.KEPT:
-                say(f"{step.path} is not as it was installed, so it stays")
+                _remarks(quiet=quiet)(f"{step.path} is not as it was installed, so it stays")
 
 
-def status(tshark: Program = "tshark", verbose: Verbose = False) -> None:
+def status(tshark: Program = "tshark", quiet: Quiet = False, verbose: Verbose = False) -> None:
     """Say which tshark and which Lua there is, what works there, and what is installed."""
     with job(verbose=verbose):
         from ikeanalyze.plugin import PluginError, files, manifest, probe, source
@@ -106,11 +109,11 @@ def status(tshark: Program = "tshark", verbose: Verbose = False) -> None:
         rows += _loaded_rows(found, installed)
         width = max(len(name) for name, _ in rows)
         for name, value in rows:
-            sys.stdout.write(f"{name:{width}}  {value}\n")
+            show(f"{name:{width}}  {value}")
         for step in steps:
             if step.done is not files.Done.SAME:
-                sys.stdout.write(f"  {_state_word(step.done)}: {_shown(step.path)}\n")
-        _warn_superuser()
+                show(f"  {_state_word(step.done)}: {_shown(step.path)}")
+        _warn_superuser(_remarks(quiet=quiet))
 
 
 def _program_rows(program: str, found: "Tshark | None") -> list[tuple[str, str]]:
@@ -166,25 +169,30 @@ def _state_word(done: "Done") -> str:
     }.get(done, str(done))
 
 
-def _works(found: "Tshark") -> bool:
+def _remarks(*, quiet: bool) -> "Callable[[str], object]":
+    """What to call with what the user should know, though nothing is wrong."""
+    return (lambda _: None) if quiet else say
+
+
+def _works(found: "Tshark", remark: "Callable[[str], object]") -> bool:
     """Does the plugin load, now that it is there? What is wrong is said."""
     name = f"{found.program} {found.version}"
     if found.loaded is None:
-        say(f"{name} runs no Lua now, so the plugin is untried: {_why_no_lua()}")
+        remark(f"{name} runs no Lua now, so the plugin is untried: {_why_no_lua()}")
         return True
     if "ikex" in found.loaded:
-        _warn_superuser()
+        _warn_superuser(remark)
         return True
     why = found.complaints[0] if found.complaints else "it does not say why"
     say(f"{name} does not load the plugin: {why}")
     return False
 
 
-def _warn_superuser() -> None:
+def _warn_superuser(remark: "Callable[[str], object]") -> None:
     from ikeanalyze.plugin.probe import superuser
 
     if superuser():
-        say(
+        remark(
             "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
         )
 
@@ -205,11 +213,11 @@ def _print_steps(steps: "Sequence[Step]", *, verbose: bool) -> None:
 
     if verbose:
         for step in steps:
-            sys.stdout.write(f"{step.done:10}  {_shown(step.path)}\n")
+            show(f"{step.done:10}  {_shown(step.path)}")
         return
     counted = Counter(step.done for step in steps)
     for done, count in counted.items():
-        sys.stdout.write(f"{count} file{'s' if count > 1 else ''} {done}\n")
+        show(f"{count} file{'s' if count > 1 else ''} {done}")
 
 
 def _shown(path: "Path") -> str:

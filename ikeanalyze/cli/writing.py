@@ -1,11 +1,11 @@
 """Where output goes, as several commands have it."""
 
-from enum import StrEnum
-from typing import Annotated, TypeVar
+from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
-_Format = TypeVar("_Format", bound=StrEnum)
+from ikeanalyze.render import Format
 
 Output = Annotated[
     str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
@@ -20,15 +20,15 @@ Figures = Annotated[
 ]
 
 
-def chosen_format(formats: type[_Format], name: str) -> _Format:
-    """The format of this name, or wrong usage that says which there are."""
-    try:
-        return formats(name)
-    except ValueError:
-        known = ", ".join(formats)
-        raise typer.BadParameter(
-            f"there is no format {name!r}; there are {known}", param_hint="--format"
-        ) from None
+def chosen_format(formats: Iterable[Format], name: str) -> Format:
+    """The one of these formats that has this name, or wrong usage that says which there are."""
+    known = list(formats)
+    for form in known:
+        if form == name:
+            return form
+    raise typer.BadParameter(
+        f"there is no format {name!r}; there are {', '.join(known)}", param_hint="--format"
+    )
 
 
 def check_figures(directory: str | None) -> None:

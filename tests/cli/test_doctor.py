@@ -1,3 +1,4 @@
+import io
 import json
 import shutil
 
@@ -92,3 +93,31 @@ def test_wrong_format(run):
     done = run("doctor", "--format", "csv")
     assert done.exit_code == 2
     assert "there are terminal, json" in done.stderr
+
+
+def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
+    """Our package may have come from a clone, and somebody else's may have its name there."""
+    monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
+    monkeypatch.setitem(doctor._OTHERS, "nor-such-package", ("x", "view", None))
+    told = run("doctor").stdout
+    assert "no-such-package, for something: pip install --upgrade no-such-package\n" in told
+    assert "nor-such-package, for view: pip install --upgrade nor-such-package\n" in told
+    assert "--upgrade ikeanalyze" not in told
+
+
+def test_quiet_is_taken(run):
+    assert run("doctor", "--quiet").exit_code == 0
+
+
+def test_no_color_leaves_no_escapes(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    doctor._table([doctor._ours()], coloured := Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    doctor._table([doctor._ours()], plain := Terminal())
+    assert "\x1b[" in coloured.getvalue()
+    assert "\x1b" not in plain.getvalue()

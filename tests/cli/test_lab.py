@@ -64,6 +64,20 @@ def test_a_scenario_that_cannot_be_run_is_one_line_with_file_and_key(tmp_path, n
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_standard_output_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ikeanalyze", "lab", "doctor"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "ikeanalyze: standard output cannot be written: No space left on device\n"
+
+
 def test_wrong_usage(tmp_path):
     for arguments in ([], ["x.toml"], ["x.toml", "-o", str(tmp_path), "-n", "0"]):
         done = run("run", *arguments)

@@ -124,7 +124,7 @@ def test_captures_without_a_whole_handshake(run):
     assert (done.exit_code, done.stdout) == (1, "")
     assert (
         done.stderr
-        == f"ikeanalyze: {REFUSED}: there is no handshake that is whole and succeeded, of 1 in it\n"
+        == f"ikeanalyze: {REFUSED}: there is no handshake that is whole and succeeded, of 1 in it: 1 failed\n"
     )
     done = run("predict", REFUSED, CLASSIC, "--rtt", "10", "--quiet")
     assert done.exit_code == 3

@@ -1,10 +1,10 @@
 """The command as a process of its own: pipes, signals, devices, and how fast it starts."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,12 @@ def test_full_disk():
     assert len(told.splitlines()) == 1
 
 
+def processor_seconds() -> float:
+    """What ended processes of ours took, however long they had to wait for it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_starting_is_fast():
     code = "import sys, ikeanalyze; print({'polars', 'numpy', 'typer', 'rich'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
@@ -108,9 +114,9 @@ def test_starting_is_fast():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = processor_seconds()
         run("--help")
-        best = min(best, time.perf_counter() - start)
+        best = min(best, processor_seconds() - start)
     assert best < 0.25
 
 
@@ -118,3 +124,67 @@ def test_closed_standard_streams():
     process = stand_in("report", "x", preexec_fn=lambda: os.close(1))
     assert process.stderr.read().startswith(b"ikeanalyze: standard output: is closed.")
     assert process.wait(timeout=60) == 1
+
+
+SMALL = [
+    ["--help"],
+    ["--version"],
+    ["report", "--help"],
+    ["doctor"],
+    ["doctor", "--format", "json"],
+    ["wireshark", "status"],
+    ["keys", "captures/psk-classic.keys.json"],
+    ["report", "captures/psk-classic.pcap"],
+]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("arguments", SMALL, ids=" ".join)
+def test_little_output_on_a_full_disk(arguments, buffered, tmp_path):
+    """What fits into a buffer fails when that is flushed, at the end."""
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONUNBUFFERED": buffered}
+    command = [sys.executable, "-m", "ikeanalyze", *arguments]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment
+        )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(b"ikeanalyze: standard output: cannot be written: No space left on device")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", SMALL, ids=" ".join)
+def test_nobody_reads_the_output(arguments, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "ikeanalyze", *arguments]
+    done = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment
+    )
+    os.close(writing)
+    assert done.returncode == 0
+    assert b"error" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "ladder"])
+def test_closed_standard_error(command):
+    """Nobody can be told of anything, and the result is the same."""
+    arguments = [sys.executable, "-m", "ikeanalyze", command, "captures/psk-classic.pcap"]
+    done = subprocess.run(
+        arguments, stdout=subprocess.PIPE, cwd=ROOT, timeout=60, preexec_fn=lambda: os.close(2)
+    )
+    assert (done.returncode, done.stdout.decode()) == (0, run(*arguments[3:]).stdout)
+    assert done.stdout
+
+
+def test_colour_that_is_forced_stays_out_of_files(tmp_path):
+    environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    arguments = ["report", "captures/psk-classic.pcap"]
+    assert "\x1b[" in run(*arguments, env=environment).stdout
+    path = tmp_path / "report.txt"
+    run(*arguments, "-o", str(path), env=environment)
+    assert "Handshake 1" in path.read_text()
+    assert "\x1b" not in path.read_text()

@@ -18,7 +18,7 @@ import ikeanalyze
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: What the tests' own responder can do: AES-CBC-256, HMAC-SHA2-256, ECP-256.
 PSK = CAPTURES / "lab" / "ipv6.pcapng"
-SILENT = ("--sockets", "--wait", "0.2", "--speed", "1000")
+SILENT = ("--sockets", "--wait", "0.7", "--speed", "1000")
 
 
 def at(target):
@@ -115,7 +115,7 @@ def test_impair(run, credentials):
         done = run(
             "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
             "--drop", "IKE_AUTH:response", "--duplicate", "IKE_SA_INIT:request", "--delay", "IKE_SA_INIT:response:20ms",
-            "--policy", "exponential:timeout=0.2", "--format", "json", "--quiet",
+            "--policy", "exponential:timeout=1", "--format", "json", "--quiet",
         )  # fmt: skip
     assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -136,7 +136,7 @@ def impaired(run, credentials, *options):
     with peer(Standing()) as one:
         return run(
             "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
-            "--policy", "exponential:timeout=0.1,tries=1", *options,
+            "--policy", "exponential:timeout=0.8,tries=1", *options,
         )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_a_fault_that_nothing_met_is_told(run, credentials):
     said = "faults that nothing met: drop IKE_INTERMEDIATE:2/3"
     assert f"ikeanalyze: {said}\n" in done.stderr
     assert f"  note       {said}" in done.stdout.splitlines()
-    assert "  policy     exponential:timeout=0.1,tries=1" in done.stdout.splitlines()
+    assert "  policy     exponential:timeout=0.8,tries=1" in done.stdout.splitlines()
     assert "  seed       4" in done.stdout.splitlines()
     # what is not known is said in words
     assert "identity of the initiator" in done.stderr
@@ -214,6 +214,26 @@ def test_garbage(run):
     assert "sends 2 datagrams that answer nothing" in done.stderr
 
 
+def test_what_comes_back_as_it_was_sent_is_no_answer(run):
+    with peer(lambda data, _: [data]) as one:
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
+    assert done.exit_code == 1
+    assert "sends 2 datagrams that answer nothing" in done.stderr
+
+
+def test_the_reports_blowup_is_of_one_handshake_alone(run):
+    """What is behind the first message keeps its SPIs, and so is another handshake for the report."""
+
+    def blowups(capture):
+        with peer(Standing()) as one:
+            done = run("replay", str(capture), *at(one.target), *SILENT, "--quiet", "--format", "json")
+        (run_,) = json.loads(done.stdout)["runs"]
+        return run_["blowup"], run_["report_blowup"]
+
+    assert blowups(PSK) == (1, None)
+    assert blowups(CAPTURES / "lab" / "no-proposal.pcapng") == (1, 1)
+
+
 def test_a_secret_that_is_wrong(run, credentials):
     credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
     with peer(Standing()) as one:
@@ -240,15 +260,16 @@ def test_a_secret_that_is_wrong(run, credentials):
         (["--target", "127.0.0.1", "--drop", "0.1"], "it is for --mode impair"),
         (["--target", "127.0.0.1", "--format", "csv"], "there is no format 'csv'"),
         (["--target", "127.0.0.1", "-w", "-"], "name a file"),
-        (["--target", "127.0.0.1", "-w", "/new.pcapng", "-o", "/usr/../new.pcapng"], "are the same file"),
-        (["--target", "127.0.0.1", "-w", "/new.pcapng", "-o", "/new.keys.json"], "are the same file"),
+        (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "./new.pcapng"], "are the same file"),
+        (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "new.keys.json"], "are the same file"),
         (["--target", "127.0.0.1", "--credentials", __file__, "-o", __file__], "would be overwritten"),
         (["--target", "127.0.0.1", "--mutate", "1", "--compare"], "nothing to compare"),
         (["--target", "127.0.0.1", "--mutate", "1", "--mode", "reenact", "--credentials", "x"], "--mutate"),
         ([], "--target"),
     ],
 )
-def test_wrong_usage(run, options, what):
+def test_wrong_usage(run, options, what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = run("replay", str(PSK), *options)
     assert done.exit_code == 2, done.stderr
     assert what in done.stderr
@@ -328,11 +349,64 @@ def test_a_full_disk(run, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.open", opened)
     with peer(Standing()) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "-w", str(tmp_path / "x.pcapng"))
+        asked = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
+    lost = "x.pcapng: cannot be written: No space left on device"
     assert done.exit_code == 1
-    assert done.stderr.endswith(
-        "x.pcapng: cannot be written: No space left on device. Name another output with -w\n"
-    )
+    assert done.stderr.endswith(f"{lost}. Name another output with -w\n")
+    # what was answered is known without it
+    assert "  outcome   1 of 2 requests answered" in done.stdout.splitlines()
+    assert "  note       " in done.stdout
     assert list(tmp_path.iterdir()) == []
+    # nobody asked for the capture: what was asked for is done
+    assert asked.exit_code == 0
+    assert "live.pcapng: cannot be written: No space left on device" in asked.stderr
+
+
+def test_a_disk_that_fills_up_during_a_run(run, tmp_path, credentials, monkeypatch):
+    """The first packet already meets it: the handshake goes on to its end, and the target is told of the end."""
+
+    def opened(path, mode="r", buffering=-1, *, original=open, **more):
+        if str(path).endswith(".tmp") and "b" in mode:
+            path, buffering = "/dev/full", 400
+        return original(path, mode, buffering, **more)
+
+    monkeypatch.setattr("builtins.open", opened)
+    behave = Standing()
+    with peer(behave) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
+            "--runs", "2", "--compare", "--format", "json", "-w", str(tmp_path / "x.pcapng"),
+        )  # fmt: skip
+    assert done.exit_code == 1
+    assert all(one.established and one.deleted for one in behave.all.values())
+    found = json.loads(done.stdout)
+    assert [(one["outcome"], one["blowup"], one["report_blowup"]) for one in found["runs"]] == [
+        ("established", 1, None)
+    ] * 2
+    assert found["recording"] is found["keys"] is found["report"] is None
+    assert found["notes"][-1].endswith("x.pcapng: cannot be written: No space left on device")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["credentials.toml"]
+
+
+def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
+    """Something else got their name while the handshake was under way."""
+    behave = Standing()
+
+    def occupying(data, role):
+        (tmp_path / "x.keys.json").mkdir(exist_ok=True)
+        return behave(data, role)
+
+    with peer(occupying) as one:
+        done = run(
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
+            "--format", "json", "-w", str(tmp_path / "x.pcapng"),
+        )  # fmt: skip
+    assert done.exit_code == 1
+    assert "x.keys.json: cannot be written: is no regular file. Name another output with -w" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["runs"][0]["report_blowup"], found["keys"]) == (1, None)
+    assert found["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --port")
+    assert (tmp_path / "x.pcapng").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -144,3 +145,29 @@ def test_as_a_library():
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=CAPTURES.parent, env=environment
     )
     assert done.stdout == "1 True\n", done.stderr
+
+
+@pytest.mark.parametrize("form", ["terminal", "json", "jsonl", "csv", "markdown", "html", "parquet"])
+def test_a_name_that_is_no_utf8(form, tmp_path):
+    """It is written with its bytes, in every format and beside others."""
+    odd = os.fsencode(tmp_path) + b"/caf\xe9.pcap"
+    Path(os.fsdecode(odd)).write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    missing = os.fsencode(tmp_path) + b"/\xff.pcap"
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-m", "ikeanalyze", "report", odd, missing, "--format", form, "-o", out],
+        capture_output=True, text=True, timeout=120, cwd=CAPTURES.parent,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (3, f"ikeanalyze: {tmp_path}/\\xff.pcap: no such file\n")
+    if form == "parquet":
+        assert pl.read_parquet(out / "handshakes.parquet")["capture"].to_list() == [
+            f"{tmp_path}/caf\\xe9.pcap"
+        ]
+        return
+    text = out.read_text("utf-8")
+    assert "caf\\" in text
+    if form == "json":
+        document = json.loads(text)
+        assert document["captures"][0]["path"] == f"{tmp_path}/caf\\xe9.pcap"
+        assert document["handshakes"][0]["capture"] == f"{tmp_path}/caf\\xe9.pcap"
+        assert document["skipped"] == [{"path": f"{tmp_path}/\\xff.pcap", "reason": "no such file"}]

@@ -6,7 +6,8 @@ import pytest
 import typer
 
 from ikeanalyze.cli.writing import chosen_format
-from ikeanalyze.render.comparison import Format
+from ikeanalyze.render import Format
+from ikeanalyze.render.comparison import FORMATS
 from tests.render.handmade import CAPTURE
 
 
@@ -24,6 +25,8 @@ def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
 
 
 def test_a_format_that_there_is_not():
-    assert chosen_format(Format, "csv") is Format.CSV
-    with pytest.raises(typer.BadParameter, match="there is no format 'xml'; there are terminal, json, csv"):
-        chosen_format(Format, "xml")
+    assert chosen_format(FORMATS, "csv") is Format.CSV
+    with pytest.raises(
+        typer.BadParameter, match="there is no format 'xml'; there are terminal, json, csv, markdown, html"
+    ):
+        chosen_format(FORMATS, "xml")
