@@ -67,7 +67,8 @@ def compare(
     ] = "terminal",
     output: Output = "-",
     every: Annotated[
-        bool, typer.Option("--all", help="All groups in the formats terminal, markdown and html, not just 30.")
+        bool,
+        typer.Option("--all", help="All groups in the formats terminal, markdown and html, not just 30."),
     ] = False,
     figures: Figures = None,
     quiet: Quiet = False,

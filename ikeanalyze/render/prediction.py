@@ -259,7 +259,7 @@ def _of(distribution: Distribution | None, name: str) -> str:
     return UNKNOWN if distribution is None else shown(getattr(distribution, name))
 
 
-def _page(predictions: Sequence[Prediction], out: TextIO, view: View) -> None:
+def _page(predictions: Sequence[Prediction], out: TextIO, _view: View) -> None:
     from ikeanalyze.render.html.prediction import prediction_page  # what draws takes long to load
 
     out.write(prediction_page(predictions))
