@@ -242,7 +242,9 @@ def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
 def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
     """The link to the AAA server."""
     names = [
-        f"aaa_{kind}_{what}" for kind in ("request", "response") for what in ("messages", "frames", "bytes")
+        f"aaa_{kind}_{what}"
+        for kind in ("request", "response", "retransmitted")
+        for what in ("messages", "frames", "bytes")
     ]
     sums = {name: np.zeros(count, np.int64) for name in names}
     nas: dict[int, str | None] = {}
@@ -251,7 +253,12 @@ def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, cou
         nas[handshake] = address_text(pairs[0].client, addresses)
         aaa[handshake] = address_text(pairs[0].server, addresses)
         for pair in pairs:
-            for kind, rows in (("request", pair.requests), ("response", pair.responses)):
+            again = pair.requests[1:] + pair.responses[1:]
+            for kind, rows in (
+                ("request", pair.requests),
+                ("response", pair.responses),
+                ("retransmitted", again),
+            ):
                 sums[f"aaa_{kind}_messages"][handshake] += len(rows)
                 sums[f"aaa_{kind}_frames"][handshake] += int(radius.units.frames[rows].sum())
                 sums[f"aaa_{kind}_bytes"][handshake] += int(radius.units.bytes[rows].sum())

@@ -24,7 +24,7 @@ from ikeanalyze.analysis.nat import describe, read_phase1_nat
 from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair
-from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Breakdown, break_down, vantages
+from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, AaaTimes, Breakdown, break_down, vantages
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
@@ -94,14 +94,14 @@ class Handshakes:
 def make_handshakes(
     conversation: Conversation,
     pairs: list[RadiusPair],
-    aaa_ns: Numbers,
+    aaa: AaaTimes,
     vantage: Vantage | None,
     rtt_ns: int | None,
     insides: "Insides | None" = None,
 ) -> Handshakes:
     """The handshakes of a capture.
 
-    `aaa_ns` is the time that each exchange waited for the AAA server, (exchanges,); `insides` what decrypted messages
+    `aaa` is the time that each exchange waited for the AAA server; `insides` what decrypted messages
     tell.
     """
     inside = {} if insides is None else insides.of
@@ -151,7 +151,7 @@ def make_handshakes(
         side = vantages(association.handshake, association.from_initiator, units.ttl, count)
     initiators, responders = distinct(initiator)[1], distinct(responder)[1]
     hosts = distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
-    breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa_ns, rtt_ns)
+    breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa, rtt_ns)
     spi_i = units.spi_i[np.where(request >= 0, request, head)]
     spi_r = _responder_spis(units, association, count)
     replaces: dict[int, int] = {}

@@ -17,7 +17,7 @@ handshake.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,6 +60,13 @@ class RadiusPair:
         """The number of its capture."""
         return self.client >> CAPTURE_BIT
 
+    def waited(self, units: Units) -> tuple[int, int]:
+        """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
+        if not self.requests or not self.responses:
+            return 0, 0
+        sent = units.first_ns[self.requests].tolist()
+        return waits(sent, int(units.last_ns[self.responses[0]]), len(self.responses))
+
 
 @dataclass(slots=True)
 class Radius:
@@ -86,6 +93,23 @@ class Peers:
     initiator: str  # address as text
     responder: str
     initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
+
+
+def waits(sent_ns: Sequence[int], answer_ns: int, responses: int) -> tuple[int, int]:
+    """From the transmission of a request that was answered to its response, and from the first transmission to that one.
+
+    Which one a response answers cannot be read from it: in order, if there are as many responses as requests, else the latest
+    one before it.
+
+    Args:
+        sent_ns: when each transmission of the request was sent, in order, at least one.
+        answer_ns: when the first response was there.
+        responses: how many responses there are.
+    """
+    answered = sent_ns[0]
+    if responses != len(sent_ns):
+        answered = max((one for one in sent_ns if one <= answer_ns), default=answered)
+    return max(answer_ns - answered, 0), answered - sent_ns[0]
 
 
 def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:

@@ -159,6 +159,9 @@ HANDSHAKES: Final[Schema] = {
     "aaa_response_messages": pl.UInt32,
     "aaa_response_frames": pl.UInt32,
     "aaa_response_bytes": pl.UInt64,
+    "aaa_retransmitted_messages": pl.UInt32,  # both directions of the link responder-aaa
+    "aaa_retransmitted_frames": pl.UInt32,
+    "aaa_retransmitted_bytes": pl.UInt64,
     "phases": pl.List(
         pl.Struct({"type": pl.String, "messages": pl.UInt32, "frames": pl.UInt32, "bytes": pl.UInt64})
     ),
@@ -173,7 +176,7 @@ HANDSHAKES: Final[Schema] = {
     "initiator_ns": pl.Int64,
     "responder_ns": pl.Int64,
     "aaa_ns": pl.Int64,
-    "retransmission_wait_ns": pl.Int64,
+    "retransmission_wait_ns": pl.Int64,  # until what was answered was sent, by the initiator or to the AAA server
     "vantage": VANTAGES,  # the side that the capture was taken on
     "path_rtt_ns": pl.Int64,  # round-trip time of the path that network_ns was computed with
     "path_rtt_source": pl.String,  # "given", "smallest seen" (an estimate), null

@@ -19,7 +19,7 @@ from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
 from ikeanalyze.analysis.ids import Ids, Numbering, number_messages
 from ikeanalyze.analysis.inits import read_unit_inits
 from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
-from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
+from ikeanalyze.analysis.radius import Peers, Radius, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
     EMPTY,
@@ -30,7 +30,7 @@ from ikeanalyze.analysis.tables import (
     label_units,
     messages_table,
 )
-from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE
+from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import address_text
@@ -193,11 +193,11 @@ def _take_apart(
             insides.same_eap.extend(EapMessages(insides.contents, capture).assign(radius.pairs))
         for number, one in _assign_radius(conversation, radius, handshake_ids):
             warnings[number].append(one)
-    aaa_ns = _waits(radius, len(exchanges))
+    aaa = _waits(radius, len(exchanges))
     labels = labels or label()
     frames = frames or begin_frames(labels)
     repeated = labels.count(columns["unit"][duplicates.mask], association.count)
-    handshakes = make_handshakes(conversation, radius.pairs, aaa_ns, vantage, rtt_ns, insides)
+    handshakes = make_handshakes(conversation, radius.pairs, aaa, vantage, rtt_ns, insides)
     if rtt_ns is not None:
         unknown = "where the side of the capture is unknown: give that too"
         for number in np.unique(capture[handshakes.vantage == UNKNOWN_VANTAGE]).tolist():
@@ -272,18 +272,15 @@ def _look_inside(
     return insides
 
 
-def _waits(radius: Radius, exchanges: int) -> Numbers:
-    """How long the responder waited for its AAA server in each of so many exchanges, in nanoseconds."""
-    waits = np.zeros(exchanges, np.int64)
+def _waits(radius: Radius, exchanges: int) -> AaaTimes:
+    """How long the responder waited for its AAA server in each of so many exchanges."""
+    times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
     for pair in radius.pairs:
-        if pair.exchange is not None and pair.requests and pair.responses:
-            waits[pair.exchange] += _waited(pair, radius.units)
-    return waits
-
-
-def _waited(pair: RadiusPair, units: Units) -> int:
-    """From the first transmission of the request to the response."""
-    return max(int(units.last_ns[pair.responses[0]] - units.first_ns[pair.requests[0]]), 0)
+        if pair.exchange is not None:
+            answering, wait = pair.waited(radius.units)
+            times.answering_ns[pair.exchange] += answering
+            times.wait_ns[pair.exchange] += wait
+    return times
 
 
 def _assign_radius(conversation: Conversation, radius: Radius, ids: Numbers) -> list[tuple[int, Told]]:

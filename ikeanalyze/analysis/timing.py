@@ -3,8 +3,10 @@
 The capture sees each exchange from where it was taken. Time runs in turns: from a request to its response the
 responder has it (and the path between it and the capture), from a response to the next request the initiator
 has it (and the path on its side); between the first transmission of a request and the one that was answered,
-a timer was waited for. These intervals follow one another without gap or overlap from the first request to
-the last frame of the last response, so that they add up to the set-up time exactly.
+a timer was waited for, and so it was between the first transmission of a RADIUS request and the one that was
+answered; the rest of the responder's time with its AAA server is a part of its own. These intervals follow one
+another without gap or overlap from the first request to the last frame of the last response, so that they add
+up to the set-up time exactly.
 
 On the initiator's machine its own turns are exact and the path is contained in the responder's turns; on the
 responder's it is the other way round. There the path's round-trip time is taken off: the one that was given,
@@ -48,6 +50,14 @@ class Breakdown:
     end_ns: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class AaaTimes:
+    """How long responders waited for their AAA servers, in nanoseconds. (exchanges,)"""
+
+    answering_ns: Numbers  # from the requests that were answered to their responses
+    wait_ns: Numbers  # before: until these requests were sent again
+
+
 def vantages(
     handshake: Numbers, from_initiator: npt.NDArray[np.bool_], ttl: npt.NDArray[np.uint8], count: int
 ) -> npt.NDArray[np.uint8]:
@@ -68,7 +78,7 @@ def break_down(
     whole: npt.NDArray[np.bool_],
     vantage: npt.NDArray[np.uint8],
     pair: Numbers,
-    aaa_ns: Numbers,
+    aaa_times: AaaTimes,
     rtt_ns: int | None,
 ) -> Breakdown:
     """Take each handshake's set-up time apart.
@@ -78,7 +88,7 @@ def break_down(
         whole: which handshakes are complete from the first request to the last response. (handshakes,)
         vantage: of each handshake. (handshakes,)
         pair: a number for the two hosts of each handshake, between which the path is one. (handshakes,)
-        aaa_ns: time that the responder waited for the AAA server, in each exchange. (exchanges,)
+        aaa_times: what the responder waited for the AAA server, in each exchange.
         rtt_ns: the path's round-trip time, if it was given.
     """
     count = len(whole)
@@ -103,7 +113,9 @@ def break_down(
     # the turn is the side's that was asked, the gap behind it the side's that asks next
     flipped = ~exchanges.initiator_asked[rows]
     flipped_next = np.append(flipped[1:], False) & ~last
-    aaa = np.minimum(np.where(flipped, 0, aaa_ns[rows]), turn)
+    aaa = np.minimum(np.where(flipped, 0, aaa_times.answering_ns[rows]), turn)
+    aaa_wait = np.minimum(np.where(flipped, 0, aaa_times.wait_ns[rows]), turn - aaa)
+    turn, wait = turn - aaa_wait, wait + aaa_wait
 
     # the path lies within the initiator's side's view of the responder's turn, and the other way round
     sign = vantage[handshake]

@@ -70,6 +70,7 @@ def write(
     case: Case,
     handshakes: Sequence[Handshake],
     *,
+    ended: str | None,
     machine: Mapping[str, Any],
     links: Mapping[str, Any],
     capture: Path,
@@ -77,7 +78,8 @@ def write(
     logs: Mapping[str, Path],
 ) -> Path:
     """Put what was recorded into `out`, in place of what an earlier run of the same case left there; where the manifest is. Files
-    with keys are for their owner alone. `dropped`: frames that did not get into the capture; None: not known.
+    with keys are for their owner alone. `ended`: why it ended before its time, if it did; `dropped`: frames that did not get into
+    the capture; None: not known.
 
     Errors:
         LabError: something cannot be written; then nothing of this case is there.
@@ -109,6 +111,7 @@ def write(
                 "logs": names,
                 "keys": f"{case.name}.keys.json" if keys is not None else None,
             },
+            "ended": ended,
             "handshakes": [asdict(one) for one in handshakes],
             "expected": {role: _expected(role, case, log) for role, log in logs.items()},
         }

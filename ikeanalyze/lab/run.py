@@ -58,7 +58,8 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
     `out` is there, and the caller's alone (`output.claimed`).
 
     Errors:
-        LabError: something that it needs is not there, or does not start, or the results cannot be written.
+        LabError: something that it needs is not there, or does not start or ends before its time, or the results cannot be
+            written. What was recorded before the end is kept all the same, where there is something; the text says where.
     """
     stacks, server = needs(case)
     kernel_esp = machine.kernel_esp()
@@ -92,16 +93,22 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
         watched |= {f"the emulation of {name}": one for name, one in emulators.items()}
         watched |= {f"the daemon of the {role}": one for role, one in daemons.items()}
         count = iterations or case.integer("iterations")
-        handshakes = []
-        for number in range(1, count + 1):
-            space.check_room()
-            # what one handshake left on a slow link is not to delay the next
-            emulation.calm(emulators.values(), case.number("timeout_s"))
-            for _ in range(case.integer("abandoned")):
-                _abandon(peers, net.initiator, ways["link"])
-            handshakes.append(_handshake(number, case, peers["initiator"], daemons, net, watched))
-            if tell:
-                tell(number, count, handshakes[-1])
+        handshakes: list[Handshake] = []
+        ended: LabError | None = None
+        try:
+            for number in range(1, count + 1):
+                space.check_room()
+                # what one handshake left on a slow link is not to delay the next
+                emulation.calm(emulators.values(), case.number("timeout_s"))
+                for _ in range(case.integer("abandoned")):
+                    _abandon(peers, net.initiator, ways["link"])
+                handshakes.append(_handshake(number, case, peers["initiator"], daemons, net, watched))
+                if tell:
+                    tell(number, count, handshakes[-1])
+        except LabError as error:
+            if not handshakes or not taken.alive:
+                raise
+            ended = error
         # what the daemons say when they end is in the capture as well, and all that still waits for its turn
         daemons["initiator"].stop()
         time.sleep(ways["link"])
@@ -111,16 +118,20 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
         space.check_room()
         capture = taken.stop(max(ways.values()))
         counts = {name: {"by": one.kind, "frames": one.stop()} for name, one in emulators.items()}
-        return manifest.write(
+        written = manifest.write(
             out,
             case,
             handshakes,
+            ended=str(ended) if ended else None,
             machine=_machine(stacks, server, kernel_esp=kernel_esp),
             links=counts,
             capture=capture,
             dropped=taken.dropped,
             logs={role: one.log for role, one in peers.items()} | _aaa_log(daemons),
         )
+        if ended:
+            raise LabError(f"{ended}; what was recorded until then: {written}")
+        return written
 
 
 def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None]:

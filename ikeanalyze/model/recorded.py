@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
+from ikeanalyze.analysis.radius import waits
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.model.flow import (
     NON_ESP_MARKER,
@@ -167,17 +168,16 @@ def _answer(one: Row, asker: Side, aaa: int, row: Row) -> int | None:
 
 
 def _aaa(messages: pl.DataFrame) -> tuple[int, int]:
-    """Time from each RADIUS request to its answer, and how many were answered."""
-    total = trips = 0
-    asked: int | None = None
+    """Time from each RADIUS request to its answer, without the wait to send it again, and how many were answered."""
+    pairs: list[tuple[list[int], list[int]]] = []  # when the request was sent, and when responses were there
     for row in messages.filter(pl.col("protocol").cast(pl.String) == "RADIUS").iter_rows(named=True):
-        if row["kind"] == "request":
-            asked = row["first_ns"] if asked is None else asked
-        elif asked is not None:
-            total += row["last_ns"] - asked
-            trips += 1
-            asked = None
-    return total, trips
+        request = row["kind"] == "request"
+        if request and row["transmission"] == 1:
+            pairs.append(([], []))
+        if pairs:
+            pairs[-1][0 if request else 1].append(row["first_ns" if request else "last_ns"])
+    answered = [waits(sent, answers[0], len(answers))[0] for sent, answers in pairs if sent and answers]
+    return sum(answered), len(answered)
 
 
 def _message(

@@ -222,11 +222,14 @@ def _breakdown(row: Mapping[str, Any]) -> Table:
     return Table("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 
 
+def _again(row: Mapping[str, Any], what: str) -> str:
+    return counted({w: row[f"{what}_{w}"] or 0 for w in ("messages", "frames", "bytes")})
+
+
 def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield (
-        "retransmissions",
-        counted({w: row[f"retransmitted_{w}"] or 0 for w in ("messages", "frames", "bytes")}),
-    )
+    yield "retransmissions", _again(row, "retransmitted")
+    if row["aaa_retransmitted_messages"]:
+        yield "  to and from AAA", _again(row, "aaa_retransmitted")
     yield "blow-up", ratio(row["blowup"])
     if row["ike_messages_fragmented"]:
         messages = count(row["ike_messages_fragmented"], "IKE message")

@@ -298,20 +298,24 @@ def _counts(who: str) -> Spec:
     return {what: plain(f"{who}_{what}") for what in ("messages", "frames", "bytes")}
 
 
-def _link(name: str, a: str, b: str, forth: str, back: str) -> Spec:
-    return {
+def _link(name: str, a: str, b: str, forth: str, back: str, again: str | None = None) -> Spec:
+    spec: Spec = {
         "name": pl.lit(f'"{name}"'),
         "a": quoted(a),
         "b": quoted(b),
         "a_to_b": _counts(forth),
         "b_to_a": _counts(back),
     }
+    more: Spec = {} if again is None else {"retransmissions": _counts(again)}
+    return {**spec, **more}
 
 
 def _links(depth: int | None) -> pl.Expr:
     """The link between initiator and responder, and that to the AAA server if RADIUS was seen."""
-    ike = _link("initiator-responder", "initiator_address", "responder_address", "initiator", "responder")
-    radius = _link("responder-aaa", "nas_address", "aaa_address", "aaa_request", "aaa_response")
+    ends = "initiator_address", "responder_address"
+    ike = _link("initiator-responder", *ends, "initiator", "responder", "retransmitted")
+    ends = "nas_address", "aaa_address"
+    radius = _link("responder-aaa", *ends, "aaa_request", "aaa_response", "aaa_retransmitted")
     inner = deeper(depth)
     second = (
         pl.when(pl.col("nas_address").is_null())

@@ -124,11 +124,25 @@ def test_a_request_sent_again_is_a_retransmission():
     row = only(analysis)
     first, challenge, second, accept = (AROUND + len(packet) for packet in login.packets)
     assert counts(row) == (3, 2 * first + second, 2, challenge + accept)
-    assert row["aaa_ns"] == 8 * MS
+    assert (row["aaa_ns"], row["retransmission_wait_ns"]) == (
+        6 * MS,
+        2 * MS,
+    )  # sent at 63 and 65, answered at 67
+    assert rows(
+        analysis.handshakes, *(f"aaa_retransmitted_{what}" for what in ("messages", "frames", "bytes"))
+    ) == [(1, 1, first)]
     again = analysis.messages.filter(pl.col("protocol") == "RADIUS", pl.col("transmission") > 1)
     assert rows(again, "type", "message_id", "needed_bytes") == [("Access-Request", 1, 0)]
-    # retransmissions of the handshake are those between the peers
-    assert row["retransmitted_messages"] == 0
+    assert row["retransmitted_messages"] == 0  # between the peers
+
+
+def test_a_server_that_answers_each_transmission_answers_in_order():
+    login = Login()
+    trace = login.play(Trace())
+    ask(trace, 65 * MS, login.packets[0])
+    tell(trace, 69 * MS, login.packets[1])
+    row = only(analyse(trace))
+    assert (row["aaa_ns"], row["retransmission_wait_ns"], row["aaa_retransmitted_messages"]) == (8 * MS, 0, 2)
 
 
 def test_a_second_response_may_come_when_the_responder_has_gone_on():

@@ -1,6 +1,8 @@
 """Scenarios end to end: what we read in the capture agrees with the daemons' logs, message by message, and nothing stays behind."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.run import run
 from ikeanalyze.lab.space import PREFIX
@@ -146,9 +149,14 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [("lab.relay", "the emulation of link"), ("dumpcap", "the recording")]
+    ("what", "said", "kept"),
+    [
+        ("lab.relay", "the emulation of link", True),
+        ("charon", "the daemon of the (initiator|responder)", True),
+        ("dumpcap", "the recording", False),
+    ],
 )
-def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said):
+def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
     (case,) = scenario.cases(data, "x", "dead")
     if what == "lab.relay" and machine.netem():
@@ -161,8 +169,20 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said):
 
     with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
         run(case, tmp_path, tell=end)
-    assert not list(tmp_path.iterdir())
     assert nothing_stays()
+    manifest = tmp_path / f"{case.name}.manifest.json"
+    assert manifest.exists() == kept
+    if not kept:
+        assert not list(tmp_path.iterdir())
+        return
+    told = json.loads(manifest.read_text())
+    assert re.match(f"{said} ended by itself in handshake 2$", told["ended"])
+    assert [one["established"] for one in told["handshakes"]] == [True]
+    first = ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.row(0, named=True)
+    assert (first["spi_i"], first["spi_r"]) == (
+        told["handshakes"][0]["spi_i"],
+        told["handshakes"][0]["spi_r"],
+    )
 
 
 def begin(scenario_name: str, out: Path, *more: str) -> subprocess.Popen[str]:

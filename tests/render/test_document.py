@@ -110,6 +110,8 @@ def test_handshake_keys(report):
         assert list(handshake["retransmissions"]) == COUNTS
         assert list(handshake["fragmentation"]) == ["ike_messages", "ike_fragments", "ip_fragments"]
         assert handshake["outcome"] in schema.OUTCOMES.categories
+        for link in handshake["links"]:
+            assert list(link.pop("retransmissions")) == COUNTS
         for link in handshake["links"] + handshake["after_setup"]:
             assert list(link) == ["name", "a", "b", "a_to_b", "b_to_a"]
             assert list(link["a_to_b"]) == list(link["b_to_a"]) == COUNTS
