@@ -4,9 +4,10 @@ Which response ended an exchange, and which transmission of the request it answe
 of things alone: the response that ended it is the first one after the last transmission of the request
 (whoever still repeats the request has not got the response yet), as long as that lies before the same side's
 next request. It answers the latest transmission before it, unless as many responses as requests are there:
-then they answer one another in order, late ones too.
+then they answer one another in order, late ones too. What asks an AAA server has the request by then (`had_by`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -280,6 +281,22 @@ def _answers(
     exchanges.wait_ns = np.where(
         asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN
     )
+
+
+def had_by(
+    exchanges: Exchanges, messages: Messages, exchange_of_message: Numbers, known: Mapping[int, int]
+) -> None:
+    """Correct the answered transmissions of exchanges whose responder is `known`, by exchange, to have had the request by a time.
+
+    A responder that asks its AAA server has got the request before, and what is sent again meanwhile is not what it answers.
+    """
+    for exchange, by_ns in known.items():
+        rows = (exchange_of_message == exchange) & ~messages.response & (messages.first_ns <= by_ns)
+        if rows.any() and exchanges.answered_ns[exchange] != UNKNOWN:
+            answered = min(messages.first_ns[rows].max(), exchanges.answered_ns[exchange])
+            exchanges.answered_ns[exchange] = answered
+            exchanges.rtt_ns[exchange] = exchanges.answer_ns[exchange] - answered
+            exchanges.wait_ns[exchange] = answered - exchanges.request_ns[exchange]
 
 
 def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Numbers, last: Mask) -> Mask:

@@ -64,8 +64,7 @@ class RadiusPair:
         """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
         if not self.requests or not self.responses:
             return 0, 0
-        sent = units.first_ns[self.requests].tolist()
-        return waits(sent, int(units.last_ns[self.responses[0]]), len(self.responses))
+        return waits(units.first_ns[self.requests].tolist(), units.last_ns[self.responses].tolist())
 
 
 @dataclass(slots=True)
@@ -95,21 +94,24 @@ class Peers:
     initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
 
 
-def waits(sent_ns: Sequence[int], answer_ns: int, responses: int) -> tuple[int, int]:
+def waits(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
     """From the transmission of a request that was answered to its response, and from the first transmission to that one.
 
-    Which one a response answers cannot be read from it: in order, if there are as many responses as requests, else the latest
-    one before it.
+    As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that sends
+    again has not got what came before. It answers the latest transmission, unless there are as many responses as requests:
+    then they answer one another in order.
 
     Args:
         sent_ns: when each transmission of the request was sent, in order, at least one.
-        answer_ns: when the first response was there.
-        responses: how many responses there are.
+        answers_ns: when each response was there, in order, at least one.
     """
-    answered = sent_ns[0]
-    if responses != len(sent_ns):
-        answered = max((one for one in sent_ns if one <= answer_ns), default=answered)
-    return max(answer_ns - answered, 0), answered - sent_ns[0]
+    taken = next((place for place, when in enumerate(answers_ns) if when >= sent_ns[-1]), len(answers_ns) - 1)
+    answer = answers_ns[taken]
+    if len(sent_ns) == len(answers_ns):
+        answered = sent_ns[taken]
+    else:
+        answered = max((one for one in sent_ns if one <= answer), default=sent_ns[0])
+    return max(answer - answered, 0), answered - sent_ns[0]
 
 
 def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:

@@ -13,7 +13,7 @@ import polars as pl
 from ikeanalyze.analysis.association import associate
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, make_exchanges
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, had_by, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
 from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
 from ikeanalyze.analysis.ids import Ids, Numbering, number_messages
@@ -193,6 +193,7 @@ def _take_apart(
             insides.same_eap.extend(EapMessages(insides.contents, capture).assign(radius.pairs))
         for number, one in _assign_radius(conversation, radius, handshake_ids):
             warnings[number].append(one)
+        had_by(exchanges, messages, exchange_of_message, _asked(radius))
     aaa = _waits(radius, len(exchanges))
     labels = labels or label()
     frames = frames or begin_frames(labels)
@@ -270,6 +271,16 @@ def _look_inside(
         if own and not contents.opened[its].any() and contents.sealed[its].any():
             told.append((None, "none of the keys fits any of its encrypted messages"))
     return insides
+
+
+def _asked(radius: Radius) -> dict[int, int]:
+    """When the responder first asked its AAA server in each exchange where it did."""
+    asked: dict[int, int] = {}
+    for pair in radius.pairs:
+        if pair.exchange is not None and pair.requests:
+            when = int(radius.units.first_ns[pair.requests[0]])
+            asked[pair.exchange] = min(asked.get(pair.exchange, when), when)
+    return asked
 
 
 def _waits(radius: Radius, exchanges: int) -> AaaTimes:

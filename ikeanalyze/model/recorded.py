@@ -176,7 +176,7 @@ def _aaa(messages: pl.DataFrame) -> tuple[int, int]:
             pairs.append(([], []))
         if pairs:
             pairs[-1][0 if request else 1].append(row["first_ns" if request else "last_ns"])
-    answered = [waits(sent, answers[0], len(answers))[0] for sent, answers in pairs if sent and answers]
+    answered = [waits(sent, answers)[0] for sent, answers in pairs if sent and answers]
     return sum(answered), len(answered)
 
 

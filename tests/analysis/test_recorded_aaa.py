@@ -1,0 +1,49 @@
+"""A recording with losses on the link to the AAA server, against the times in the responder's log."""
+
+import gzip
+import re
+from collections import defaultdict
+
+import pytest
+from recordings import CAPTURES
+
+from ikeanalyze.analysis.read import read
+
+NAME = "lab/eap-aaa-loss"
+SENT = re.compile(
+    r"^(\d+\.\d+) .*<lab\|(\d+)> (sending RADIUS Access-Request|retransmit \d+ of RADIUS|received RADIUS Access-)"
+)
+
+
+def logged() -> dict[int, tuple[float, float, int]]:
+    """Of each handshake by charon's number: ms that answers took, ms that were waited to send again, how often it was."""
+    began: dict[int, float] = {}
+    latest: dict[int, float] = {}
+    sums: dict[int, list[float]] = defaultdict(lambda: [0, 0, 0])
+    with gzip.open(CAPTURES / f"{NAME}.responder.log.gz", "rt") as log:
+        for line in log:
+            if not (found := SENT.match(line)):
+                continue
+            when, number, what = float(found[1]) * 1e3, int(found[2]), found[3]
+            if what.startswith("received"):
+                sums[number][0] += when - latest[number]
+                sums[number][1] += latest[number] - began[number]
+            else:
+                began[number] = when if what.startswith("sending") else began[number]
+                sums[number][2] += not what.startswith("sending")
+                latest[number] = when
+    return {number: (one[0], one[1], int(one[2])) for number, one in sums.items()}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6])
+def test_waits_are_not_the_servers_work(number):
+    found = read(CAPTURES / f"{NAME}.pcapng")
+    row = found.handshakes.row(number - 1, named=True)
+    answers, waits, again = logged()[number]
+    # the log has whole milliseconds, and three requests
+    assert row["aaa_ns"] / 1e6 == pytest.approx(answers, abs=6)
+    assert row["retransmission_wait_ns"] / 1e6 == pytest.approx(waits, abs=6)
+    assert row["responder_ns"] / 1e6 < 50
+    requests = found.messages.filter(handshake=number, kind="request", protocol="RADIUS")
+    assert requests.filter(requests["transmission"] > 1).height == again
+    assert row["aaa_retransmitted_messages"] >= again  # with the server's answers to them
