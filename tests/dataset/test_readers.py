@@ -47,7 +47,7 @@ def test_polars_as_documented():
     assert {20.0, 5.0, 0.0} <= set(by_loss)
     assert by_loss[20.0]["len"] == logged[20]
     assert by_loss[5.0]["len"] == logged[5]
-    assert by_loss[0.0]["blowup"] == 1.0
+    assert 1 < by_loss[0.0]["blowup"] < 1.02  # what a lossy AAA link made initiators repeat
     assert by_loss[20.0]["blowup"] > 1.0
     assert by_loss[20.0]["setup_ms"] > by_loss[0.0]["setup_ms"]
 

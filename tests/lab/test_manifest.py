@@ -34,7 +34,7 @@ def write(out: Path, recorded, **data) -> Path:
     (case,) = cases(data, "x", "some")
     out.mkdir(exist_ok=True)
     return manifest.write(
-        out, case, [handshake()], machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
+        out, case, [handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
     )
 
 
