@@ -15,7 +15,8 @@ demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
-	$(BIN)/python -m pytest -m "not lab"
+	$(BIN)/python -m pytest -n auto -m "not lab and not alone"
+	$(BIN)/python -m pytest -m "alone and not lab"
 
 unit: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab"

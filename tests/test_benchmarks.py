@@ -10,6 +10,8 @@ import pytest
 from benchmarks import many, small
 from benchmarks.small import PACKETS, generate
 
+pytestmark = pytest.mark.alone
+
 OURS = [sys.executable, "-m", "ikeanalyze"]
 
 

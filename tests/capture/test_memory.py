@@ -5,6 +5,8 @@ import pytest
 
 from ikeanalyze.capture import memory
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(autouse=True)
 def again() -> Iterator[None]:

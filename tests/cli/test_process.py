@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.

@@ -15,6 +15,8 @@ from replay.responder import Responder
 
 import ikeanalyze
 
+pytestmark = pytest.mark.alone
+
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: What the tests' own responder can do: AES-CBC-256, HMAC-SHA2-256, ECP-256.
 PSK = CAPTURES / "lab" / "ipv6.pcapng"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 CAPTURES = Path(__file__).parents[2] / "captures"
 ALTERNATE_SCREEN_LEFT = b"\x1b[?1049l"
 

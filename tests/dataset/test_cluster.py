@@ -20,6 +20,8 @@ from ikeanalyze.dataset.processes import Processes
 from ikeanalyze.dataset.task import TaskError
 from tests.dataset.made import MESSAGES, batch, files, manifest, runs, small_groups, tables
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):

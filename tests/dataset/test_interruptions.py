@@ -30,6 +30,8 @@ from tests.dataset.made import (
     tables,
 )
 
+pytestmark = pytest.mark.alone
+
 LABEL = ["{config}/loss{loss:float}/{run:int}.pcap"]
 #: What changes something on the disk, or makes sure that it is there.
 CALLS = ("replace", "unlink", "fsync", "mkdir", "truncate")

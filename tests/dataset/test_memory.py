@@ -5,7 +5,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.dataset.made import runs
+
+pytestmark = pytest.mark.alone
 
 
 def peak(folder, out):

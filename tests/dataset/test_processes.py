@@ -15,6 +15,8 @@ from ikeanalyze.dataset.task import Reading, Task, TaskError, Wanted
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def task(tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from benchmarks.generate import generate
 from tests.dissectors.asked import PLUGIN
 
+pytestmark = pytest.mark.alone
+
 #: Files of a little more than a hundred thousand packets.
 SIZES = {"ike-heavy": 90 << 20, "esp-heavy": 145 << 20}
 

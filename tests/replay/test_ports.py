@@ -8,6 +8,8 @@ from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import Counts, TransportError
 from replay.peers import free_port
 
+pytestmark = pytest.mark.alone
+
 
 def test_two_ports_of_the_address_that_leads_to_the_target():
     ports = Ports(Target("127.0.0.1", free_port()))

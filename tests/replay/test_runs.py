@@ -16,6 +16,8 @@ from replay.peers import free_port, peer
 from replay.recorded_messages import hybrid
 from replay.responder import Responder
 
+pytestmark = pytest.mark.alone
+
 #: The answer that was recorded to the first message; the SPIi of the request takes the place of its own.
 RECORDED = hybrid().messages[1].data
 

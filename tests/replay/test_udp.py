@@ -12,6 +12,8 @@ from ikeanalyze.replay.transport import LONGEST_MESSAGE, TransportError
 from ikeanalyze.replay.udp import UdpTransport
 from replay.peers import free_port, peer
 
+pytestmark = pytest.mark.alone
+
 
 def exchange(transport, data, role, answers, seconds=3.0):
     """Send, and take so many answers: (datagrams, time of sending)."""

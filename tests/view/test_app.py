@@ -11,6 +11,8 @@ import ikeanalyze
 from ikeanalyze.view.opening import Browsed
 from tests.view.driven import CAPTURES, browsed, drive
 
+pytestmark = pytest.mark.alone
+
 LOSSY = "lab/loss20.pcapng"
 KEYS = "lab/loss20.keys.json"
 

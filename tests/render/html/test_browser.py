@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.analysis.read import read
 from tests.render.html.conftest import CAPTURES
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
 
 
 @pytest.fixture
