@@ -1,12 +1,9 @@
 import polars as pl
-import pytest
 
 import ikeanalyze
 from ikeanalyze.view.listing import Listing
 from ikeanalyze.view.opening import Browsed
 from tests.view.driven import CAPTURES, drive
-
-pytestmark = pytest.mark.alone
 
 
 def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):

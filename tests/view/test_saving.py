@@ -6,8 +6,6 @@ import pytest
 
 from tests.view.driven import CAPTURES, browsed, drive
 
-pytestmark = pytest.mark.alone
-
 FIELDS = [
     "-eframe.time_epoch", "-eframe.len", "-eframe.cap_len", "-eframe.interface_id", "-eip.id", "-eudp.checksum",
     "-eisakmp.ispi", "-eisakmp.messageid", "-eradius.id",
