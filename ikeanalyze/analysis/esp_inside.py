@@ -116,6 +116,7 @@ class Opened:
         self.insides: dict[Sa, Insides] = {}
         self._keys = [usable for key in keys if (usable := self._usable(key)) is not None]
         self._fitting: dict[Sa, EspOpener] = {}
+        self._upper: dict[Sa, int] = {}  # of the last packet; without SAs whose sequence numbers have 32 bits
         self._tried: Counter[Sa] = Counter()  # packets that keys were tried with
 
     def add(self, sa: Sa, packet: bytes | None, ipv6: Sequence[bytes]) -> None:
@@ -129,7 +130,7 @@ class Opened:
         if packet is not None:
             opener = self._fitting.get(sa)
             if opener is not None:
-                inside = opener.open(packet)
+                inside = opener.open(packet, self._upper.get(sa))
             elif self._tried[sa] < _PATIENCE:
                 self._tried[sa] += 1
                 inside = self._try(sa, packet, ipv6)
@@ -137,6 +138,8 @@ class Opened:
             insides.closed += 1
         else:
             insides.add(inside)
+            if inside.upper is not None:
+                self._upper[sa] = inside.upper
 
     def misplaced(self, ipv6: Sequence[bytes]) -> list[str]:
         """Keys whose SPI came up, but between other addresses only; one line each, without secrets."""

@@ -1,5 +1,7 @@
 """`ikeanalyze predict`: what recorded handshakes would take on another link."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -9,6 +11,7 @@ import typer
 from ikeanalyze.cli.outcome import FAILED, SOME_SKIPPED, FailureError, job, say
 from ikeanalyze.cli.progress import bar
 from ikeanalyze.cli.reading import (
+    Keys,
     Port,
     Quiet,
     VantageOption,
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
     from ikeanalyze.model.flow import Flow
     from ikeanalyze.model.link import Burst, Link
     from ikeanalyze.model.prediction import Prediction, Use
+    from ikeanalyze.model.recorded import Place
 
 #: Runs of one prediction, and of all together: ten minutes of work.
 _MOST_RUNS: Final = 1_000_000
 _MOST_TOGETHER: Final = 300_000_000
+#: No path takes an hour; a manifest is a file that anybody may have changed.
+_LONGEST_MS: Final = 3_600_000
 
 
 def predict(
@@ -122,6 +128,7 @@ def predict(
         ),
     ] = None,
     vantage: VantageOption = None,
+    keys: Keys = None,
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="terminal, json, csv, markdown or html.")
     ] = "terminal",
@@ -140,6 +147,9 @@ def predict(
     the AAA server took. Then sends it over the link that is described, in thousands of simulated runs, with the
     retransmission timers of a real stack, and says how set-up time, bytes and messages are distributed and how
     often the set-up fails; in closed form too, where there is one.
+
+    Without --keys it cannot be read whether a handshake succeeded that was answered to its end; one that is
+    known to have failed is not predicted.
 
     With lists, as in --loss 0:0.3:0.02 --rtt 10,600, all combinations are predicted.
 
@@ -164,14 +174,17 @@ def predict(
         together = len(captures) * len(links) * len(uses) * runs
         if together > _MOST_TOGETHER:
             _refuse("--runs", f"{together:,} runs together are too many; allowed are {_MOST_TOGETHER:,}")
-        check_inputs(captures, output)
+        check_inputs(captures, output, keys)
         from ikeanalyze.render import Format, View
         from ikeanalyze.render.output import check
 
         check(output)
         check_figures(figures)
-        analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, quiet=quiet, verbose=verbose)
-        flows, skipped = _flows(analysis, handshake, quiet=quiet)
+        analysis = read(
+            captures, ports=port, vantage=side, rtt_ms=path_rtt, keys=keys, quiet=quiet, verbose=verbose
+        )
+        places = _places(captures) if side is None and path_rtt is None else {}
+        flows, skipped = _flows(analysis, handshake, places, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML
         predictions = _predictions(flows, links, uses, runs, seed, drawn=drawn, quiet=quiet)
         FORMATS.write(predictions, chosen, output, View(every=every))
@@ -213,14 +226,37 @@ def _predictions(
     return found
 
 
-def _flows(analysis: "Analysis", handshake: int | None, *, quiet: bool) -> "tuple[list[Flow], bool]":
+def _places(captures: list[str]) -> "dict[str, Place]":
+    """Where captures of the lab were taken, by their manifests beside them: always at the responder."""
+    from ikeanalyze.dataset.finding import Listed
+    from ikeanalyze.dataset.labels import LabelError, label
+    from ikeanalyze.model.recorded import Place
+
+    found = {}
+    for path in captures:
+        if path == "-":
+            continue
+        absolute = os.path.abspath(path)
+        try:
+            labels = label([Listed(path, absolute, 0, 0)], [], []).values
+        except LabelError:
+            continue  # not as the lab writes it
+        rtt = labels.get(absolute, {}).get("link_rtt_ms")
+        if isinstance(rtt, float | int) and 0 <= rtt < _LONGEST_MS:
+            found[path] = Place("responder", round(rtt * 1_000_000))
+    return found
+
+
+def _flows(
+    analysis: "Analysis", handshake: int | None, places: "Mapping[str, Place]", *, quiet: bool
+) -> "tuple[list[Flow], bool]":
     """A handshake of each capture, and whether one had none; exit with status 1 if none has one."""
     from ikeanalyze.model.recorded import FlowError, recorded
 
     flows = []
     for summary in analysis.captures:
         try:
-            flow = recorded(analysis, summary.path, handshake)
+            flow = recorded(analysis, summary.path, handshake, places.get(summary.path))
         except FlowError as error:
             if handshake is not None:
                 _refuse("--handshake", str(error))

@@ -1,9 +1,11 @@
 """Opening ESP packets with the keys of Wireshark's esp_sa table (RFC 4303, sections 2 and 3.4.4).
 
-Extended sequence numbers are tried with an upper half of 0, which is right for the first four billion packets.
+A packet carries the lower half of an extended sequence number alone (section 2.2.1), and its ICV covers both. So the upper
+half is tried: the one that opened the last packet of the SA, the next, which follows it behind 2^32 - 1, and the one before, which
+packets have that were overtaken there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -15,7 +17,9 @@ from ikeanalyze.keys.keyset import EspKey
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 _HEADER: Final = 8  # SPI and sequence number
-_UPPER: Final = bytes(4)  # of an extended sequence number
+_UPPER_BYTES: Final = 4  # of an extended sequence number
+_UPPERS: Final = 1 << 32
+_FIRST_UPPERS: Final = 4  # that are tried with the first packet: it may be the seventeen billionth of its SA
 _IMPLICIT: Final = "IIV"  # RFC 8750: the sequence number is the IV
 
 _GCM: Final = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
@@ -56,6 +60,7 @@ class Inside:
     payload: bytes  # without padding and what stands behind it; with the padding of RFC 4303, section 2.7
     padding: int  # bytes
     next_header: int  # protocol of the payload: 4 and 41 in tunnel mode
+    upper: int | None = None  # half of the extended sequence number; None: the sequence number has 32 bits
 
 
 class EspOpener:
@@ -90,30 +95,49 @@ class EspOpener:
                 f"a key of {len(key.encryption_key)} bytes is none of {key.encryption}"
             ) from None
 
-    def open(self, packet: bytes) -> Inside | None:
-        """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises."""
+    def open(self, packet: bytes, near: int | None = None) -> Inside | None:
+        """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.
+
+        `near` is the upper half of the SA's last packet (its `Inside.upper`), None before there was one.
+        """
         if len(packet) < _HEADER + self._iv + self._icv_bytes + 2:
             return None
-        try:
-            plaintext = self._decrypted(packet)
-        except ValueError:  # no whole blocks
+        for upper in _uppers(near):
+            try:
+                plaintext = self._decrypted(packet, upper)
+            except ValueError:  # no whole blocks
+                return None
+            if plaintext is not None:
+                break
+        else:
             return None
-        if plaintext is None or len(plaintext) < 2 or plaintext[-2] > len(plaintext) - 2:
+        if len(plaintext) < 2 or plaintext[-2] > len(plaintext) - 2:
             return None
         padding = plaintext[-2]
-        return Inside(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1])
+        return Inside(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1], upper)
 
-    def _decrypted(self, packet: bytes) -> bytes | None:
+    def _decrypted(self, packet: bytes, upper: int | None) -> bytes | None:
+        """The plaintext, padding and next header included; None: the ICV does not fit."""
+        high = b"" if upper is None else upper.to_bytes(_UPPER_BYTES)
         behind_iv = _HEADER + self._iv
         if self._icv is not None:
             end = len(packet) - self._icv_bytes
-            if packet[end:] not in (self._icv(packet[:end]), self._icv(packet[:end] + _UPPER)):
+            if packet[end:] != self._icv(packet[:end] + high):
                 return None
             return self._plain.decrypt(packet[_HEADER:behind_iv], packet[behind_iv:end])
         sequence = packet[4:_HEADER]
-        iv = _UPPER + sequence if self._implicit else packet[_HEADER:behind_iv]
-        for associated in (packet[:_HEADER], packet[:4] + _UPPER + sequence):
-            plaintext = self._aead.open(iv, packet[behind_iv:], associated)
-            if plaintext is not None:
-                return plaintext
-        return None
+        # RFC 8750, section 4: 64 bits, whatever sequence numbers are in use
+        iv = (high or bytes(_UPPER_BYTES)) + sequence if self._implicit else packet[_HEADER:behind_iv]
+        return self._aead.open(iv, packet[behind_iv:], packet[:4] + high + sequence)
+
+
+def _uppers(near: int | None) -> Iterator[int | None]:
+    """Upper halves to try, the likeliest first; None: there is none, which an SA has for all its packets or for none."""
+    if near is None:
+        yield from (None, *range(_FIRST_UPPERS))
+        return
+    yield near
+    if near + 1 < _UPPERS:
+        yield near + 1
+    if near:
+        yield near - 1

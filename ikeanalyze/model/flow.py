@@ -92,9 +92,9 @@ class Flow:
     fragmentation: bool  # both sides announced RFC 7383
     protection: Protection | None  # None: the cipher is not known
     setup_ns: int  # as it was recorded
-    #: How the path's time was told from computation: "given", "estimated" (the shortest time seen is taken for it), or None:
-    #: it could not be, so that the times of computation contain it.
-    path: Literal["given", "estimated"] | None
+    #: How the path's time was told from computation: "given", "manifest" (the lab's, beside the capture), "estimated" (the shortest
+    #: time seen is taken for it), or None: it could not be, so that the times of computation contain it.
+    path: Literal["given", "manifest", "estimated"] | None
     path_rtt_ns: int | None  # that was taken off
 
     @property

@@ -8,6 +8,7 @@ having answered, has no path in between.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -38,8 +39,21 @@ class FlowError(ValueError):
     """There is no handshake that a prediction could be made of; the text says why."""
 
 
-def recorded(analysis: Analysis, capture: str, handshake: int | None = None) -> Flow:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a capture was taken, as something beside it says."""
+
+    side: Side  # whose machine, or one next to it
+    path_rtt_ns: int  # round trip between the two sides; 0: they are as good as next to each other
+
+
+def recorded(
+    analysis: Analysis, capture: str, handshake: int | None = None, place: Place | None = None
+) -> Flow:
     """The handshake `handshake` of `capture`; None: the one with the fewest retransmissions, the first of these.
+
+    Of as many retransmissions one that is known to have succeeded comes first. `place` counts but where somebody gave
+    the path's round-trip time, or where the capture itself shows that it was taken on the other side.
 
     Raises:
         FlowError: it has none that is whole, or not that one.
@@ -50,15 +64,28 @@ def recorded(analysis: Analysis, capture: str, handshake: int | None = None) -> 
         chosen = whole.filter(pl.col("handshake") == handshake)
         if not chosen.height:
             raise FlowError(f"handshake {handshake} is {_why_not(table, handshake)}; {_known(whole)}")
-        return _flow(analysis, chosen.row(0, named=True), whole.height - 1)
+        return _flow(analysis, _placed(chosen.row(0, named=True), place), whole.height - 1)
     problem = FlowError(f"there is no handshake that is whole and succeeded{_what_else(table)}")
-    best = whole.sort("retransmitted_messages", "handshake").head(_TRIED)
+    unsure = pl.col("outcome").cast(pl.String) != "established"
+    best = whole.sort("retransmitted_messages", unsure, "handshake").head(_TRIED)
     for row in best.iter_rows(named=True):
         try:
-            return _flow(analysis, row, whole.height - 1)
+            return _flow(analysis, _placed(row, place), whole.height - 1)
         except FlowError as error:
             problem = error
     raise problem
+
+
+def _placed(row: Row, place: Place | None) -> Row:
+    """The row with what is said beside the capture in place of what the capture does not tell."""
+    if place is None or row["vantage"] not in ("unknown", place.side) or row["path_rtt_source"] == "given":
+        return row
+    return {
+        **row,
+        "vantage": place.side,
+        "path_rtt_ns": place.path_rtt_ns,
+        "path_rtt_source": "manifest",
+    }
 
 
 def _what_else(table: pl.DataFrame) -> str:
@@ -142,12 +169,14 @@ def _other(side: Side) -> Side:
     return "responder" if side == "initiator" else "initiator"
 
 
-def _source(row: Row) -> Literal["given", "estimated"] | None:
+def _source(row: Row) -> Literal["given", "manifest", "estimated"] | None:
     match row["path_rtt_source"]:
         case None:
             return None
         case "given":
             return "given"
+        case "manifest":
+            return "manifest"
         case _:
             return "estimated"
 

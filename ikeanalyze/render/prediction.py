@@ -74,6 +74,11 @@ def _recorded(flow: Flow) -> list[tuple[str, str]]:
     match flow.path:
         case None:
             facts.append(("computation", _CONTAINED))
+        case "manifest":
+            path = (
+                f"over a path of {ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
+            )
+            facts.append(("recorded", f"at the responder {path}: the lab's manifest says so"))
         case "estimated":
             facts.append(
                 (

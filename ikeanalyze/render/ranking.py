@@ -1,6 +1,6 @@
 """A ranking: for people in a terminal and as Markdown, for programs as JSON and CSV."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ikeanalyze.model.ranking import Ranked, Ranking
@@ -11,6 +11,9 @@ from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
+
+#: Cells that a column of names keeps at least.
+_NARROW: Final = 12
 
 
 def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
@@ -29,12 +32,13 @@ def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
     yield _grades(ranking, every=every)
     turns = list(_turns(ranking, every=every))
     if turns:
+        names = _narrow(ranking.criteria.alternatives)
         columns = (
-            Column("criterion"),
+            Column("criterion", narrow=_narrow(one.name for one in ranking.ranked), middle=True),
             Column("weight", right=True),
             Column("turns at", right=True),
-            Column("with more ahead"),
-            Column("with less ahead"),
+            Column("with more ahead", narrow=names, middle=True),
+            Column("with less ahead", narrow=names, middle=True),
         )
         notes = ["weights at which two alternatives change places; the other weights keep their proportions"]
         shown = turns if every else turns[:FEW]
@@ -43,11 +47,16 @@ def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
         yield Facts("Turning points", [("none", "no weight of a single criterion changes the order")])
 
 
+def _narrow(names: Iterable[str]) -> int:
+    """To how many cells a column of names may be cut, so that they still differ."""
+    return telling((clean(name) for name in names), _NARROW)
+
+
 def _order(ranking: Ranking, *, every: bool) -> Table:
     graded = [one for one in ranking.ranked if one.graded]
     columns = (
         Column("#", right=True),
-        Column("alternative", narrow=12),
+        Column("alternative", narrow=_narrow(ranking.criteria.alternatives), middle=True),
         Column("score", right=True),
         *(Column(clean(one.name), right=True, optional=1) for one in graded),
     )

@@ -8,7 +8,12 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.eap_methods import SimAkaAttribute, SimAkaSubtype
+from ikeanalyze.wire.registries.eap_methods import (
+    SimAkaAttribute,
+    SimAkaClientError,
+    SimAkaNotification,
+    SimAkaSubtype,
+)
 from ikeanalyze.wire.text import readable
 
 #: Subtype, reserved.
@@ -43,6 +48,19 @@ class SimAkaEntry:
         """AT_RAND; the number of a type without a name."""
         return name_of(SimAkaAttribute, self.type)
 
+    def describe(self) -> str:
+        """AT_RAND; with its value where that is a number: AT_NOTIFICATION success, AT_KDF 1."""
+        if not isinstance(self.value, int):
+            return self.name
+        match self.type:
+            case SimAkaAttribute.AT_NOTIFICATION:
+                value = name_of(SimAkaNotification, self.value)
+            case SimAkaAttribute.AT_CLIENT_ERROR_CODE:
+                value = name_of(SimAkaClientError, self.value)
+            case _:
+                value = str(self.value)
+        return f"{self.name} {value}"
+
 
 @dataclass(frozen=True, slots=True)
 class SimAka:
@@ -54,7 +72,7 @@ class SimAka:
     def describe(self) -> str:
         """Challenge (AT_RAND, AT_AUTN, AT_MAC)."""
         name = name_of(SimAkaSubtype, self.subtype)
-        names = [entry.name for entry in self.attributes[:_SHOWN]]
+        names = [entry.describe() for entry in self.attributes[:_SHOWN]]
         if len(self.attributes) > _SHOWN:
             names.append(f"{len(self.attributes) - _SHOWN} more")
         return f"{name} ({', '.join(names)})" if names else name

@@ -23,6 +23,7 @@ from ikeanalyze.wire.registries.hip_values import (
     HostAlgorithm,
     NatMode,
     NotifyType,
+    Registration,
     Transform,
 )
 from ikeanalyze.wire.text import readable, shortened
@@ -392,10 +393,10 @@ _READERS: Final[Mapping[int, Callable[[Cursor, int], Value]]] = MappingProxyType
         _P.HIT_SUITE_LIST: _list(HitSuite, 1, shift=4),
         _P.CERT: _cert,
         _P.NOTIFICATION: _notification,
-        _P.REG_INFO: _list(None, 1, skipped=2),
-        _P.REG_REQUEST: _list(None, 1, skipped=1),
-        _P.REG_RESPONSE: _list(None, 1, skipped=1),
-        _P.REG_FAILED: _list(None, 1, skipped=1),
+        _P.REG_INFO: _list(Registration, 1, skipped=2),
+        _P.REG_REQUEST: _list(Registration, 1, skipped=1),
+        _P.REG_RESPONSE: _list(Registration, 1, skipped=1),
+        _P.REG_FAILED: _list(Registration, 1, skipped=1),
         _P.REG_FROM: _relayed,
         _P.TRANSPORT_FORMAT_LIST: _list(ParameterType, 2),
         _P.ESP_TRANSFORM: _esp_transform,

@@ -135,6 +135,40 @@ def test_wrong_and_several_keys(tmp_path):
     assert (sa.inside.opened, sa.inside.closed) == (0, 30)
 
 
+def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
+    """Packets by pyca/cryptography; two SAs with one key and upper halves of their own, and one overtaken at the end of a cycle."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    def frame(spi, number):
+        clear = bytes(22) + bytes([0, 59])
+        header = struct.pack(">I", spi) + struct.pack(">I", number % 2**32)
+        sealed = AESGCM(bytes(16)).encrypt(bytes(4) + header, clear, header[:4] + struct.pack(">Q", number))
+        ip = struct.pack(
+            ">BBHHHBBH4s4s",
+            0x45,
+            0,
+            20 + 8 + 8 + len(sealed),
+            number % 65536,
+            0,
+            64,
+            50,
+            0,
+            bytes([192, 0, 2, 1]),
+            bytes([192, 0, 2, 2]),
+        )
+        return link.ethernet(ip + header + header + sealed)
+
+    end = 2**32
+    first = [end - 2, end, end - 1, end + 1, 2 * end - 1, 2 * end, 3 * end + 5]
+    second = [5, 6, 7, 8, 9, 10, 11]
+    frames = [frame(7, one) for one in first] + [frame(8, one) for one in second]
+    for order in (frames, [one for both in zip(frames[:7], frames[7:], strict=True) for one in both]):
+        traffic = read(tmp_path, order, [key(GCM, bytes(20))])
+        assert [(sa.spi, sa.inside.opened, sa.inside.closed) for sa in traffic.sas] == [(7, 7, 0), (8, 7, 0)]
+    (sa,) = read(tmp_path, [frame(7, 4 * end + 5)], [key(GCM, bytes(20))]).sas
+    assert sa.inside.closed == 1
+
+
 def test_cut_by_the_snaplen(tmp_path):
     (sa,) = read(tmp_path, protected([60, 1000]), [key(GCM, bytes(20))], snaplen=300).sas
     assert (sa.inside.opened, sa.inside.closed) == (1, 1)

@@ -134,6 +134,50 @@ def test_captures_without_a_whole_handshake(run):
     assert "nowhere.pcap" in done.stderr
 
 
+def test_keys_tell_what_failed(run, tmp_path):
+    # charon's log: "received AUTHENTICATION_FAILED notify error"
+    refused, keys = (str(CAPTURES / "lab" / f"wrong-psk.{kind}") for kind in ("pcapng", "keys.json"))
+    assert run("predict", refused, "--rtt", "10", "--runs", "10").exit_code == 0
+    done = run("predict", refused, "--rtt", "10", "--keys", keys)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.endswith("no handshake that is whole and succeeded, of 1 in it: 1 failed\n")
+    missing = str(tmp_path / "nowhere.json")
+    done = run("predict", CLASSIC, "--rtt", "10", "--runs", "10", "--keys", missing)
+    assert done.exit_code == 3
+    assert missing in done.stderr
+    assert CLASSIC in done.stdout
+
+
+def test_the_lab_says_where_it_recorded(run, tmp_path):
+    # 600 ms, seen from the responder: contained in the initiator's turn
+    name = str(CAPTURES / "lab" / "satellite.pcapng")
+    done = run("predict", name, "--rtt", "10", "--runs", "10")
+    assert done.stderr == ""
+    assert "at the responder over a path of 600.000 ms" in done.stdout
+    alone = tmp_path / "satellite.pcapng"
+    alone.write_bytes(Path(name).read_bytes())
+    found = {}
+    for path, more in (
+        (name, []),
+        (str(alone), []),
+        (name, ["--vantage", "responder", "--recorded-rtt", "500"]),
+    ):
+        done = run("predict", path, *more, "--rtt", "10", "--runs", "10", "--format", "json", "--quiet")
+        one = json.loads(done.stdout)["handshakes"][0]
+        found[one["path"]] = one["initiator_ms"]
+    assert found[None] - found["manifest"] == pytest.approx(600)
+    assert found[None] - found["given"] == pytest.approx(500)
+    for text in ('{"schema": "ikeanalyze.lab/1"}', "[", json.dumps({
+        "schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": "satellite.pcapng"}, "scenario": {"link.rtt_ms": -1},
+    }), json.dumps({
+        "schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": "satellite.pcapng"},
+        "scenario": {"link.rtt_ms": 600, "LINK.rtt_ms": 1},
+    })):  # fmt: skip
+        (tmp_path / "satellite.manifest.json").write_text(text)
+        done = run("predict", str(alone), "--rtt", "10", "--runs", "10")
+        assert (done.exit_code, "it is not known on which side" in done.stderr) == (0, True)
+
+
 def test_what_computation_is_not_known(run):
     done = run("predict", str(CAPTURES / "pq-loss15.pcap"), "--rtt", "10", "--runs", "10")
     assert "its path's round-trip time is estimated from above" in done.stderr

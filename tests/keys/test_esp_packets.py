@@ -1,6 +1,8 @@
 """Packets of scapy's IPsec layer are opened, with every algorithm of Wireshark's table that is known here."""
 
+import hmac
 import logging
+import struct
 
 import pytest
 
@@ -45,6 +47,48 @@ def packets(names, esn=False):
         yield bytes(clear), bytes(association.encrypt(clear, **kwargs).payload)
 
 
+CLEAR = bytes(range(22))
+
+
+def sender(names):
+    """Who opens packets with such a key, and who seals CLEAR with an upper half: pyca/cryptography and hmac, as in RFC 4303."""
+    from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
+    _, size, _, mac_size = ALGORITHMS.get(names, ("", 36, "", 0))
+    one = key(names[0], size, names[1], mac_size)
+    iv_size = {"AES-CBC": 16, "NULL": 0}.get(names[0].split(" ")[0], 8)
+    iv = bytes(range(100, 100 + iv_size))
+    plain = CLEAR + bytes(range(1, 9)) + bytes([8, 4])  # 32 bytes, whole blocks of every cipher
+
+    def sealed(upper):
+        spi, low, high = struct.pack(">I", 7), struct.pack(">I", 9), struct.pack(">I", upper)
+        if names[1] == "NULL":
+            kind = ChaCha20Poly1305 if "ChaCha" in names[0] else AESGCM
+            implicit = "IIV" in names[0]
+            nonce = one.encryption_key[-4:] + (high + low if implicit else iv)
+            text = kind(one.encryption_key[:-4]).encrypt(nonce, plain, spi + high + low)
+            return spi + low + (b"" if implicit else iv) + text
+        secret = one.encryption_key
+        match names[0].split(" ")[0]:
+            case "NULL":
+                text = plain
+            case "AES-CTR":
+                mode = modes.CTR(secret[-4:] + iv + struct.pack(">I", 1))
+                text = Cipher(algorithms.AES(secret[:-4]), mode).encryptor().update(plain)
+            case "TripleDES-CBC":
+                text = Cipher(TripleDES(secret), modes.CBC(iv)).encryptor().update(plain)
+            case "AES-CBC":
+                text = Cipher(algorithms.AES(secret), modes.CBC(iv)).encryptor().update(plain)
+        packet = spi + low + iv + text
+        _, name, *rest = names[1].split(" ")[0].split("-")
+        digest, kept = ("md5", 96) if name == "MD5" else (f"sha{rest[0]}", int(rest[1]))
+        return packet + hmac.digest(one.integrity_key, packet + high, digest)[: kept // 8]
+
+    return EspOpener(one), sealed
+
+
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 @pytest.mark.parametrize("esn", [False, True])
 def test_opened(names, esn):
@@ -54,6 +98,23 @@ def test_opened(names, esn):
         inside = opener.open(packet)
         assert (inside.payload, inside.next_header) == (clear, 4)
         assert len(packet) - len(clear) - inside.padding >= 8 + 2 + 12
+
+
+@pytest.mark.parametrize(
+    "names", [*ALGORITHMS, ("AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]", "NULL")], ids=" ".join
+)
+def test_extended_sequence_numbers_behind_a_whole_cycle(names):
+    opener, sealed = sender(names)
+    before = None
+    for upper in (0, 0, 1, 0, 1, 2, 3):
+        inside = opener.open(sealed(upper), before)
+        assert (inside.upper, inside.payload) == (upper, CLEAR)
+        before = inside.upper
+    assert opener.open(sealed(5), before) is None
+    assert (opener.open(sealed(3)).upper, opener.open(sealed(4))) == (3, None)
+    last = 2**32 - 1
+    assert opener.open(sealed(last), last).upper == last
+    assert opener.open(sealed(0), last) is None
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)

@@ -80,3 +80,24 @@ def test_parts_that_begin_alike_stay_apart_in_80_columns():
     parts = [line[:25] for line in table.splitlines() if line.startswith("    ")]
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert len(parts) == len(set(parts)) == 16
+
+
+def test_long_names_stay_apart_in_80_columns(tmp_path):
+    names = [f"IKEv2 with EAP-TLS, certificates of RSA-4096, and a chain of {n}" for n in ("two", "three")]
+    tables = [
+        f'[[criterion]]\nname = "{what}, as all of the experts that were asked have understood it"\n'
+        f'grades = {{ "{names[0]}" = {one}, "{names[1]}" = {other} }}\n'
+        for what, one, other in (("security", 1, 2), ("speed", 3, 1))
+    ]
+    (tmp_path / "c.toml").write_text(f"alternatives = {json.dumps(names)}\n" + "".join(tables))
+    out = io.StringIO()
+    found = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    write_sections(sections(found, every=True), out, 80)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    _, _, turns = out.getvalue().partition("\nTurning points\n")
+    security, speed = turns.splitlines()[1:3]
+    # more weight of security is for three, more of speed for two
+    assert (security.split()[0][:4], speed.split()[0][:4]) == ("secu", "spee")
+    assert security.index("three") < security.index("two")
+    assert speed.index("two") < speed.index("three")

@@ -67,7 +67,7 @@ def test_content(data, content, text):
 
 def test_aka_is_described():
     message = read_eap_message(eap.eap(1, 0, 50, b"\x01\0\0\x18\x01\0\x01"))
-    assert describe_eap(message) == "Request AKA' Challenge (AT_KDF)"
+    assert describe_eap(message) == "Request AKA' Challenge (AT_KDF 1)"
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,70 @@ def test_as_tshark_reads_them(tshark, method, family):
         assert not checksum_fits(one.data[:4] + b"\x12\x34" + one.data[6:], *packed)
 
 
+#: Parameters besides those of a base exchange (RFC 8002 to 8004, 8046, 5770).
+RELAYED = bytes(10) + b"\xff\xff\xc6\x33\x64"  # 198.51.100, mapped
+COMPANIONS = [
+    (
+        193,
+        struct.pack(">BBBBI", 1, 1, 5, 0, 60)
+        + b"\xab\xcd\xef\1"
+        + bytes.fromhex("20010db8")
+        + bytes(11)
+        + b"\x09",
+    ),
+    (608, struct.pack(">HHHH", 0, 1, 2, 3)),
+    (768, bytes([1, 2, 1, 3]) + b"a certificate"),
+    (930, bytes([10, 20, 1, 2])),
+    (932, bytes([200, 1])),
+    (934, bytes([150, 2, 3])),
+    (950, struct.pack(">HBB", 10500, 17, 0) + RELAYED + b"\7"),
+    (63998, struct.pack(">HBB", 10501, 17, 0) + RELAYED + b"\x08"),
+    (64002, struct.pack(">HBB", 10502, 17, 0) + RELAYED + b"\x09"),
+    (65498, RELAYED + b"\x0a"),
+    (65502, RELAYED + b"\x0b" + bytes.fromhex("20010db8") + bytes(11) + b"\7"),
+]
+
+
+def test_companions_as_tshark_reads_them(tshark):
+    one = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
+    trace = Trace()
+    trace.send(0, bytes(4) + one, sport=10500, dport=10500)
+    view = read_hip(one)
+    by_type = {parameter.type: parameter.value for parameter in view.parameters}
+    (locator,) = by_type[193].locators
+    certificate = by_type[768]
+    expected = {
+        "tlv.locator_traffic_type": [locator.traffic],
+        "tlv.locator_type": [locator.type],
+        "tlv.locator_lifetime": [locator.lifetime_s],
+        "tlv.nat_traversal_mode_id": by_type[608].numbers,
+        "tlv.cert_group": [certificate.group],
+        "tlv.cert_count": [certificate.count],
+        "tlv.cert_id": [certificate.id],
+        "tlv.cert_type": [certificate.type],
+        "tlv.reg_type": [number for kind in (930, 932, 934) for number in by_type[kind].numbers],
+        "tlv.reg_from_port": [by_type[950].port],
+        "tlv.relay_from_port": [by_type[63998].port],
+        "tlv.relay_to_port": [by_type[64002].port],
+    }
+    addresses = {
+        "tlv_reg_from_address": by_type[950].addresses,
+        "tlv_relay_from_address": by_type[63998].addresses,
+        "tlv_relay_to_address": by_type[64002].addresses,
+        "tlv_from_address": by_type[65498].addresses,
+        "tlv_rvs_address": by_type[65502].addresses,
+        "tlv.locator_address": [locator.address] * 2,  # in the list, and in the entry
+    }
+    names = [*expected, *addresses]
+    options = [part for name in names for part in ("-e", f"hip.{name}")]
+    done = tshark.run("-n", "-T", "fields", "-E", "aggregator=|", *options, capture=trace.pcap())
+    said = dict(zip(names, (one.split("|") for one in done.lines[0].split("\t")), strict=True))
+    for name, numbers in expected.items():
+        assert [int(value, 0) for value in said[name]] == list(numbers), name
+    for name, texts in addresses.items():
+        assert [value.removeprefix("::ffff:") for value in said[name]] == list(texts), name
+
+
 def test_host_id_of_version_1_as_tshark_reads_it(tshark):
     # RFC 5201, section 5.2.8: a DNSKEY record; tshark knows no other
     key = struct.pack(">HBB", 0x0202, 0xFF, 5) + b"\x03\x01\x00\x01" + bytes(128)

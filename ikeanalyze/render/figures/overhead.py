@@ -57,9 +57,13 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
     start = min(sa.first_ns for sa in sas)
     for name, sa in pairs:
         at = {one.start_ns: one.bytes for one in sa.rate}
+        mbps = 0.0
         for moment in range(min(at), max(at) + 1, traffic.interval_ns):
             mbps = 8e3 * at.get(moment, 0) / traffic.interval_ns
-            rows.append({"group": name, "x": (moment - start) / 1e9, "y": mbps})
+            # the first interval may begin before the first packet
+            rows.append({"group": name, "x": max(moment - start, 0) / 1e9, "y": mbps})
+        # a step has an end, without which the last interval, or the only one, would not be seen
+        rows.append({"group": name, "x": (max(at) + traffic.interval_ns - start) / 1e9, "y": mbps})
     left_out = (
         f" The {len(sas)} with most bytes of {len(traffic.sas):,}." if len(traffic.sas) > len(sas) else ""
     )

@@ -59,3 +59,22 @@ class SimAkaAttribute(Registry):
     AT_CHECKCODE = 134
     AT_RESULT_IND = 135
     AT_BIDDING = 136
+
+
+class SimAkaNotification(Registry):
+    """Notification codes (RFC 4186, section 10.18; RFC 4187, section 10.19)."""
+
+    AFTER_AUTHENTICATION = 0, "general failure after authentication"
+    DENIED = 1026, "temporarily denied"
+    NOT_SUBSCRIBED = 1031, "not subscribed"
+    GENERAL_FAILURE = 16384, "general failure"
+    SUCCESS = 32768, "success"
+
+
+class SimAkaClientError(Registry):
+    """Client error codes (RFC 4186, section 10.19; RFC 4187, section 10.20)."""
+
+    UNABLE_TO_PROCESS = 0, "unable to process packet"
+    UNSUPPORTED_VERSION = 1, "unsupported version"
+    TOO_FEW_CHALLENGES = 2, "insufficient number of challenges"
+    NOT_FRESH = 3, "RANDs are not fresh"

@@ -89,7 +89,7 @@ class EcdsaCurve(DashedRegistry):
 
 
 class NotifyType(Registry):
-    """Notify message types (RFC 7401, section 5.2.19; RFC 5770; RFC 8046)."""
+    """Notify message types (RFC 7401, section 5.2.19, and its companions)."""
 
     UNSUPPORTED_CRITICAL_PARAMETER_TYPE = 1
     INVALID_SYNTAX = 7
@@ -107,11 +107,28 @@ class NotifyType(Registry):
     INVALID_HIT = 40
     BLOCKED_BY_POLICY = 42
     RESPONDER_BUSY_PLEASE_RETRY = 44
-    LOCATOR_TYPE_UNSUPPORTED = 46
-    NO_VALID_NAT_TRAVERSAL_MODE_PARAMETER = 60
+    LOCATOR_TYPE_UNSUPPORTED = 46  # RFC 8046
+    CREDENTIALS_REQUIRED = 48  # this and the next: RFC 8002
+    INVALID_CERTIFICATE = 50
+    REG_REQUIRED = 51  # RFC 8003
+    NO_VALID_NAT_TRAVERSAL_MODE_PARAMETER = 60  # this and the next two: RFC 5770
     CONNECTIVITY_CHECKS_FAILED = 61
     MESSAGE_NOT_RELAYED = 62
+    SERVER_REFLEXIVE_CANDIDATE_ALLOCATION_FAILED = 63  # this and the next: RFC 9028
+    RVS_HMAC_PROHIBITED_WITH_RELAY = 64
+    OVERLAY_TTL_EXCEEDED = 70  # RFC 6079
+    UNKNOWN_NEXT_HOP = 90  # RFC 6028
+    NO_VALID_HIP_TRANSPORT_MODE = 100  # RFC 6261
     I2_ACKNOWLEDGEMENT = 16384
+    NAT_KEEPALIVE = 16385  # RFC 9028
+
+
+class Registration(Registry):
+    """Services that hosts register with (RFC 8003, section 4.2)."""
+
+    RENDEZVOUS = 1  # RFC 8004
+    RELAY_UDP_HIP = 2  # RFC 5770
+    RELAY_UDP_ESP = 3  # RFC 9028
 
 
 class NatMode(DashedRegistry):

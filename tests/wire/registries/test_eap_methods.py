@@ -1,7 +1,13 @@
 import pytest
 
 from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.eap_methods import MsChapOperation, SimAkaAttribute, SimAkaSubtype
+from ikeanalyze.wire.registries.eap_methods import (
+    MsChapOperation,
+    SimAkaAttribute,
+    SimAkaClientError,
+    SimAkaNotification,
+    SimAkaSubtype,
+)
 from wire.registries.oracle import normal, values
 
 
@@ -9,6 +15,23 @@ def test_names():
     assert name_of(SimAkaAttribute, 136) == "AT_BIDDING"
     assert name_of(SimAkaSubtype, 13) == "Reauthentication"
     assert name_of(MsChapOperation, 5) == "5"
+
+
+@pytest.mark.tshark
+@pytest.mark.parametrize(
+    ("registry", "field"),
+    [
+        (SimAkaNotification, "notification_type"),
+        (SimAkaClientError, "error_code"),
+    ],
+)
+def test_codes_against_tshark(registry, field):
+    for method in ("sim", "aka"):
+        known = values()[f"eap.{method}.{field}"]
+        for member in registry:
+            # tshark has the RFC's sentence; ours is made of its words
+            words = known[member][0].lower().split()
+            assert all(word in words for word in member.label.lower().split())
 
 
 @pytest.mark.tshark

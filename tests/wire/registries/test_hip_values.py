@@ -10,6 +10,7 @@ from ikeanalyze.wire.registries.hip_values import (
     HostAlgorithm,
     NatMode,
     NotifyType,
+    Registration,
     Transform,
 )
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
@@ -33,7 +34,11 @@ from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
         (HitSuite, 2, "ECDSA/SHA-384"),
         (EcdsaCurve, 1, "P-256"),
         (NotifyType, 42, "BLOCKED_BY_POLICY"),
+        (NotifyType, 50, "INVALID_CERTIFICATE"),
+        (NotifyType, 100, "NO_VALID_HIP_TRANSPORT_MODE"),
         (NotifyType, 16384, "I2_ACKNOWLEDGEMENT"),
+        (NotifyType, 16385, "NAT_KEEPALIVE"),
+        (Registration, 1, "RENDEZVOUS"),
         (NatMode, 2, "ICE-STUN-UDP"),
     ],
 )
