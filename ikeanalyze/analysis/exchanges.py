@@ -5,6 +5,7 @@ of things alone: the response that ended it is the first one after the last tran
 (whoever still repeats the request has not got the response yet), as long as that lies before the same side's
 next request. It answers the latest transmission before it, unless as many responses as requests are there:
 then they answer one another in order, late ones too. What asks an AAA server has the request by then (`had_by`).
+Where a round trip takes longer than the timer, and how long it takes is known, that says more (`timing.settle`).
 """
 
 from collections.abc import Mapping
@@ -289,10 +290,12 @@ def had_by(
     """Correct the answered transmissions of exchanges whose responder is `known`, by exchange, to have had the request by a time.
 
     A responder that asks its AAA server has got the request before, and what is sent again meanwhile is not what it answers.
+    What is sent again once it has answered is: the response was lost, and comes again without asking.
     """
     for exchange, by_ns in known.items():
         rows = (exchange_of_message == exchange) & ~messages.response & (messages.first_ns <= by_ns)
-        if rows.any() and exchanges.answered_ns[exchange] != UNKNOWN:
+        first = exchanges.response_ns[exchange] >= exchanges.answered_ns[exchange]
+        if rows.any() and first and exchanges.answered_ns[exchange] != UNKNOWN:
             answered = min(messages.first_ns[rows].max(), exchanges.answered_ns[exchange])
             exchanges.answered_ns[exchange] = answered
             exchanges.rtt_ns[exchange] = exchanges.answer_ns[exchange] - answered

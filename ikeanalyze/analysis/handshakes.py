@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,9 @@ from ikeanalyze.analysis.methods import (
     proposal_facts,
 )
 from ikeanalyze.analysis.nat import describe, read_phase1_nat
-from ikeanalyze.analysis.ordering import distinct
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
-from ikeanalyze.analysis.radius import RadiusPair
-from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, AaaTimes, Breakdown, break_down, vantages
+from ikeanalyze.analysis.radius import RadiusPair, ended_by_silence
+from ikeanalyze.analysis.timing import AaaTimes, Breakdown, Vantage, break_down, pairs_of_hosts, vantages
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Vantage = Literal["initiator", "responder"]
 
 _IKE_AUTH: Final = 35
 _GSA_AUTH: Final = 39
@@ -50,6 +48,8 @@ _ACCESS_REJECT: Final = 3
 #: Reason of a handshake that is none: the IKE SA replaced another one.
 REKEYED: Final = "REKEYED"
 _ACCESS_CHALLENGE: Final = 11
+#: Reason of a handshake whose AAA server did not answer, however often it was asked, until the responder ended it.
+AAA_SILENT: Final = "AAA server silent"
 
 
 @dataclass(slots=True)
@@ -137,6 +137,7 @@ def make_handshakes(
     unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
     reason = _reasons(facts, final_form, unsettled, own_pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
+    reason.update(dict.fromkeys(ended_by_silence(own_pairs, conversation.exchanges), AAA_SILENT))
     evidence = _evidence(conversation, head, reason, own_pairs, inside)
     outcome = decide(evidence)
     reason.update({row: one.proof.reason for row, one in inside.items() if one.proof.reason is not None})
@@ -144,13 +145,8 @@ def make_handshakes(
     whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
 
     auths, auth = _auth(conversation, count, own_pairs, phase1, hip, inside)
-    given = {"initiator": INITIATOR, "responder": RESPONDER}
-    if vantage is not None:
-        side = np.full(count, given[vantage], np.uint8)
-    else:
-        side = vantages(association.handshake, association.from_initiator, units.ttl, count)
-    initiators, responders = distinct(initiator)[1], distinct(responder)[1]
-    hosts = distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
+    side = vantages(association.handshake, association.from_initiator, units.ttl, count, vantage)
+    hosts = pairs_of_hosts(initiator, responder)
     breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa, rtt_ns)
     spi_i = units.spi_i[np.where(request >= 0, request, head)]
     spi_r = _responder_spis(units, association, count)

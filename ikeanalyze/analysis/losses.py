@@ -17,6 +17,8 @@ Nothing came of a transmission only if something would have been seen of it:
 - Of a capture with the messages of one side alone, nothing can be said.
 - The asker goes on when it has the response (RFC 7296, section 2.3; in IKEv1 within a phase). So a request of which no
   response was captured, though a later one follows, was answered: the capture has a hole there.
+- A responder that asks its AAA server has the request, and need not answer what is sent again while it waits: of the
+  transmissions before, those before the latest look lost, and of those behind nothing can be said.
 - Behind the last request, the capture may have ended before its response came. A transmission counts if it was
   repeated, or if the capture goes on for longer than the slowest first timer, as in `outcome`.
 
@@ -27,6 +29,7 @@ unless it was repeated. RADIUS repeats its requests in the same way (RFC 2865, s
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
@@ -56,6 +59,7 @@ def losses(
     ordered = sorted(messages, key=lambda one: (one["first_ns"], one["message"]))
     slots: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     asked: dict[tuple[Any, ...], int] = {}  # of each asker, the time of its last request
+    aaa: dict[int, int] = {}  # when the responder first asked its AAA server in an exchange
     for message in ordered:
         if message["exchange"] is not None:
             slots.setdefault((message["protocol"], message["exchange"], message["message_id"]), []).append(
@@ -63,6 +67,8 @@ def losses(
             )
             if message["kind"] == "request":
                 asked[_asker(message)] = message["first_ns"]
+                if message["protocol"] == "RADIUS":
+                    aaa.setdefault(message["exchange"], message["first_ns"])
     reaction_ns = _quickest_reaction(list(slots.values()))
     found: dict[int, Loss] = {}
     for slot in slots.values():
@@ -74,10 +80,21 @@ def losses(
         found.update(
             (request["message"], Loss.UNANSWERED)
             for request in _unanswered(slot)
-            if request["first_ns"] < last_ns
-            or (until_ns is not None and until_ns - request["first_ns"] > SLOWEST_FIRST_TIMER_NS)
+            if (
+                request["first_ns"] < last_ns
+                or (until_ns is not None and until_ns - request["first_ns"] > SLOWEST_FIRST_TIMER_NS)
+            )
+            and request["first_ns"] < _had(requests, aaa)
         )
     return found
+
+
+def _had(requests: Sequence[Mapping[str, Any]], aaa: Mapping[int, int]) -> float:
+    """When the transmission was sent that the responder is known to have had; infinity: it is not known of any."""
+    if requests[0]["protocol"] == "RADIUS" or requests[0]["exchange"] not in aaa:
+        return inf
+    by_ns = aaa[requests[0]["exchange"]]
+    return max((one["first_ns"] for one in requests if one["first_ns"] <= by_ns), default=inf)
 
 
 def _asker(request: Mapping[str, Any]) -> tuple[Any, ...]:

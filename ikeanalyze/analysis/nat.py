@@ -27,6 +27,9 @@ DESTINATION: Final = 16389
 #: Hash algorithms of IKEv1 (IANA's "IPSec Registry"), as hashlib names them.
 _PHASE1_HASHES: Final = {1: "md5", 2: "sha1", 4: "sha256", 5: "sha384", 6: "sha512"}
 
+#: The flag of IKEv1 (RFC 2408, 3.1).
+_ENCRYPTED: Final = 0x01
+
 _SIZE: Final = 20
 _IPV4_END: Final = 6
 _IPV6_END: Final = 18
@@ -125,7 +128,8 @@ def read_phase1_nat(
     `handshake` and `from_initiator` are of the units.
     """
     differs = np.full((2, count), -1, np.int8)
-    rows = np.flatnonzero(units.is_ikev1)
+    # most messages are encrypted, and have nothing to say
+    rows = np.flatnonzero(units.is_ikev1 & (units.flags & _ENCRYPTED == 0))
     sources = endpoints(units.source[rows], units.source_port[rows], ipv6)
     destinations = endpoints(units.destination[rows], units.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
@@ -136,7 +140,7 @@ def read_phase1_nat(
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
             if name is not None:
                 algorithm[one] = name
-        if one not in algorithm:
+        if one not in algorithm or not view.nat_hashes:
             continue
         spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (units.spi_i, units.spi_r))
         sent, received = (

@@ -4,7 +4,7 @@ What decrypted payloads prove (see `proofs`) comes first: failed, established. T
 
 1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that
    no further request followed; in IKEv1 an error notify in a clear message; or the AAA server's
-   Access-Reject.
+   Access-Reject, or its silence: it was asked again and again, and what the responder answered then was the end.
 2. cut: the capture does not have the handshake's first request; or responses that must have come, since the
    next request was sent, are not in it; or the AAA server was still asking when it ended.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more
@@ -47,7 +47,7 @@ class Evidence:
     proved_failed: Mask  # by decrypted payloads
     proved_established: Mask
     undone: Mask  # decrypted payloads show that the last IKE_AUTH exchange was not to be the last
-    refused: Mask  # an error notify, or Access-Reject
+    refused: Mask  # an error notify, Access-Reject, or an AAA server that never answered
     begun: Mask  # the first request is in the capture
     hole: Mask  # a response is missing though the next request was sent
     aaa_open: Mask  # the AAA server's last word was Access-Challenge

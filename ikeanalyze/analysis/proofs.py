@@ -5,7 +5,7 @@ IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
 1. failed: the last IKE_AUTH response has an error notify, or EAP's failure, and no AUTH payload; or the initiator refuses
    the responder by AUTHENTICATION_FAILED in an INFORMATIONAL request.
 2. established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify beside it is about
-   the first CHILD_SA alone.
+   the first CHILD_SA alone, but for those by which the IKE SA is not created: then failed.
 3. not done: there is neither, so IKE_AUTH was to go on.
 
 IKEv1 (RFC 2409, section 5): a quick mode whose three messages are readable proves phase 1. What comes before that can fail
@@ -38,6 +38,15 @@ _FIRST_STATUS: Final = 16384
 _AUTHENTICATION_FAILED: Final = 24
 _QUICK_MODE_MESSAGES: Final = 3
 _SET: Final = 3  # of an attributes payload
+#: In an IKE_AUTH response, whatever stands beside them (RFC 7296, 2.21.2).
+_FATAL: Final = frozenset(
+    name_of(NotifyType, kind)
+    for kind in (
+        NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD,
+        NotifyType.INVALID_SYNTAX,
+        NotifyType.AUTHENTICATION_FAILED,
+    )
+)
 #: Reasons that are no notifies.
 _EAP_FAILURE: Final = "EAP failure"
 _XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
@@ -84,7 +93,7 @@ def prove(contents: Sequence[Content]) -> Proof:
     ended = bool(last.bodies(PayloadType.AUTH)) and not last.bodies(PayloadType.EAP)
     if refusal is not None:
         return Proof(Outcome.FAILED, refusal, False, auth, None)
-    if ended:
+    if ended and error not in _FATAL:
         return Proof(Outcome.ESTABLISHED, None, False, auth, error)
     if error is None and any(_failed(body) for body in last.bodies(PayloadType.EAP)):
         error = _EAP_FAILURE

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.network import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusView, read_radius
@@ -32,6 +33,7 @@ from ikeanalyze.wire.radius import RadiusView, read_radius
 _REQUESTS: Final = frozenset({1, 4, 12})
 #: Requests sent by the server to the client: Disconnect-Request, CoA-Request (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({40, 43})
+_IKE_AUTH: Final = 35
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
 _REMEMBERED: Final = 64
 
@@ -163,15 +165,39 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
     return pairs
 
 
+def ended_by_silence(pairs: Mapping[int, Sequence[RadiusPair]], exchanges: Exchanges) -> list[int]:
+    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response came.
+
+    EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused. `pairs` are
+    those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by handshake and time.
+    """
+    ended = []
+    for handshake, some in pairs.items():
+        last = some[-1]
+        if last.exchange is None or last.responses or len(last.requests) < 2 or last.view.eap_message is None:
+            continue
+        until = int(np.searchsorted(exchanges.handshake, handshake, side="right"))
+        followed = exchanges.set_up[last.exchange + 1 : until].any()
+        is_auth = exchanges.exchange_type[last.exchange] == _IKE_AUTH
+        if is_auth and exchanges.response_messages[last.exchange] > 0 and not followed:
+            ended.append(handshake)
+    return ended
+
+
 def _is_forwarded(pair: RadiusPair, alike: Iterable[RadiusPair]) -> bool:
     """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
 
     Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among them.
+    A responder may have its proxy beside it, under one address: what goes from there to there is for the proxy.
     """
+    if pair.client == pair.server:
+        return False
     for before in reversed([one for one in alike if not one.responses]):
+        if pair.from_client and before.server == pair.client:
+            return True
         if before.client == pair.client:
             return before.forwarded
-        if pair.from_client and (before.server == pair.client or pair.view.proxied):
+        if pair.from_client and pair.view.proxied:
             return True
     return False
 

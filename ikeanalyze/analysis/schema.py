@@ -67,7 +67,7 @@ MESSAGES: Final[Schema] = {
     "transmission": pl.UInt32,  # 1: first, 2...: retransmission
     "first_frame": pl.UInt32,  # number of its first frame
     "first_ns": pl.Int64,  # time of its first frame
-    "last_ns": pl.Int64,  # time of its last frame
+    "last_ns": pl.Int64,  # time of its last frame; not of IP fragments that the network doubled
     "frames": pl.UInt32,
     "bytes": pl.UInt64,
     "needed_bytes": pl.UInt64,  # bytes of those of its fragments that no earlier transmission had already carried
@@ -130,8 +130,8 @@ HANDSHAKES: Final[Schema] = {
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
     "outcome": OUTCOMES,
-    #: Error notify, "Access-Reject", "EAP failure" or "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had
-    #: no IKE_SA_INIT.
+    #: Error notify, "Access-Reject", "AAA server silent" (it never answered, and the responder gave up), "EAP failure" or
+    #: "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT.
     "reason": pl.String,
     "auth_initiator": pl.String,
     "auth_responder": pl.String,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from ikeanalyze.analysis.tables import (
     label_units,
     messages_table,
 )
-from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes
+from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes, Vantage, settle
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import address_text
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Insides
     from ikeanalyze.analysis.opening import Keys
 
-Vantage = Literal["initiator", "responder"]
 Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
 #: A warning: number of the frame, None for the capture as a whole; what.
@@ -179,6 +178,7 @@ def _take_apart(
         ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
         clear, traffic.addresses, capture, traffic.last_ns, translated, hosts.hits if hosts else {},
     )  # fmt: skip
+    settle(conversation, vantage, rtt_ns)
     warnings = _lacking(conversation)
     insides = None
     if payloads or any(keys):

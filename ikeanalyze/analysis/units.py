@@ -72,6 +72,7 @@ class Units:
 
 
 _UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
+_LONG_AGO: Final = np.iinfo(np.int64).min
 
 
 def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
@@ -96,7 +97,9 @@ def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
         order = np.argsort(unit, kind="stable")
         start = np.flatnonzero(np.concatenate([[True], unit[order][1:] != unit[order][:-1]]))
         first_ns = np.minimum.reduceat(time[order], start)
-        last_ns = np.maximum.reduceat(time[order], start)
+        # who has all fragments does not wait for those that a link doubled
+        doubled = columns["resent"] & columns["ip_fragment"]
+        last_ns = np.maximum.reduceat(np.where(doubled, _LONG_AGO, time)[order], start)
         frames = np.diff(np.append(start, count))
         resent = np.add.reduceat(np.where(columns["resent"][order], size[order], 0), start)
         size = np.add.reduceat(size[order], start)

@@ -75,7 +75,8 @@ class EspCapture:
     last_ns: int | None = None
     esp_packets: int = 0  # handed on
     cut: int = 0  # frames: ESP, but its header is cut off
-    lost_fragments: int = 0  # frames: IP fragments of protocol ESP whose first fragment is not in the capture
+    #: Frames: IP fragments of protocol ESP whose first fragment is not in the capture, or that a link doubled behind the whole.
+    lost_fragments: int = 0
     in_tcp: int = 0  # frames: on TCP port 4500, with or without ESP; streams are not followed here
     addresses: list[builtins.bytes] = field(default_factory=list)  # IPv6 addresses of the AddressBook codes
     warnings: list[str] = field(default_factory=list)
@@ -224,11 +225,13 @@ class _Collector:
 
     def _datagrams(self, settled: list[Datagram]) -> None:
         """Take ESP packets that came in IP fragments; of a second sighting by the capture nothing counts."""
-        fresh = [one for one in settled if one.repeats is None]
+        fresh = [one for one in settled if one.repeats is None and one.has_first]
         self._found.lost_fragments += sum(
-            len(one.fragments) for one in fresh if not one.has_first and one.protocol == PROTOCOL_ESP
+            not part.repeated
+            for one in settled
+            if (one.repeats is not None or not one.has_first) and one.protocol == PROTOCOL_ESP
+            for part in one.fragments
         )
-        fresh = [one for one in fresh if one.has_first]
         if not fresh:
             return
         buffer, packets, cut = reassembled(fresh)
@@ -236,12 +239,13 @@ class _Collector:
         esp["packet"] = np.flatnonzero(~cut)[esp["packet"]]
         owners = [fresh[i] for i in esp["packet"].tolist()]
         complete = np.array([one.complete for one in owners], np.bool_)
+        sent = [[part for part in one.fragments if not part.repeated] for one in owners]
         self._append(
             {
                 **esp,
                 "time_ns": np.array([one.fragments[0].time_ns for one in owners], np.int64),
-                "frames": np.array([len(one.fragments) for one in owners], np.uint32),
-                "bytes": np.array([sum(part.length for part in one.fragments) for one in owners], np.int64),
+                "frames": np.array([len(parts) for parts in sent], np.uint32),
+                "bytes": np.array([sum(part.length for part in parts) for parts in sent], np.int64),
                 "esp_bytes": np.where(complete, esp["esp_bytes"], 0),
             }
         )

@@ -17,8 +17,8 @@ TIMEOUT_NS: Final = 30_000_000_000
 #: The same fragment again within this time is the capture's doing; later it is a new datagram with the same
 #: identification.
 DUPLICATE_NS: Final = 1_000_000
-#: The same fragment again within this time, while others are still missing, is the network's doing: a link that doubles packets
-#: and delays them unevenly. A sender repeats a message after its timer only (the fastest: 500 ms).
+#: The same fragment again within this time, but not all of its datagram behind the whole of it, is the network's doing: a link
+#: that doubles packets and delays them unevenly. A sender repeats a message after its timer only (the fastest: 500 ms).
 TWICE_NS: Final = 200_000_000
 #: Datagrams waited for at the same time; more than that is an attack or garbage.
 _MOST_PENDING: Final = 4096
@@ -56,7 +56,12 @@ class Datagram:
     protocol: int
     fragments: list[Fragment] = field(default_factory=list)  # in order of arrival
     size: int | None = None  # of the whole, once the last fragment is there
-    repeats: "Datagram | None" = None  # the datagram of which this one is a duplicate of the capture
+    repeats: "Datagram | None" = (
+        None  # the datagram that these are fragments of, seen again: by the capture, or doubled
+    )
+    doubles: "Datagram | None" = (
+        None  # the datagram, complete before, of which all these may be doubled fragments
+    )
     row: dict[str, npt.NDArray[np.generic]] | None = None  # of the frames table, if it carries a message
     category: int = 0  # what it was counted as, once that is known
     _at: dict[int, list[Fragment]] = field(default_factory=dict)  # fragments by offset
@@ -131,6 +136,11 @@ class Reassembler:
             yield Datagram(key, protocol, [replace(fragment, repeated=True)], done.size, done)
             return
         datagram = self._pending.get(key)
+        twice = done is not None and done.repeated_by(fragment, TWICE_NS)
+        if datagram is not None and datagram.doubles is not None and not twice:
+            # what else has this identification now is another datagram
+            yield _settled(self._pending.pop(key))
+            datagram = None
         if datagram is not None and datagram.has(fragment.offset):
             if datagram.repeated_by(fragment):
                 datagram.fragments.append(replace(fragment, repeated=True))
@@ -139,10 +149,10 @@ class Reassembler:
                 datagram.fragments.append(replace(fragment, resent=True))
                 return
             # the identification is used again, so the earlier datagram lost a fragment
-            yield self._pending.pop(key)
+            yield _settled(self._pending.pop(key))
             datagram = None
         if datagram is None:
-            datagram = self._pending[key] = Datagram(key, protocol)
+            datagram = self._pending[key] = Datagram(key, protocol, doubles=done if twice else None)
         datagram.add(fragment)
         if fragment.offset == 0:
             datagram.protocol = protocol
@@ -152,11 +162,11 @@ class Reassembler:
             self._done[key] = datagram
             yield datagram
         elif len(self._pending) > _MOST_PENDING:
-            yield self._pending.pop(next(iter(self._pending)))
+            yield _settled(self._pending.pop(next(iter(self._pending))))
 
     def finish(self) -> Iterator[Datagram]:
         """Give what is still incomplete at the end of the capture."""
-        yield from self._pending.values()
+        yield from map(_settled, self._pending.values())
         self._pending.clear()
 
     def _expire(self, now_ns: int) -> Iterator[Datagram]:
@@ -166,11 +176,19 @@ class Reassembler:
             if now_ns - datagram.fragments[0].time_ns <= TIMEOUT_NS:
                 return
             del self._pending[key]
-            yield datagram
+            yield _settled(datagram)
 
     def _forget(self, now_ns: int) -> None:
         while self._done:
             key, datagram = next(iter(self._done.items()))
-            if now_ns - datagram.fragments[-1].time_ns <= DUPLICATE_NS and len(self._done) <= _MOST_PENDING:
+            if now_ns - datagram.fragments[-1].time_ns <= TWICE_NS and len(self._done) <= _MOST_PENDING:
                 return
             del self._done[key]
+
+
+def _settled(incomplete: Datagram) -> Datagram:
+    """A datagram that nothing more is waited for: where all of it are doubled fragments of another one, these."""
+    if incomplete.doubles is None:
+        return incomplete
+    again = [replace(fragment, resent=True) for fragment in incomplete.fragments]
+    return Datagram(incomplete.key, incomplete.protocol, again, incomplete.doubles.size, incomplete.doubles)

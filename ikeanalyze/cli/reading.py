@@ -27,7 +27,7 @@ Port = Annotated[
         metavar="N",
         min=1,
         max=65535,
-        help="A UDP port that carries IKE besides 500 and 4500. Can be repeated.",
+        help="A UDP or TCP port that carries IKE besides 500 and 4500. Can be repeated.",
     ),
 ]
 Handshake = Annotated[

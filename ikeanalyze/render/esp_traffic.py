@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: What the capture has besides ESP packets that are counted, and what it is called.
 _LEFT: Final = {
     "cut": "cut before the end of the ESP header",
-    "lost_fragments": "later IP fragments of ESP without the first one",
+    "lost_fragments": "IP fragments of ESP without the first one, or doubled",
     "in_tcp": "on TCP port 4500, in which ESP is not looked for",
 }
 

@@ -108,6 +108,14 @@ def test_of_one_side_alone_nothing_can_be_said():
     assert lost(sent((0, "request"), (500, "request")), one_sided=True) == {}
 
 
+def test_what_an_aaa_server_was_asked_for_has_arrived():
+    """The first of three transmissions may be lost; the second led to the RADIUS request, the third found it waiting."""
+    ike = sent((0, "request"), (300, "request"), (700, "request"), (900, "response"))
+    radius = sent((302, "request"), (890, "response"), protocol="RADIUS")
+    together = ike + [one | {"message": one["message"] + 10, "sender": "responder"} for one in radius]
+    assert lost(together) == {1: Loss.UNANSWERED}
+
+
 def test_messages_without_exchange_are_left_alone():
     assert lost([{**sent((0, "request"))[0], "exchange": None}]) == {}
 

@@ -152,3 +152,21 @@ def test_ip_fragments_that_the_network_doubled_are_not_needed():
     assert (row["initiator_messages"], row["initiator_frames"]) == (1, 4)
     assert row["initiator_bytes"] == needed + len(frames[0])
     assert row["blowup"] == (needed + len(frames[0])) / needed
+
+
+def test_who_has_all_fragments_does_not_wait_for_doubled_ones():
+    """The last response is whole after its third fragment; the one that comes again later is only sent."""
+    shake = Handshake(1, switch=False)
+    trace = Trace()
+    for number, message in enumerate((*shake.init(), shake.sealed(ike.IKE_AUTH, 100))):
+        trace.message(number * 100 * MS, message)
+    answer = shake.sealed(ike.IKE_AUTH, 3000, from_initiator=False, response=True, message_id=1)
+    packet = udp_packet(answer.datagrams[0], 500, 500, "192.0.2.2", "192.0.2.1")
+    frames = [link.ethernet(part) for part in ip_fragments(packet, 1280, 7)]
+    assert len(frames) == 3
+    for time, place in ((300, 0), (310, 1), (320, 2), (400, 2)):
+        trace.add(time * MS, frames[place])
+    row = only(analyse(trace))
+    assert row["setup_ns"] == 320 * MS
+    assert row["responder_frames"] == 1 + 4
+    assert row["retransmitted_messages"] == 0

@@ -93,6 +93,17 @@ CASES = {
         ("established", None),
         "TS_UNACCEPTABLE",
     ),
+    # RFC 7296, section 2.21.2: by these the IKE SA is not created, though the responder authenticates itself
+    "the responder refuses and signs": (
+        lambda sa: sa.authenticated(response=[YOU, PSK, FAILED]),
+        ("failed", "AUTHENTICATION_FAILED"),
+        None,
+    ),
+    "the responder finds the request malformed": (
+        lambda sa: sa.authenticated(response=[YOU, PSK, ike.notify(ike.INVALID_SYNTAX)]),
+        ("failed", "INVALID_SYNTAX"),
+        None,
+    ),
     "the initiator refuses": (
         lambda sa: [*sa.authenticated(), *sa.swap(ike.INFORMATIONAL, [FAILED], [])],
         ("failed", "AUTHENTICATION_FAILED"),

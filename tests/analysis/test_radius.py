@@ -103,6 +103,57 @@ def test_access_reject_is_the_reason():
     assert row["setup_ns"] is None
 
 
+def test_a_server_that_never_answers():
+    """The responder asks three times and then refuses; the IKE_AUTH exchange that success needs does not come."""
+    login = Login()
+    trace = Trace()
+    for place, message in enumerate(login.messages[:6]):
+        late = 3000 if place == 5 else 0
+        trace.message((place // 2 * 30 + place % 2 * 10 + late) * MS, message)
+    for time in (63, 1063, 2063):
+        ask(trace, time * MS, login.packets[0])
+    row = only(analyse(trace))
+    assert (row["outcome"], row["reason"]) == ("failed", "AAA server silent")
+    assert row["setup_ns"] is None
+
+
+@pytest.mark.parametrize(("asked", "messages"), [((63,), 6), ((63, 65), 10), ((63, 65), 5)])
+def test_a_server_whose_answers_are_not_in_the_capture(asked, messages):
+    """Asked once, or the set-up went on, or the responder has not answered: none of it says that the server was silent."""
+    login = Login()
+    trace = Trace()
+    for place, message in enumerate(login.messages[:messages]):
+        trace.message((place // 2 * 30 + place % 2 * 10) * MS, message)
+    for time in asked:
+        ask(trace, time * MS, login.packets[0])
+    row = only(analyse(trace))
+    assert row["outcome"] != "failed"
+    assert row["reason"] is None
+
+
+def test_a_response_that_was_lost_is_waited_for_and_not_the_server():
+    """IKE_AUTH exchange 2 is answered at once, but the response comes only when the request comes again."""
+    login = Login()
+    request, response, *later = login.messages[4:]
+    trace = Trace()
+    for place, message in enumerate(login.messages[:4]):
+        trace.message((place // 2 * 30 + place % 2 * 10) * MS, message)
+    for time, message in ((60, request), (70, response), (560, request), (561, response)):
+        trace.message(time * MS, message)
+    for place, message in enumerate(later):
+        trace.message((581 + place // 2 * 30 + place % 2 * 10) * MS, message)
+    for start, (asking, answer) in ((63, login.packets[:2]), (584, login.packets[2:])):
+        ask(trace, start * MS, asking)
+        tell(trace, (start + 4) * MS, answer)
+    row = only(analyse(trace, vantage="responder", rtt_ms=20))
+    assert row["setup_ns"] == (581 + 40) * MS
+    assert row["aaa_ns"] == 8 * MS
+    # 500 ms until the request came again, of which the server had 4
+    assert row["retransmission_wait_ns"] == 496 * MS
+    # turns of 10, 10, 1, 10 (less 4 of the server's) and 10 ms; four gaps of 20 ms are the path
+    assert (row["responder_ns"], row["network_ns"], row["initiator_ns"]) == (37 * MS, 80 * MS, 0)
+
+
 def test_a_server_that_was_still_asking():
     login = Login()
     login.packets = login.packets[:2]
@@ -333,6 +384,27 @@ def test_a_proxy_asks_for_two_users_with_one_identity():
     trace.send(66 * MS, own, sport=45000, dport=1812, source=AAA, destination=HOME)
     frames = analyse(trace).frames
     assert frames.filter(pl.col("destination") == HOME)["handshake"].to_list() == [None]
+
+
+def test_a_proxy_beside_the_responder():
+    """Both have one address: the responder asks there, and the proxy asks from there."""
+    login = Login()
+    alone = only(analyse(login.play(Trace())))
+    trace = Trace()
+    for place, message in enumerate(login.messages):
+        trace.message((place // 2 * 30 + place % 2 * 10) * MS, message)
+    for place, exchange in enumerate((2, 3)):
+        time = (exchange * 30 + 3) * MS
+        question, answer = login.packets[2 * place : 2 * place + 2]
+        ends = {"sport": 40000, "dport": 1812, "source": NAS, "destination": NAS}
+        trace.send(time, question, **ends)
+        trace.send(time + 4 * MS, answer, **{**ends, "sport": 1812, "dport": 40000})
+    forwarded(trace, 0, login.packets, identifier=70, proxy=NAS)
+    analysis = analyse(trace)
+    row = only(analysis)
+    assert counts(row) == counts(alone)
+    assert (row["nas_address"], row["aaa_address"], row["aaa_ns"]) == (NAS, NAS, 8 * MS)
+    assert analysis.warnings == []
 
 
 def test_a_second_server_is_asked_by_the_responder_itself():

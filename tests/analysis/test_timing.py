@@ -8,6 +8,8 @@ from craft import MS, Trace, ikev1
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+TRANSACTION = 6
+
 
 def parts(row):
     """In milliseconds: network, initiator, responder, AAA server, waiting for timers."""
@@ -147,6 +149,102 @@ def test_the_last_fragment_of_a_response_ends_a_turn():
     # turns of the responder: 0 to 20, 21 to 51, 52 to 76
     assert row["setup_ns"] == 76 * MS
     assert parts(row) == [60, 2, 14, None, 0]
+
+
+#: On the responder's machine, 400 ms away from an initiator that repeats after 300 and 420 ms: times, in ms, of request and
+#: response of an exchange and of the next request. That is sent when the response is there, a round trip after it left.
+BOTH_ARRIVE = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (401, "next"))
+FIRST_RESPONSE_LOST = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (701, "next"))
+SECOND_REQUEST_LOST = ((0, "request"), (1, "response"), (300, "request"), (401, "next"))
+
+
+def far_away(*handshakes):
+    """Handshakes of IKE_SA_INIT and IKE_AUTH, both exchanges timed like the ones above; the last has no next request."""
+    trace = Trace()
+    for number, exchanges in enumerate(handshakes):
+        messages, time = Handshake(number + 1).setup(), number * 10_000
+        for place, times in enumerate(exchanges):
+            for when, what in times:
+                if what == "next":
+                    time += when
+                else:
+                    trace.message((time + when) * MS, messages[2 * place + (what == "response")])
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "setup", "wait"),
+    [
+        ((BOTH_ARRIVE, BOTH_ARRIVE), 402, 0),
+        ((FIRST_RESPONSE_LOST, BOTH_ARRIVE), 702, 300),
+        ((BOTH_ARRIVE, SECOND_REQUEST_LOST), 402, 0),
+        ((SECOND_REQUEST_LOST, BOTH_ARRIVE), 402, 0),
+    ],
+)
+def test_requests_that_were_under_way_when_the_response_was(exchanges, setup, wait):
+    row = only(analyse(far_away(exchanges), vantage="responder", rtt_ms=400))
+    assert row["setup_ns"] == setup * MS
+    assert parts(row) == [400, 0, 2, None, wait]
+
+
+def test_the_round_trip_time_is_known_from_lone_responses_that_agree():
+    """However the vantage is: that it takes as long as that to the next request is seen from there."""
+    lone = SECOND_REQUEST_LOST, BOTH_ARRIVE
+    found = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
+    assert found["setup_ns"].to_list() == [402 * MS] * 3
+    assert found["retransmission_wait_ns"].to_list() == [0, 0, 0]
+    found = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE)), vantage="responder").handshakes
+    assert found["path_rtt_ns"].to_list() == [400 * MS] * 3
+    assert found["network_ns"].to_list() == [400 * MS] * 3
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_without_that_the_order_of_things_decides(number):
+    """A single lone response may be one whose next request was lost before the capture."""
+    lone = SECOND_REQUEST_LOST, BOTH_ARRIVE
+    found = analyse(far_away(*[lone] * number, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
+    # the second response to IKE_SA_INIT, and to IKE_AUTH
+    assert found["setup_ns"].to_list()[-1] == (401 + 301) * MS
+    assert found["retransmission_wait_ns"].to_list()[-1] == 600 * MS
+
+
+def test_what_was_under_way_when_the_responder_asks_next():
+    """Main mode with XAuth, 400 ms away: the third request and its response come twice, the transaction begins between."""
+    one = ikev1.main_mode(rng := Random(1))
+    cookies = one[1][:8], one[1][8:16]
+    asked = [ikev1.encrypted(*cookies, TRANSACTION, ikev1.HASH, rng.randbytes(80), 7) for _ in range(2)]
+    trace = Trace()
+    sent = (
+        (0, one[0]), (1, one[1]), (401, one[2]), (402, one[3]), (802, one[4]), (803, one[5]),
+        (804, asked[0]), (1102, one[4]), (1103, one[5]), (1204, asked[1]),
+    )  # fmt: skip
+    for time, data in sent:
+        by_initiator = data in (one[0], one[2], one[4], asked[1])
+        trace.send(time * MS, data, from_initiator=by_initiator)
+    found = analyse(trace, vantage="responder", rtt_ms=400).exchanges
+    assert found["wait_ns"].to_list() == [0] * 4
+    assert [rtt / MS for rtt in found["rtt_ns"].to_list()] == [1, 1, 1, 400]
+
+
+def test_on_the_initiators_side_a_response_cannot_be_quicker_than_the_path():
+    """400 ms away; the second request, or what it brought, was lost."""
+    request, response, auth, done = Handshake(1).setup()
+    trace = timed((0, request), (300, request), (401, response), (402, auth), (702, auth), (805, done))
+    row = only(analyse(trace, vantage="initiator", rtt_ms=400))
+    assert parts(row) == [800, 1, 4, None, 0]
+    # the first request was lost as well
+    trace = timed((0, request), (300, request), (702, response), (703, auth), (1104, done))
+    row = only(analyse(trace, vantage="initiator", rtt_ms=400))
+    assert parts(row) == [800, 1, 3, None, 300]
+
+
+def test_what_is_lost_on_a_quick_path_is_not_under_way():
+    """Next requests whose first transmission was lost before the capture, 520 ms behind lone responses, make no path."""
+    lost_before = ((0, "request"), (1, "response"), (521, "next"))
+    lost_behind = ((0, "request"), (1, "response"), (500, "request"), (501, "response"), (521, "next"))
+    once = ((0, "request"), (1, "response"))
+    found = analyse(far_away((lost_before, once), (lost_before, once), (lost_behind, once))).handshakes
+    assert found["retransmission_wait_ns"].to_list() == [0, 0, 500 * MS]
 
 
 def ikev1_trace(phase1, phase2, turns, ttl=(64, 64)):

@@ -15,8 +15,8 @@ from ikeanalyze.capture.records import CaptureError
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
-def read(*frames, ports=(), snaplen=262144):
-    packets = [Packet(10**18 + n * MS, data) for n, data in enumerate(frames)]
+def read(*frames, ports=(), snaplen=262144, gap=MS):
+    packets = [Packet(10**18 + n * gap, data) for n, data in enumerate(frames)]
     blocks = []
     with tempfile.NamedTemporaryFile() as file:
         file.write(pcap(packets, snaplen=snaplen))
@@ -95,6 +95,25 @@ def test_ip_fragments(version, in_udp):
     assert (columns["spi"], columns["esp_bytes"], columns["bytes"]) == ([5], [0], [len(frames[0])])
     found, columns, _ = read(frames[1])
     assert (columns["spi"], found.lost_fragments) == ([], 0 if in_udp else 1)
+
+
+@pytest.mark.parametrize(
+    ("order", "gap", "frames", "lost"),
+    [
+        ((0, 0, 1), 0, 2, 0),  # the capture saw it twice
+        ((0, 1, 1), 0, 2, 0),
+        ((0, 0, 1), 5 * MS, 3, 0),  # a link doubled it
+        ((0, 0, 1, 1), 5 * MS, 3, 1),
+    ],
+)
+def test_ip_fragments_that_come_twice(order, gap, frames, lost):
+    packet = ipv4(esp(5, 6, 2000), protocol=ip.ESP)
+    parts = [link.ethernet(part) for part in ip_fragments(packet, 1400, 77)]
+    found, columns, counted = read(*(parts[place] for place in order), gap=gap)
+    assert (columns["frames"], found.lost_fragments) == ([frames], lost)
+    whole = sum(map(len, parts))
+    assert columns["bytes"] == [whole + (len(parts[0]) if gap else 0)]
+    assert counted["esp"] == len(order)
 
 
 def test_tcp_is_counted_and_not_followed():

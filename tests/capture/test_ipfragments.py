@@ -139,6 +139,28 @@ def test_a_network_that_doubles_fragments(family: str) -> None:
     assert read_trace(trace_of([first, second, first, third], gap=300 * MS)).warnings != []
 
 
+@pytest.mark.parametrize("family", ENDS)
+@pytest.mark.parametrize("order", [(0, 0, 1, 1, 2, 2), (0, 1, 0, 2, 1, 2), (0, 1, 2, 2), (0, 1, 2, 1, 0)])
+def test_a_network_that_doubles_the_last_fragments(family: str, order: tuple[int, ...]) -> None:
+    """What comes again behind the whole is of the same message, as long as it is not all of it."""
+    parts = pieces(family=family)
+    frames = [parts[place] for place in order]
+    # the identification may be another message's soon
+    later = pieces(OTHER, family)
+    for follows in ([], later):
+        trace = trace_of(frames, gap=5 * MS)
+        for number, data in enumerate(follows):
+            trace.add((600 + number) * MS, data)
+        capture = read_trace(trace)
+        assert counted(capture) == {"ike": len(frames) + len(follows)}
+        assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * len(frames) + [
+            (1, False) for _ in follows
+        ]
+        assert capture.warnings == []
+    # all of it is a message that was sent again
+    assert set(rows(read_trace(trace_of(parts * 2, gap=5 * MS)), "unit")) == {(0,), (1,)}
+
+
 def test_clear_message_with_a_fragment_missing_is_no_other_than_the_whole_one() -> None:
     different = bytearray(CLEAR)
     different[60] ^= 1
@@ -294,7 +316,7 @@ def test_reassembler_forgets_what_it_has_given() -> None:
     template = Fragment(1, 0, 0, 100, 100, 64, 0, True, bytes(80), 80)
     for number in range(20000):
         key = (1, 2, number % 65536, 17)
-        time = number * 100 * US
+        time = number * 10 * MS
         assert not list(reassembler.add(key, 17, replace(template, time_ns=time)))
         [datagram] = reassembler.add(key, 17, replace(template, time_ns=time + 1, offset=80, more=False))
         assert datagram.payload() == (bytes(160), 160)
