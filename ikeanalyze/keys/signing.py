@@ -5,14 +5,15 @@ from types import MappingProxyType
 from typing import Final
 
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from ikeanalyze.wire.ikev2_payloads import Authentication
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, HashAlgorithm
 
-SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+EdwardsKey = ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey
 
 _HASHES: Final[Mapping[int, hashes.HashAlgorithm]] = MappingProxyType(
     {
@@ -39,8 +40,9 @@ _ECDSA_IDENTIFIERS: Final[Mapping[int, bytes]] = MappingProxyType(
         HashAlgorithm.SHA2_512: bytes.fromhex("300a06082a8648ce3d040304"),
     }
 )
-#: RFC 8410, section 3; RFC 8420 takes it into IKEv2.
+#: RFC 8410, section 3; RFC 8420 takes them into IKEv2.
 _ED25519_IDENTIFIER: Final = bytes.fromhex("300506032b6570")
+_ED448_IDENTIFIER: Final = bytes.fromhex("300506032b6571")
 
 #: By curve: the hash of its strength, the method of RFC 4754, bytes of each number of a signature.
 _CURVES: Final[Mapping[str, tuple[HashAlgorithm, AuthMethod, int]]] = MappingProxyType(
@@ -71,9 +73,12 @@ def sign(key: SigningKey, octets: bytes, hash_algorithms: Collection[int] | None
     """
     if hash_algorithms is None:
         return _old(key, octets)
-    if isinstance(key, ed25519.Ed25519PrivateKey):
+    if isinstance(key, EdwardsKey):
+        # the octets themselves are signed, by Ed448 with an empty context (RFC 8420, section 2)
         _choose((HashAlgorithm.IDENTITY,), hash_algorithms)
-        identifier, signature = _ED25519_IDENTIFIER, key.sign(octets)
+        is_ed448 = isinstance(key, ed448.Ed448PrivateKey)
+        identifier = _ED448_IDENTIFIER if is_ed448 else _ED25519_IDENTIFIER
+        signature = key.sign(octets)
     elif isinstance(key, rsa.RSAPrivateKey):
         digest = _choose(_PREFERRED, hash_algorithms)
         identifier = _RSA_IDENTIFIERS[digest]
@@ -90,8 +95,9 @@ def _old(key: SigningKey, octets: bytes) -> Authentication:
     if isinstance(key, rsa.RSAPrivateKey):
         signature = key.sign(octets, padding.PKCS1v15(), hashes.SHA1())
         return Authentication(AuthMethod.RSA, signature)
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        raise CannotSignError("an Ed25519 key needs SIGNATURE_HASH_ALGORITHMS, which the peer does not send")
+    if isinstance(key, EdwardsKey):
+        name = "Ed448" if isinstance(key, ed448.Ed448PrivateKey) else "Ed25519"
+        raise CannotSignError(f"an {name} key needs SIGNATURE_HASH_ALGORITHMS, which the peer does not send")
     digest, method, size = _curve(key)
     r, s = decode_dss_signature(key.sign(octets, ec.ECDSA(_HASHES[digest])))
     return Authentication(method, r.to_bytes(size) + s.to_bytes(size))

@@ -11,7 +11,7 @@ from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
 
 #: Notifies below are errors (RFC 7296, 3.10.1).
-_FIRST_STATUS: Final = 16384
+FIRST_STATUS: Final = 16384
 #: Status notifies by which a responder asks for another request instead of going on.
 _INSTEAD: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
 _HEADER: Final = 28
@@ -46,9 +46,9 @@ def read_answer(data: bytes) -> Answer | None:
     init = read_init(data)
     chain = payloads(data).payloads
     notifies = [kind for kind, _ in init.notifies]
-    instead = [kind for kind in notifies if kind < _FIRST_STATUS or kind in _INSTEAD]
+    instead = [kind for kind in notifies if kind < FIRST_STATUS or kind in _INSTEAD]
     if instead:
-        kind = name_of(NotifyType, instead[0])
+        kind = notify_name(instead[0])
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
@@ -60,11 +60,19 @@ def read_answer(data: bytes) -> Answer | None:
         kind=kind,
         proposal=None if init.chosen is None else init.chosen.describe(),
         key_exchange=None if init.ke_method is None else name_of(KeyExchangeMethod, init.ke_method),
-        notifies=tuple(name_of(NotifyType, kind) for kind in notifies),
+        notifies=tuple(notify_name(kind) for kind in notifies),
         payloads=tuple(describe_payloads(chain)),
         fragments=None if cut is None else cut[1],
         bytes=header.length,
     )
+
+
+def notify_name(kind: int) -> str:
+    """Name of a notify; of one that has none its number, and what it is: error notify 8888, status notify 40960."""
+    name = name_of(NotifyType, kind)
+    if name != str(kind):
+        return name
+    return f"{'error' if kind < FIRST_STATUS else 'status'} notify {kind}"
 
 
 def header_of(data: bytes) -> Header | None:

@@ -24,7 +24,7 @@ from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType
 from ikeanalyze.wire.signatures import authentication_name
 
 #: Words of the report for signatures with a key of each kind.
-_FAMILIES: Final = ("rsa", "ecdsa", "ed25519")
+_FAMILIES: Final = ("rsa", "ecdsa", "ed25519", "ed448")
 
 
 class Kind(Enum):

@@ -4,7 +4,7 @@
     identity = "initiator.example"      # name, mail or IP address; "C=CH, O=Lab, CN=gw", in this order, for a distinguished name
     psk = "..."                         # the secret itself, hex digits behind 0x, base64 behind 0s
     certificate = "initiator.pem"       # PEM: ours first, then those of the authorities between
-    key = "initiator.key"               # PEM; RSA, ECDSA or Ed25519
+    key = "initiator.key"               # PEM; RSA, ECDSA, Ed25519 or Ed448
     key_password = "..."                # if the key is encrypted
 
     [remote]
@@ -32,11 +32,11 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 
 from ikeanalyze.keys.distinguished import read_name
 from ikeanalyze.keys.psk import pre_shared_keys
-from ikeanalyze.keys.signing import SigningKey
+from ikeanalyze.keys.signing import EdwardsKey, SigningKey
 from ikeanalyze.toml_file import TomlFileError, parsed
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
@@ -122,12 +122,14 @@ def public_key_der(certificate: x509.Certificate) -> bytes:
 
 
 def key_family(key: SigningKey | None) -> str | None:
-    """Which kind of key it is, in the report's words: rsa, ecdsa, ed25519."""
+    """Which kind of key it is, in the report's words: rsa, ecdsa, ed25519, ed448."""
     if key is None:
         return None
     if isinstance(key, rsa.RSAPrivateKey):
         return "rsa"
-    return "ecdsa" if isinstance(key, ec.EllipticCurvePrivateKey) else "ed25519"
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return "ecdsa"
+    return "ed448" if isinstance(key, ed448.Ed448PrivateKey) else "ed25519"
 
 
 class _File:
@@ -256,6 +258,7 @@ class _File:
                 "has no private key in PEM" if password is None else "does not open with local.key_password"
             )
             raise self._wrong("local.key", f"names {path}, which {what}") from None
-        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
-            raise self._wrong("local.key", f"names {path}, whose key is neither RSA, ECDSA nor Ed25519")
+        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey):
+            what = "whose key is neither RSA, ECDSA, Ed25519 nor Ed448"
+            raise self._wrong("local.key", f"names {path}, {what}")
         return key

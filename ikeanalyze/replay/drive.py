@@ -23,7 +23,17 @@ _Result = TypeVar("_Result")
 MOST_DATAGRAMS: Final = 2_000
 #: Why a conversation was broken off, if the user did it.
 INTERRUPTED: Final = "interrupted"
-_INFORMATIONAL: Final = bytes((ExchangeType.INFORMATIONAL,))
+#: What sets an IKE SA up, as the report has it: a responder may begin other exchanges while it waits for us.
+_SET_UP: Final = frozenset(
+    {
+        ExchangeType.IKE_SA_INIT,
+        ExchangeType.IKE_AUTH,
+        ExchangeType.IKE_SESSION_RESUME,
+        ExchangeType.GSA_AUTH,
+        ExchangeType.IKE_INTERMEDIATE,
+    }
+)
+_TYPE: Final = 18  # where the exchange type stands in a message
 
 
 class NextStep(Protocol[Finished]):
@@ -57,7 +67,7 @@ class Tally:
     """What crossed our end of the path, as the recording has it: all transmissions, what we dropped ourselves included.
 
     Bytes are of IP packets, as our own capture has them. A datagram with the same bytes as an earlier one is a retransmission. What is of
-    INFORMATIONAL exchanges is no part of a set-up and not counted.
+    exchanges that are no part of a set-up is not counted.
     """
 
     datagrams: Counter[bool] = field(default_factory=Counter)  # True: ours
@@ -222,7 +232,7 @@ class Driver:
         if ours:
             self._tallies[data[:8]] = self.tally
         tally = self._tallies.get(data[:8])
-        if tally is not None and data[18:19] != _INFORMATIONAL:
+        if tally is not None and len(data) > _TYPE and data[_TYPE] in _SET_UP:
             tally.count(data, size, ours=ours)
 
     def _time(self, datagram: Datagram) -> int:

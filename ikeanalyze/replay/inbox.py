@@ -7,14 +7,14 @@ from typing import Final
 
 from ikeanalyze.keys.defragment import Fragments
 from ikeanalyze.keys.sealed import Opened, Sealed, find_sealed
+from ikeanalyze.replay.answers import notify_name
 from ikeanalyze.replay.outstanding import Outstanding
 from ikeanalyze.replay.protection import Protection
 from ikeanalyze.replay.steps import Ignored
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
 from ikeanalyze.wire.ikev2 import parse_notify, payloads
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: What is taken from a target at most: an ordinary handshake has not a hundredth of it.
 MOST_DATAGRAMS: Final = 2_000
@@ -156,6 +156,9 @@ class Inbox:
 
     def _open(self, data: bytes) -> tuple[Sealed | None, Opened | None]:
         sealed = find_sealed(data)
+        if sealed is None and _claims_protection(data):
+            self.count("garbage")  # an SK or SKF payload that is none: cut, or fragment 4 of 3
+            return None, None
         if sealed is None or self.protection is None:
             self.count("unprotected")
             self.hint = self.hint or _notify_name(data)
@@ -166,11 +169,16 @@ class Inbox:
         return sealed, opened
 
 
+def _claims_protection(message: bytes) -> bool:
+    """Whether there is a payload that says it is encrypted, whatever is wrong with it."""
+    return any(one.type in (PayloadType.SK, PayloadType.SKF) for one in payloads(message).payloads)
+
+
 def _notify_name(message: bytes) -> str | None:
     for payload in payloads(message).payloads:
         if payload.type == PayloadType.NOTIFY:
             try:
-                return name_of(NotifyType, parse_notify(payload.body).type)
+                return notify_name(parse_notify(payload.body).type)
             except WireError:
                 continue
     return None

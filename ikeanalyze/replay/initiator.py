@@ -142,8 +142,9 @@ class Initiator:
             return self._step()
         if not self._exchanges[-1].exhausted:
             return self._step(self._exchanges[-1].transmit(now_ns))
-        hint = self._inbox.hint
-        return self._fail(f"no answer (in clear: {hint})" if hint else "no answer", now_ns, Event.SILENCE)
+        hint, again = self._inbox.hint, self._exchanges[-1].answer
+        reason = f"no answer but {again} once more" if again else "no answer"
+        return self._fail(f"{reason} (in clear: {hint})" if hint else reason, now_ns, Event.SILENCE)
 
     def close(self, now_ns: int) -> Step:
         """Delete the IKE SA, also one that the responder alone may believe in; else just end."""
@@ -284,6 +285,8 @@ class Initiator:
             isinstance(answer, OtherMethod) and answer.method in self._tried[1:]
         ):
             self._inbox.count("repeated")  # the answer to the attempt before, once more
+            again = Event.COOKIE if isinstance(answer, Cookie) else Event.OTHER_METHOD
+            exchange.answer = again.value  # until another comes
             return ()
         exchange.used(len(message))
         exchange.answered(now_ns)
@@ -306,6 +309,7 @@ class Initiator:
                 self._go(Event.OTHER_METHOD)
                 return self._send_init(method, now_ns)
             case Accepted():
+                exchange.answer = None
                 return self._on_accepted(answer, own, (exchange.first_part, message), now_ns)
 
     def _check_method(self, method: int) -> None:

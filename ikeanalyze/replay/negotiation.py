@@ -8,6 +8,7 @@ from typing import Final
 
 from ikeanalyze.analysis.suites import prf_of, suite_of
 from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
+from ikeanalyze.replay.answers import FIRST_STATUS, notify_name
 from ikeanalyze.replay.offer import is_among
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
@@ -16,10 +17,8 @@ from ikeanalyze.wire.ikev2_notify import hash_algorithms
 from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
 from ikeanalyze.wire.key_exchanges import method_name
 from ikeanalyze.wire.proposals import Proposal
-from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
 
-_FIRST_STATUS: Final = 16384  # of the notify types; those below are errors
 _NO_SPI: Final = bytes(8)
 _NONCES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
 _ADDITIONAL: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
@@ -82,11 +81,11 @@ def read_answer(
     wanted = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
     if wanted is not None and len(wanted) == 2:
         return OtherMethod(int.from_bytes(wanted))
-    error = next((kind for kind, _ in view.notifies if kind < _FIRST_STATUS), None)
+    error = next((kind for kind, _ in view.notifies if kind < FIRST_STATUS), None)
     if error is None and NotifyType.REDIRECT in notifies:
         error = NotifyType.REDIRECT
     if error is not None:
-        return Refused(name_of(NotifyType, error))
+        return Refused(notify_name(error))
     if view.error is not None:
         return Refused(f"the response to IKE_SA_INIT cannot be read: {view.error}")
     return _accepted(data, view, notifies, offered, method, local, remote)
@@ -134,15 +133,21 @@ def _accepted(
     )
 
 
-def first_error(chain: Iterable[Payload]) -> str | None:
-    """Name of the first error notify among payloads; None: there is none."""
+def errors(chain: Iterable[Payload]) -> list[int]:
+    """Types of the error notifies among payloads, in order."""
+    found = []
     for one in chain:
         if one.type == PayloadType.NOTIFY:
             with suppress(WireError):
                 kind = parse_notify(one.body).type
-                if kind < _FIRST_STATUS:
-                    return name_of(NotifyType, kind)
-    return None
+                if kind < FIRST_STATUS:
+                    found.append(kind)
+    return found
+
+
+def first_error(chain: Iterable[Payload]) -> str | None:
+    """Name of the first error notify among payloads; None: there is none."""
+    return next(map(notify_name, errors(chain)), None)
 
 
 def nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from ikeanalyze.keys.authentication import signed_octets
+from ikeanalyze.replay.answers import notify_name
 from ikeanalyze.replay.authentication import (
     Kind,
     check_identity_wanted,
@@ -17,7 +18,7 @@ from ikeanalyze.replay.authentication import (
 )
 from ikeanalyze.replay.credentials import Credentials, identification
 from ikeanalyze.replay.eap import EapPeer
-from ikeanalyze.replay.negotiation import Accepted, first_error
+from ikeanalyze.replay.negotiation import Accepted, errors, first_error
 from ikeanalyze.replay.protection import Protection
 from ikeanalyze.replay.requests import auth_payloads
 from ikeanalyze.replay.shape import Shape
@@ -37,6 +38,10 @@ from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
 from ikeanalyze.wire.signatures import authentication_name
 
 _SPI: Final = 4  # bytes, of a CHILD_SA
+#: Errors by which a responder says that it has no IKE SA, whatever stands beside them (RFC 7296, section 2.21.2).
+_NO_IKE_SA: Final = frozenset(
+    {NotifyType.AUTHENTICATION_FAILED, NotifyType.INVALID_SYNTAX, NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD}
+)
 _Value = TypeVar("_Value")
 
 
@@ -45,7 +50,7 @@ class Proofs:
 
     own_method: str | None  # how we proved who we are, how the responder did; None: not yet
     peer_method: str | None
-    child_error: str | None  # notify by which the first CHILD_SA was refused
+    child_error: str | None  # why there is no first CHILD_SA; None: there is one, or none was asked for
     done: bool  # both sides are authenticated
     refused: bool  # we refuse a responder that may think that the IKE SA stands
 
@@ -108,6 +113,8 @@ class Proofs:
         Raises `RefusedError`, and `WireError` for payloads that cannot be read.
         """
         response = _Response(payloads)
+        if response.ended is not None:
+            raise RefusedError(response.ended)
         try:
             if self._eap is None:
                 return self._first(response)
@@ -173,6 +180,8 @@ class Proofs:
             raise RefusedError("the responder wants to authenticate more than once (RFC 4739)")
         self.done = True
         self.child_error = response.error
+        if response.error is None and self._shape.esp_proposals and not response.child:
+            self.child_error = "the response has neither an SA payload nor an error"
         return Event.AUTHENTICATED, []
 
 
@@ -187,6 +196,8 @@ class _Response:
         self.authentication: Authentication | None = None if auth is None else parse_authentication(auth)
         self.notifies = [one.type for one in self.all(PayloadType.NOTIFY, parse_notify)]
         self.error = first_error(payloads)
+        self.ended = next((notify_name(kind) for kind in errors(payloads) if kind in _NO_IKE_SA), None)
+        self.child = self._first(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:
         """The payloads of a type, read."""

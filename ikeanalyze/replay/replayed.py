@@ -18,7 +18,7 @@ MODES: Final[tuple[Mode, ...]] = ("verbatim", "reenact", "impair")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What crossed our end of the path in one run, IP packets without link header; INFORMATIONAL left out."""
+    """What crossed our end of the path in one run, IP packets without link header; exchanges of the set-up alone."""
 
     sent: int  # datagrams, those included that a fault of ours took away
     sent_bytes: int

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.replay.answers import notify_name
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import parse_notify, read_init
 from ikeanalyze.wire.ikev2_payloads import Identification, parse_authentication, parse_identification
 from ikeanalyze.wire.proposals import Attribute, Proposal, Transform, read_sa
-from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import (
     Encryption,
     ExchangeType,
@@ -321,4 +321,4 @@ def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_
 
 
 def _names(kinds: Iterable[int]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name_of(NotifyType, kind) for kind in kinds))
+    return tuple(dict.fromkeys(map(notify_name, kinds)))

@@ -80,7 +80,7 @@ class Result:
 
     established: bool  # the IKE SA stands (or stood until `close`), both sides authenticated
     reason: str | None  # why not: name of a notify, "no answer", "AUTH does not verify: ..."
-    child_error: str | None  # notify by which the first CHILD_SA was refused, though the IKE SA stands
+    child_error: str | None  # why there is no first CHILD_SA, though the IKE SA stands: as a rule a notify
     #: The responder has confirmed the end of the IKE SA; False: a delete is not answered (yet), so that the IKE SA may stand at the
     #: responder; None: none was sent.
     deleted: bool | None

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -87,10 +87,17 @@ def test_the_old_methods_of_ecdsa(tmp_path, curve, method, size, digest):
     assert openssl_verifies(EC[curve], signature, digest, tmp_path)
 
 
-def test_ed25519():
-    key = ed25519.Ed25519PrivateKey.generate()
+@pytest.mark.parametrize(
+    ("key", "identifier"),
+    [
+        (ed25519.Ed25519PrivateKey.generate(), "300506032b6570"),
+        (ed448.Ed448PrivateKey.generate(), "300506032b6571"),
+    ],
+    ids=["Ed25519", "Ed448"],
+)
+def test_edwards_curves(key, identifier):
     made = sign(key, OCTETS, (SHA256, IDENTITY))
-    assert made.data[:8].hex() == "07300506032b6570"  # RFC 8420, appendix A.1
+    assert made.data[:8].hex() == "07" + identifier  # RFC 8420, appendix A
     key.public_key().verify(made.data[8:], OCTETS)
     raw = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     assert check_signature(made, Certificate(CertEncoding.RAW_PUBLIC_KEY, raw), OCTETS) is None

@@ -139,6 +139,7 @@ class Responder:
     method: int = 0
     epochs: list[Keys] = field(default_factory=list)
     seen: list[list[tuple[int, bytes]]] = field(default_factory=list)  # payloads of each request
+    child: bool = True  # it takes a CHILD_SA
     established: bool = False
     deleted: bool = False
     refused: list[int] = field(default_factory=list)  # error notifies that the initiator sent
@@ -344,7 +345,7 @@ class Responder:
         security, *selectors = self.security
         child = (
             []
-            if security is None
+            if security is None or not self.child
             else [(ike.SA, security), (ike.TS_I, selectors[0]), (ike.TS_R, selectors[1])]
         )
         return [*proof[after_eap:], *child, *self.auth_notifies]

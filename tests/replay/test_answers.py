@@ -36,7 +36,7 @@ def test_an_accepted_proposal():
         (ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x14"), "INVALID_KE_PAYLOAD"),
         (ike.notify(ike.NO_PROPOSAL_CHOSEN), "NO_PROPOSAL_CHOSEN"),
         (ike.notify(ike.REDIRECT, b"\3\1x"), "REDIRECT"),
-        (ike.notify(9999), "9999"),
+        (ike.notify(9999), "error notify 9999"),
         (ike.nonce(bytes(32)), "clear"),
     ],
 )

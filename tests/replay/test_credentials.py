@@ -4,7 +4,7 @@ import os
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, x25519
 
 from ikeanalyze.lab import pki
 from ikeanalyze.replay.credentials import (
@@ -131,7 +131,7 @@ WRONG = {
         "local.key names {}/key.pem, which is not encrypted, but there is a local.key_password"
     ),
     '[local]\ncertificate = "chain.pem"\nkey = "exchange.pem"': (
-        "local.key names {}/exchange.pem, whose key is neither RSA, ECDSA nor Ed25519"
+        "local.key names {}/exchange.pem, whose key is neither RSA, ECDSA, Ed25519 nor Ed448"
     ),
     '[remote]\nauthorities = "roots.pem"': "remote.authorities must be a list of paths",
     '[remote]\nauthorities = ["roots.pem", 3]': "remote.authorities must be a list of paths",
@@ -185,3 +185,4 @@ def test_a_distinguished_name_is_in_strongswans_order(text):
 def test_kinds_of_keys():
     assert key_family(None) is None
     assert key_family(ed25519.Ed25519PrivateKey.generate()) == "ed25519"
+    assert key_family(ed448.Ed448PrivateKey.generate()) == "ed448"

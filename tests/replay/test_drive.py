@@ -125,12 +125,15 @@ def test_doubled_and_late():
     assert script.told[-1] - script.told[0] >= 60 * MS
 
 
-def test_what_is_not_of_the_set_up_is_not_counted():
+@pytest.mark.parametrize(
+    ("kind", "response"), [(37, True), (37, False), (36, False), (44, False)]
+)  # a responder that thinks that the IKE SA stands may rekey it
+def test_what_is_not_of_the_set_up_is_not_counted(kind, response):
     tally = Tally()
     assert tally.blowup is None
     script = Script(1)
     _, tally, _, _ = driven(
-        script, lambda data, _: [message(9, exchange_type=37, response=True), *answering(data, 0)]
+        script, lambda data, _: [message(9, exchange_type=kind, response=response), *answering(data, 0)]
     )
     assert tally.datagrams == {True: 1, False: 1}
 

@@ -1,5 +1,7 @@
 """What becomes of each datagram, with a responder's real keys."""
 
+import struct
+
 import pytest
 from craft import ike
 
@@ -66,6 +68,19 @@ def test_the_bounds():
     assert not box.overflows
     box.take(b"x", 500, open_exchange=True)
     assert box.overflows
+
+
+@pytest.mark.parametrize(("number", "total"), [(0, 3), (4, 3), (1, 0), (0, 0)])
+def test_fragments_that_cannot_be_are_garbage(number, total):
+    """RFC 7383, section 2.5: from 1 to the total."""
+    one, responder = initiator(), Responder(fragment_size=60)
+    (init,) = responder.answer(one.begin(0).send[0].data)
+    fragments = responder.answer(one.receive(init, MS, 500).send[0].data)
+    wrong = fragments[0][:32] + struct.pack(">HH", number, total) + fragments[0][36:]
+    for data in (wrong, *fragments):
+        step = one.receive(data, 2 * MS, 500)
+    assert step.finished.established
+    assert step.finished.ignored == Ignored(garbage=1)
 
 
 def test_later_fragments_of_another_size_are_left_out_once_they_are_there():

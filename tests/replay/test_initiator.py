@@ -10,7 +10,8 @@ from ikeanalyze.keys.write import json_text
 from ikeanalyze.replay.inbox import MOST_DATAGRAMS
 from ikeanalyze.replay.initiator import MOST_COOKIES, MOST_EXCHANGES
 from ikeanalyze.replay.steps import CannotReplayError, Ignored
-from replay.driving import MS, REMOTE, Wire, credentials, established, initiator, proposal, shape
+from ikeanalyze.wire.proposals import Transform
+from replay.driving import MS, PATIENCE, REMOTE, Wire, credentials, established, initiator, proposal, shape
 from replay.responder import ECP_256, ECP_384, ML_KEM_768, ML_KEM_1024, SPI_R, X25519, Responder
 
 
@@ -99,14 +100,33 @@ def test_a_cookie_again_and_again():
     assert len(result.exchanges) == MOST_COOKIES + 1
 
 
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (ike.notify(ike.COOKIE, b"always the same"), "COOKIE"),
+        (ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x13"), "INVALID_KE_PAYLOAD"),
+    ],
+)
+def test_a_responder_that_says_the_same_for_ever(payload, said):
+    """It may be the answer to the attempt before, late; so it is waited for another."""
+    both = replace(proposal(31), transforms=(*proposal(31).transforms, Transform(4, 19, ())))
+    wire = Wire(
+        initiator(shape(proposals=(both,))),
+        lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [payload])],
+    )
+    result = wire.begin()
+    assert (result.established, result.reason) == (False, f"no answer but {said} once more")
+    assert [one.transmissions for one in result.exchanges] == [1, len(PATIENCE.waits)]
+
+
 @pytest.mark.parametrize("kind", [ike.NO_PROPOSAL_CHOSEN, ike.INVALID_SYNTAX, 65000])
 def test_an_error_ends_it(kind):
     wire = Wire(
         initiator(), lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [ike.notify(kind & 0x3FFF)])]
     )
     result = wire.begin()
-    names = {14: "NO_PROPOSAL_CHOSEN", 7: "INVALID_SYNTAX"}
-    assert result.reason == names.get(kind, str(kind & 0x3FFF))
+    names = {14: "NO_PROPOSAL_CHOSEN", 7: "INVALID_SYNTAX", 65000: "error notify 15848"}
+    assert result.reason == names[kind]
     assert len(wire.sent) == 1
     assert wire.close() == result
 

@@ -1,5 +1,6 @@
 """The initiator against strongSwan in namespaces, over plain sockets: what the responder's log says counts."""
 
+import datetime as dt
 import re
 import select
 import socket
@@ -9,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 
 from ikeanalyze.keys.files import read_keys
-from ikeanalyze.lab import scenario
+from ikeanalyze.lab import scenario, sides
+from ikeanalyze.lab.pki import Chain
 from ikeanalyze.lab.standing import standing, write_credentials
 from ikeanalyze.model.policy import strongswan
 from ikeanalyze.replay.credentials import load_credentials
@@ -152,6 +157,47 @@ def test_the_responder_says_established(lab, tmp_path, name):
         keys = read_keys(str(peer.responder.responder.log)).key_sets
         theirs = {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in keys}
         assert {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in result.keys} <= theirs
+
+
+EDWARDS = {"Ed25519": ed25519.Ed25519PrivateKey, "Ed448": ed448.Ed448PrivateKey}
+
+
+def edwards_chain(kind):
+    """Our certificate, and the root that issued it: the lab makes none of these itself."""
+    key, above, now = EDWARDS[kind].generate(), EDWARDS[kind].generate(), dt.datetime.now(dt.UTC)
+    made = []
+    for common, own, authority in (("initiator.lab", key, False), ("root", above, True)):
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name.from_rfc4514_string(f"CN={common}"))
+            .issuer_name(x509.Name.from_rfc4514_string("CN=root"))
+            .public_key(own.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(days=1))
+            .not_valid_after(now + dt.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(authority, None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(common)]), critical=False)
+        )
+        made.append(builder.sign(above, None).public_bytes(serialization.Encoding.PEM).decode())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Chain(pem.decode(), tuple(made))
+
+
+@pytest.mark.parametrize("kind", EDWARDS)
+def test_keys_of_edwards_curves(lab, tmp_path, monkeypatch, kind):
+    made = sides.credentials
+
+    def credentials(case):
+        known = made(case)
+        return replace(known, chains={**known.chains, "initiator": edwards_chain(kind)})
+
+    monkeypatch.setattr(sides, "credentials", credentials)
+    with live(tmp_path, initiator={"auth": "ecdsa"}, responder={"auth": "ecdsa"}) as peer:
+        shape = replace(recorded("ecdsa"), auth_initiator=kind.lower())
+        assert peer.handshake(shape).authentication == (kind, "ECDSA with SHA2-256")
+        assert f"authentication of 'initiator.lab' with {kind.upper()} successful" in peer.responder.log
 
 
 def test_groups(lab, tmp_path):

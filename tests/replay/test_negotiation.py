@@ -71,7 +71,7 @@ def test_another_round():
 
 
 @pytest.mark.parametrize(
-    ("notify", "name"), [(14, "NO_PROPOSAL_CHOSEN"), (9999, "9999"), (ike.REDIRECT, "REDIRECT")]
+    ("notify", "name"), [(14, "NO_PROPOSAL_CHOSEN"), (9999, "error notify 9999"), (ike.REDIRECT, "REDIRECT")]
 )
 def test_errors(notify, name):
     assert refusal(ike.notify(notify)) == Refused(name)

@@ -85,6 +85,50 @@ def test_more_than_one_authentication():
     assert result.reason == "the responder wants to authenticate more than once (RFC 4739)"
 
 
+@pytest.mark.parametrize("kind", [1, 7, 24])
+def test_an_error_that_ends_the_ike_sa_beside_a_good_auth(kind):
+    """RFC 7296, section 2.21.2: UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX, AUTHENTICATION_FAILED. charon with childless =
+    force answers so: its log says "peer did not initiate a childless IKE_SA", and there is no IKE SA any more.
+    """
+    responder = Responder(auth_notifies=[ike.notify(38), ike.notify(kind)])
+    wire = Wire(initiator(), responder.answer)
+    result = wire.begin()
+    words = {1: "UNSUPPORTED_CRITICAL_PAYLOAD", 7: "INVALID_SYNTAX", 24: "AUTHENTICATION_FAILED"}
+    assert (result.established, result.reason) == (False, words[kind])
+    wire.close()
+    assert not responder.deleted  # there is nothing to delete
+    assert responder.refused == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (38, "TS_UNACCEPTABLE"),
+        (35, "NO_ADDITIONAL_SAS"),
+        (43, "TEMPORARY_FAILURE"),
+        (8888, "error notify 8888"),
+    ],
+)
+def test_an_error_of_the_child_sa(kind, said):
+    responder = Responder(auth_notifies=[ike.notify(16384), ike.notify(40961), ike.notify(kind)])
+    responder.child = False
+    result = Wire(initiator(), responder.answer).begin()
+    assert (result.established, result.child_error) == (True, said)
+    assert result.exchanges[-1].answer == said
+
+
+def test_a_child_sa_that_nobody_speaks_of():
+    responder = Responder()
+    responder.child = False
+    wire = Wire(initiator(), responder.answer)
+    result = wire.begin()
+    assert result.established
+    assert result.child_error == "the response has neither an SA payload nor an error"
+    childless = Responder(init_notifies=[*Responder().init_notifies, ike.notify(16418)])
+    result = Wire(initiator(shape(esp_proposals=())), childless.answer).begin()
+    assert (result.established, result.child_error) == (True, None)
+
+
 def test_a_responder_that_begins_eap_unasked():
     responder = Responder(md5_password=b"tuna")
     responder._auth = lambda ident, bodies: [ID, ASKED]
