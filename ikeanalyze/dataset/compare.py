@@ -28,7 +28,7 @@ from ikeanalyze.dataset.compare_columns import (
 )
 from ikeanalyze.dataset.compare_error import CompareError
 from ikeanalyze.dataset.compare_source import UNREADABLE, Tables, unreadable
-from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Group, Measured, Values
+from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Estimate, Group, Measured, Values
 from ikeanalyze.dataset.metrics import Metric, chosen_metrics, per_handshake
 
 #: Metrics that are compared if none is named.
@@ -39,6 +39,8 @@ SUCCESS: Final = ("established", "completed")
 NOT_KNOWN: Final = "not known"
 
 _MOST_GROUPS: Final = 1_000
+#: What labels may have beyond that (a float ends at 1.8e308) has no mean and no variance: it is not known.
+_LARGEST: Final = 1e100
 
 
 def compare(
@@ -104,7 +106,8 @@ def compare(
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
     )
-    return replace(asked, metrics=tuple(_compared(metric, list(parts.values()), asked) for metric in chosen))
+    counted = [part.filter(pl.col("outcome").is_in(outcomes)) for part in parts.values()]
+    return replace(asked, metrics=tuple(_compared(metric, counted, asked) for metric in chosen))
 
 
 def _table(
@@ -121,7 +124,7 @@ def _table(
         pl.col("outcome").cast(pl.String),
         (pl.col("reason") == REKEYED).fill_null(False).alias("rekeyed"),
         **groups,
-        **{f"metric {one.name}": pl.when(one.value.is_finite()).then(one.value) for one in metrics},
+        **{f"metric {one.name}": pl.when(one.value.abs() <= _LARGEST).then(one.value) for one in metrics},
     ).collect()
 
 
@@ -159,45 +162,49 @@ def _group(values: tuple[Value, ...], baseline: int | None, part: pl.DataFrame) 
 
 
 def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> Compared:
-    """One metric of all groups; `asked` says how, and which group is compared with which."""
-    name = f"metric {metric.name}"
-    counted = [part.filter(pl.col("outcome").is_in(asked.outcomes))[name] for part in parts]
+    """One metric of all groups, of which `parts` has what counts; `asked` says how, and what is compared with what."""
+    counted = [part[f"metric {metric.name}"] for part in parts]
     samples = [values.drop_nulls().sort().to_numpy() for values in counted]
     pairs = {
         i: group.baseline
         for i, group in enumerate(asked.groups)
         if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
     }
-    tests = [statistics.differ(samples[i], samples[other]) for i, other in pairs.items()]
+    beside = [(samples[i], samples[other]) for i, other in pairs.items()]
+    tests = statistics.differences(beside)
     corrected = statistics.corrected([test.p for test in tests])
+    ratios = statistics.ratios(beside, asked.confidence, asked.resamples)
     differences = {
-        i: Difference(
-            ratio=statistics.ratio(samples[i], samples[pairs[i]], asked.confidence, asked.resamples),
-            test=test,
-            p_corrected=p,
-            differs=p < 1 - asked.confidence,
-        )
-        for i, test, p in zip(pairs, tests, corrected, strict=True)
+        i: Difference(ratio=ratio, test=test, p_corrected=p, differs=p < 1 - asked.confidence)
+        for i, ratio, test, p in zip(pairs, ratios, tests, corrected, strict=True)
     }
+    some = [i for i, sample in enumerate(samples) if len(sample)]
+    estimates = statistics.means([samples[i] for i in some], asked.confidence, asked.resamples)
+    means = dict(zip(some, estimates, strict=True))
     measured = []
     for i, group in enumerate(asked.groups):
         left_out = {what: n for what, n in group.outcomes.items() if n and what not in asked.outcomes}
         if unknown := counted[i].null_count():
             left_out[NOT_KNOWN] = unknown
-        measured.append(_measured(samples[i], left_out, differences.get(i), asked))
+        measured.append(_measured(samples[i], left_out, means.get(i), differences.get(i), asked))
     return Compared(metric.name, metric.unit, tuple(measured))
 
 
 def _measured(
-    sample: Values, left_out: Mapping[str, int], against: Difference | None, asked: Comparison
+    sample: Values,
+    left_out: Mapping[str, int],
+    mean: Estimate | None,
+    against: Difference | None,
+    asked: Comparison,
 ) -> Measured:
-    if not len(sample):
+    """`mean` of the sample is None where there is no sample."""
+    if mean is None:
         return Measured(0, left_out, None, None, None, None, None, None, None, None, sample)
     median, p95, p99 = (statistics.quantile(sample, p, asked.confidence) for p in (0.5, 0.95, 0.99))
     return Measured(
         counted=len(sample),
         left_out=left_out,
-        mean=statistics.mean(sample, asked.confidence, asked.resamples),
+        mean=mean,
         median=median,
         p95=p95,
         p99=p99,

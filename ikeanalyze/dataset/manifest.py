@@ -18,11 +18,12 @@ a process that is killed.
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from types import UnionType
+from typing import Any, Final, Literal, cast, get_args
 
 from ikeanalyze.dataset.patterns import Kind, Value
 
@@ -94,8 +95,8 @@ class Manifest:
             shard = _shard(change["add"])
             self.shards[shard.name] = shard
         if "labels" in change:
-            self.labels = dict(change["labels"])
-            self.patterns = list(change["patterns"])
+            self.labels = _kinds(change["labels"])
+            self.patterns = _patterns(change["patterns"])
 
 
 def load(folder: Path) -> Manifest:
@@ -125,16 +126,18 @@ def load(folder: Path) -> Manifest:
     try:
         manifest = Manifest(
             complete=document["state"] == "complete",
-            labels=dict(document["labels"]),
-            patterns=list(document["patterns"]),
+            labels=_kinds(document["labels"]),
+            patterns=_patterns(document["patterns"]),
             shards={one["name"]: _shard(one) for one in document["shards"]},
         )
         changes, _ = _read_journal(folder)
         for change in changes:
             manifest.apply(change)
             manifest.complete = False
-    except (KeyError, TypeError, AttributeError):
-        raise DatasetError(f"{path}: is damaged: something that belongs there is missing") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DatasetError(
+            f"{path}: is damaged: something that belongs there is missing, or is of another kind. Make the dataset anew"
+        ) from None
     except OSError as error:
         raise DatasetError(f"{folder / _JOURNAL}: cannot be read ({error.strerror or error})") from None
     return manifest
@@ -260,10 +263,49 @@ def _read_journal(folder: Path) -> tuple[list[Mapping[str, Any]], int]:
 
 
 def _shard(document: Mapping[str, Any]) -> Shard:
-    captures = [
-        Entry(**{**cast(dict[str, Any], one), "keys": [tuple(key) for key in one["keys"]]})
-        for one in document["captures"]
-    ]
-    if not captures:
+    """Raises KeyError, TypeError or ValueError if it is not one as `save` writes it."""
+    shard = Shard(**{**document, "captures": [_entry(one) for one in document["captures"]]})
+    if not shard.captures:
         raise KeyError("captures")  # a shard is written of some, and goes with the last of them
-    return Shard(**{**document, "captures": captures})
+    _are(str, (shard.name, shard.version))
+    if "/" in shard.name:  # it would be a file of another folder
+        raise ValueError("name")
+    _are(dict, (shard.reading, shard.rows, shard.bytes))
+    _are(int, (*shard.rows.values(), *shard.bytes.values()))
+    return replace(shard, labels=_kinds(shard.labels))
+
+
+def _entry(document: Mapping[str, Any]) -> Entry:
+    entry = Entry(**{**cast(dict[str, Any], document), "keys": [tuple(key) for key in document["keys"]]})
+    _are(str, (entry.capture, entry.path))
+    _are(int, (entry.bytes, entry.mtime_ns))
+    _are(str | None, (entry.sha256, entry.reason, entry.keys_sha256))
+    _are(dict, (entry.labels,))
+    _are(str | int | float, entry.labels.values())
+    for path, size, mtime_ns in entry.keys:
+        _are(str, (path,))
+        _are(int, (size, mtime_ns))
+    if entry.state not in get_args(State):
+        raise ValueError("state")
+    return entry
+
+
+def _kinds(document: Any) -> dict[str, Kind]:
+    """Label columns by their names."""
+    _are(dict, (document,))
+    if not set(document.values()) <= set(get_args(Kind)):
+        raise ValueError("labels")
+    return dict(document)
+
+
+def _patterns(document: Any) -> list[str]:
+    _are(list, (document,))
+    _are(str, document)
+    return list(document)
+
+
+def _are(kind: type | UnionType, values: Iterable[Any]) -> None:
+    """Raise TypeError unless all of `values` are of this kind."""
+    for value in values:
+        if not isinstance(value, kind):
+            raise TypeError(f"{type(value).__name__} in place of {kind}")

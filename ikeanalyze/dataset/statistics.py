@@ -14,12 +14,14 @@ None and never NaN:
 * Several comparisons: the correction of Benjamini and Yekutieli (2001), which needs no independence: groups share their
   baseline.
 
-A sample is sorted in ascending order.
+A sample is sorted in ascending order. What scipy takes to begin costs more than the numbers of a group of twenty, so samples of
+one size are handed to it together, as rows of one array; each row gets the numbers that it would get alone.
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -32,6 +34,9 @@ LARGEST_BCA: Final = 5_000
 #: Resamples unless other numbers are asked for.
 RESAMPLES: Final = 2_000
 
+#: A sample and its baseline.
+Pair = tuple[Values, Values]
+
 _SEED: Final = 1
 _AT_ONCE: Final = 1_000_000  # resampled values in memory: what a cache still holds is fastest
 _MOST_DRAWN: Final = 50_000_000  # values that are drawn for one interval; then there are fewer resamples
@@ -43,14 +48,31 @@ _SMALL_TOGETHER: Final = 1_000
 
 def mean(sample: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate:
     """The mean of at least one value, with its bootstrap interval."""
-    return _bootstrapped(_mean, (sample,), confidence, resamples)
+    return means([sample], confidence, resamples)[0]
+
+
+def means(samples: Sequence[Values], confidence: float, resamples: int = RESAMPLES) -> list[Estimate]:
+    """The `mean` of each sample."""
+    return _bootstrapped(_mean, [(sample,) for sample in samples], confidence, resamples)
 
 
 def ratio(sample: Values, baseline: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate | None:
-    """Mean of `sample` / mean of `baseline`, with its bootstrap interval; None: the baseline's mean is 0."""
-    if not baseline.mean():
-        return None
-    return _bootstrapped(_ratio, (sample, baseline), confidence, resamples)
+    """Mean of `sample` / mean of `baseline`, with its bootstrap interval; None: the baseline's mean is 0.
+
+    Or so small that the ratio is no number.
+    """
+    return ratios([(sample, baseline)], confidence, resamples)[0]
+
+
+def ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
+    """The `ratio` of each sample and its baseline."""
+    found: list[Estimate | None] = [None] * len(pairs)
+    with _quiet():
+        some = [i for i, pair in enumerate(pairs) if np.isfinite(_ratio(*pair, axis=-1))]
+    estimates = _bootstrapped(_ratio, [pairs[i] for i in some], confidence, resamples)
+    for i, estimate in zip(some, estimates, strict=True):
+        found[i] = estimate
+    return found
 
 
 def quantile(sample: Values, p: float, confidence: float) -> Estimate:
@@ -58,10 +80,19 @@ def quantile(sample: Values, p: float, confidence: float) -> Estimate:
     value = float(np.quantile(sample, p))
     if sample[0] == sample[-1]:
         return Estimate(value)
-    with _quiet():
-        found: Any = stats.quantile_test(sample, q=value, p=p).confidence_interval(confidence)
-    low, high = _known(found.low), _known(found.high)
+    first, last = _ranks(len(sample), p, confidence)
+    low, high = (None if rank is None else float(sample[rank]) for rank in (first, last))
     return Estimate(value, low, high, None if low is None and high is None else "order statistics")
+
+
+@lru_cache(maxsize=1_024)
+def _ranks(size: int, p: float, confidence: float) -> tuple[int | None, int | None]:
+    """Places of the order statistics that bracket the `p` quantile, from 0; None: a sample of this size has none."""
+    with _quiet():
+        places = np.arange(size, dtype=np.float64)
+        found: Any = stats.quantile_test(places, q=0, p=p).confidence_interval(confidence)
+    low, high = _known(found.low), _known(found.high)
+    return None if low is None else int(low), None if high is None else int(high)
 
 
 def deviation(sample: Values) -> float | None:
@@ -71,18 +102,41 @@ def deviation(sample: Values) -> float | None:
 
 def differ(sample: Values, baseline: Values) -> RankTest:
     """Compare two samples of at least one value each."""
-    fewest, together = min(len(sample), len(baseline)), len(sample) + len(baseline)
-    if fewest == 1:
-        return _one(sample, baseline)
-    method: Any = "asymptotic"
-    if fewest <= _SMALL and together <= _SMALL_TOGETHER:
-        method = "exact"
-        # where some are equal, the exact distribution is another one
-        if len(np.unique(np.concatenate((sample, baseline)))) < together:
-            method = stats.PermutationMethod(batch=max(1, _AT_ONCE // together), rng=_generator())
-    found = stats.mannwhitneyu(sample, baseline, alternative="two-sided", method=method)
-    name = method if isinstance(method, str) else "permutation"
-    return RankTest(float(found.statistic), float(found.pvalue), name)
+    return differences([(sample, baseline)])[0]
+
+
+def differences(pairs: Sequence[Pair]) -> list[RankTest]:
+    """`differ` for each sample and its baseline."""
+    found: dict[int, RankTest] = {}
+    alike: dict[str, list[int]] = {}
+    for i, (sample, baseline) in enumerate(pairs):
+        fewest, together = min(len(sample), len(baseline)), len(sample) + len(baseline)
+        if fewest == 1:
+            found[i] = _one(sample, baseline)
+            continue
+        method = "asymptotic"
+        if fewest <= _SMALL and together <= _SMALL_TOGETHER:
+            # where some are equal, the exact distribution is another one
+            some_equal = len(np.unique(np.concatenate((sample, baseline)))) < together
+            method = "permutation" if some_equal else "exact"
+        alike.setdefault(method, []).append(i)
+    for method, places in alike.items():
+        for rows in _of_one_size([pairs[i] for i in places], _AT_ONCE // 10):
+            some = [places[row] for row in rows]
+            found.update(zip(some, _tested([pairs[i] for i in some], method), strict=True))
+    return [found[i] for i in range(len(pairs))]
+
+
+def _tested(pairs: Sequence[Pair], name: str) -> list[RankTest]:
+    """Pairs of samples of the same two sizes, at least two values each."""
+    method: Any = name
+    if name == "permutation":
+        together = sum(len(sample) for pair in pairs for sample in pair)
+        method = stats.PermutationMethod(batch=max(1, _AT_ONCE // together), rng=_generator())
+    samples, baselines = _rows(pairs)
+    found: Any = stats.mannwhitneyu(samples, baselines, alternative="two-sided", method=method, axis=-1)
+    statistics, values = np.atleast_1d(found.statistic), np.atleast_1d(found.pvalue)
+    return [RankTest(float(u), float(p), name) for u, p in zip(statistics, values, strict=True)]
 
 
 def _one(sample: Values, baseline: Values) -> RankTest:
@@ -106,35 +160,62 @@ def corrected(probabilities: Sequence[float]) -> list[float]:
 
 
 def _mean(sample: Values, axis: int) -> Any:
-    return sample.mean(axis=axis)
+    # in one piece: what a sum is rounded to depends on where its numbers lie
+    return np.ascontiguousarray(sample).mean(axis=axis)
 
 
 def _ratio(sample: Values, baseline: Values, axis: int) -> Any:
-    return sample.mean(axis=axis) / baseline.mean(axis=axis)
+    return _mean(sample, axis) / _mean(baseline, axis)
 
 
-def _bootstrapped(statistic: Callable[..., Any], samples: Any, confidence: float, resamples: int) -> Estimate:
-    value = float(statistic(*samples, axis=-1))
-    sizes = [len(sample) for sample in samples]
-    if min(sizes) < 2 or all(sample.min() == sample.max() for sample in samples):
-        return Estimate(value)
-    method: Literal["BCa", "percentile"] = "BCa" if max(sizes) <= LARGEST_BCA else "percentile"
-    taken = min(resamples, max(_FEWEST_RESAMPLES, _MOST_DRAWN // sum(sizes)))
-    with _quiet():
-        found = stats.bootstrap(
-            samples,
-            statistic,
-            n_resamples=taken,
-            batch=max(1, _AT_ONCE // sum(sizes)),
-            vectorized=True,
-            confidence_level=confidence,
-            method=method,
-            rng=_generator(),
-        ).confidence_interval
-    low, high = _known(found.low), _known(found.high)
-    if low is None and high is None:
-        return Estimate(value)
-    return Estimate(value, low, high, f"{method} bootstrap", taken)
+def _bootstrapped(
+    statistic: Callable[..., Any], tuples: Sequence[tuple[Values, ...]], confidence: float, resamples: int
+) -> list[Estimate]:
+    """An estimate for each tuple of samples that `statistic` takes."""
+    found = [Estimate(float(statistic(*samples, axis=-1))) for samples in tuples]
+    varied = [
+        i
+        for i, samples in enumerate(tuples)
+        if min(map(len, samples)) > 1 and any(sample[0] < sample[-1] for sample in samples)
+    ]
+    for rows in _of_one_size([tuples[i] for i in varied], _AT_ONCE // resamples):
+        places = [varied[row] for row in rows]
+        sizes = [len(sample) for sample in tuples[places[0]]]
+        method: Literal["BCa", "percentile"] = "BCa" if max(sizes) <= LARGEST_BCA else "percentile"
+        taken = min(resamples, max(_FEWEST_RESAMPLES, _MOST_DRAWN // sum(sizes)))
+        with _quiet():
+            bounds = stats.bootstrap(
+                _rows([tuples[i] for i in places]),
+                statistic,
+                n_resamples=taken,
+                batch=max(1, _AT_ONCE // sum(sizes)),
+                vectorized=True,
+                confidence_level=confidence,
+                method=method,
+                axis=-1,
+                rng=_generator(),
+            ).confidence_interval
+        for i, *both in zip(places, np.atleast_1d(bounds.low), np.atleast_1d(bounds.high), strict=True):
+            low, high = map(_known, both)
+            if low is not None or high is not None:
+                found[i] = Estimate(found[i].value, low, high, f"{method} bootstrap", taken)
+    return found
+
+
+def _of_one_size(tuples: Sequence[tuple[Values, ...]], most: int) -> Iterator[list[int]]:
+    """Places of tuples whose samples have the same sizes, together at most so many values, or one tuple."""
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for i, samples in enumerate(tuples):
+        alike.setdefault(tuple(map(len, samples)), []).append(i)
+    for sizes, places in alike.items():
+        step = max(1, most // sum(sizes))
+        for first in range(0, len(places), step):
+            yield places[first : first + step]
+
+
+def _rows(tuples: Sequence[tuple[Values, ...]]) -> tuple[Values, ...]:
+    """The first samples of all tuples as rows of an array, the second ones likewise; of one tuple, its samples."""
+    return tuples[0] if len(tuples) == 1 else tuple(np.stack(some) for some in zip(*tuples, strict=True))
 
 
 def _generator() -> np.random.Generator:

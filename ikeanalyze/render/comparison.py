@@ -14,6 +14,8 @@ from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean, count
 
 _DIGITS: Final = 4
+#: Below and from here on zeros would be all that is seen of a number.
+_TINY, _HUGE = 1e-9, 1e15
 #: Cells of a label at least, as far as it has so many.
 _NARROW: Final = 10
 _DISAGREE: Final = (
@@ -172,9 +174,11 @@ def _percent(comparison: Comparison) -> str:
 
 
 def digits(value: float | None) -> str:
-    """A number to four significant digits; of those before the point none is dropped."""
+    """A number to four significant digits; of those before the point none is dropped, up to where it is a power of ten."""
     if value is None:
         return UNKNOWN
+    if value and not _TINY <= abs(value) < _HUGE:
+        return f"{value:.{_DIGITS - 1}e}"
     places = 0 if value == int(value) else _DIGITS - 1 - floor(log10(abs(value)))
     return f"{value:,.{max(places, 0)}f}"
 

@@ -54,11 +54,13 @@ def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
         (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
         pl.col("setup_ns").alias("setup"),
         pl.col("retransmitted_messages").alias("retransmissions"),
+        pl.col("aaa_retransmitted_messages").alias("aaa_retransmissions"),
         "key_exchange",
         "additional_key_exchanges",
         pl.concat_str("key_exchange", additional, separator=" + ", ignore_nulls=True).alias("kex"),
-        pl.col("spi_i").alias("spii"),
-        pl.col("spi_r").alias("spir"),
+        # HIP has HITs in place of SPIs
+        pl.coalesce("spi_i", "initiator_hit").alias("spii"),
+        pl.coalesce("spi_r", "responder_hit").alias("spir"),
         pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias(
             "auth"
         ),

@@ -41,7 +41,7 @@ class ListScreen(Screen[None]):
     ListScreen Input { display: none; }
     ListScreen Input.filtering { display: block; }
     ListScreen Listing { height: 1fr; }
-    ListScreen #about { height: 2; text-wrap: nowrap; text-overflow: ellipsis; }
+    ListScreen #about { height: auto; min-height: 2; max-height: 6; }
     """
 
     class Wanted(Message):
@@ -149,9 +149,9 @@ class ListScreen(Screen[None]):
 
 
 def _about(row: dict[str, Any]) -> Text:
-    """What the list has no column for, in two lines."""
+    """What the list has no column for, in two lines, which a narrow screen folds."""
     outcome = outcome_text(row["outcome"], row["reason"], row["child_error"])
-    first = [f"{row['protocol']} {row['spii']} {row['spir']}", outcome]
+    first = [" ".join([row["protocol"], *filter(None, (row["spii"], row["spir"]))]), outcome]
     if row["auth"]:
         first.append(f"{clean(row['auth'])}{' (a guess)' if row['auth_guessed'] else ''}")
     if row["nat"] not in (None, "none"):
@@ -161,5 +161,6 @@ def _about(row: dict[str, Any]) -> Text:
         f"responder {endpoint(row['responder'], row['responder_port'])}",
     ]
     if row["aaa"]:
-        hosts.append(f"AAA {clean(row['aaa'])}")
+        again = row["aaa_retransmissions"]
+        hosts.append(f"AAA {clean(row['aaa'])}" + (f", {count(again, 'retransmission')}" if again else ""))
     return Text("; ".join(first) + "\n" + "; ".join(hosts))

@@ -219,3 +219,16 @@ def test_naming_something_twice_is_no_difference():
     rows = tables(times("a", 1) + times("b", 2))
     twice = compare(rows, ["config", "config"], metrics=["setup_ms", "setup_ms"])
     assert (twice.by, [metric.name for metric in twice.metrics]) == (("config",), ["setup_ms"])
+
+
+def test_labels_too_large_to_be_added_up():
+    """The largest float is 1.8e308: two of 1.7e308 have no mean, and a JSON number is finite."""
+    rows = [{"config": config, "load": load} for config in "ab" for load in (1.7e308, 1e99)]
+    rows += [{"config": "c", "load": 5e-324}, {"config": "d", "load": 1.0}]
+    found = compare(tables(rows, ("config", "load")), ["config"], metrics=["load"], baseline="c")
+    a, b, c, d = found.metrics[0].groups
+    assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [
+        (1, {"not known": 1}, 1e99)
+    ] * 2
+    assert (c.mean.value, d.mean.value) == (5e-324, 1.0)
+    assert d.against.ratio is None  # more than a float can say

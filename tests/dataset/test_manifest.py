@@ -162,6 +162,44 @@ def test_what_is_no_dataset(tmp_path, text, why):
     assert str(tmp_path) in str(raised.value)
 
 
+def part_of(document, path):
+    for key in path:
+        document = document[key]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (("labels",), "x"),
+        (("labels", "run"), "complex"),
+        (("labels", "run"), []),
+        (("patterns",), [1]),
+        (("shards", 0, "name"), "../x"),
+        (("shards", 0, "bytes"), []),
+        (("shards", 0, "rows"), None),
+        (("shards", 0, "rows", "captures"), "1"),
+        (("shards", 0, "labels"), {"run": "date"}),
+        (("shards", 0, "captures", 0, "path"), None),
+        (("shards", 0, "captures", 0, "bytes"), "5"),
+        (("shards", 0, "captures", 0, "sha256"), 1),
+        (("shards", 0, "captures", 0, "state"), "maybe"),
+        (("shards", 0, "captures", 0, "labels"), [["run", 1]]),
+        (("shards", 0, "captures", 0, "labels", "run"), {}),
+        (("shards", 0, "captures", 0, "keys", 0), ["/r/a.keys"]),
+        (("shards", 0, "captures", 0, "keys", 0, 1), "7"),
+    ],
+)
+def test_what_is_of_another_kind(tmp_path, path, kind):
+    saved(tmp_path, shard("x", ENTRY))
+    load(tmp_path)
+    document = json.loads((tmp_path / "manifest.json").read_text())
+    part_of(document, path[:-1])[path[-1]] = kind
+    (tmp_path / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(DatasetError, match="is damaged"):
+        load(tmp_path)
+
+
 def test_no_folder(tmp_path):
     with pytest.raises(DatasetError, match="no such folder"):
         load(tmp_path / "none")

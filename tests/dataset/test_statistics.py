@@ -1,9 +1,21 @@
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
-from ikeanalyze.dataset.statistics import LARGEST_BCA, corrected, deviation, differ, mean, quantile, ratio
+from ikeanalyze.dataset.statistics import (
+    LARGEST_BCA,
+    corrected,
+    deviation,
+    differ,
+    differences,
+    mean,
+    means,
+    quantile,
+    ratio,
+    ratios,
+)
 
 #: Lower rank of the 95 % interval of a median by the size of the sample; the upper one mirrors it (Nair 1940).
 NAIR = {6: 1, 8: 1, 9: 2, 10: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 65: 25}
@@ -202,3 +214,53 @@ def test_corrected():
     assert corrected([0.6, 0.7]) == [1, 1]
     assert corrected([0.04]) == [0.04]
     assert corrected([]) == []
+
+
+def test_many_samples_at_once_have_the_numbers_of_each_alone():
+    random = np.random.default_rng(4)
+    sizes = [1, 2, 20, 20, 20, 7, 7, 7, 7, 30, 20, 2, 400]
+    samples = [np.sort(random.poisson(3, size) * 1.0) for size in sizes]
+    samples += [np.sort(random.exponential(1, size)) for size in sizes]
+    samples += [np.zeros(20), np.ones(20), np.ones(7)]
+    baselines = [samples[(5 * i) % len(samples)] for i in range(len(samples))]
+    pairs = list(zip(samples, baselines, strict=True))
+
+    def numbers(estimate):
+        if estimate is None:
+            return None
+        bounds = [
+            None if bound is None else pytest.approx(bound, rel=1e-12)
+            for bound in (estimate.low, estimate.high)
+        ]
+        return (pytest.approx(estimate.value, rel=1e-12), *bounds, estimate.method, estimate.resamples)
+
+    def plain(estimate):
+        if estimate is None:
+            return None
+        return (estimate.value, estimate.low, estimate.high, estimate.method, estimate.resamples)
+
+    assert [plain(one) for one in means(samples, 0.95, 500)] == [
+        numbers(mean(one, 0.95, 500)) for one in samples
+    ]
+    assert [plain(one) for one in ratios(pairs, 0.95, 500)] == [
+        numbers(ratio(*pair, 0.95, 500)) for pair in pairs
+    ]
+    assert differences(pairs) == [differ(*pair) for pair in pairs]
+
+
+def test_many_groups_cost_little_more_than_a_few():
+    """As work, not time: what scipy takes to begin is paid for samples of one size together."""
+    samples = list(np.sort(np.random.default_rng(4).exponential(1, (300, 20))))
+    began = 0
+
+    def count(frame, event, _argument):
+        nonlocal began
+        began += event == "call" and frame.f_code.co_name == "bootstrap"
+
+    sys.setprofile(count)
+    try:
+        found = means(samples, 0.95)
+    finally:
+        sys.setprofile(None)
+    assert len(found) == 300
+    assert 0 < began < 30

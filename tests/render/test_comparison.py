@@ -107,3 +107,11 @@ def test_probability():
     assert [probability(p) for p in (1.0, 0.05, 0.0312, 0.00012, 0.00009)] == [
         "1", "0.05", "0.031", "0.00012", "< 0.0001",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(9.99e14, "999,000,000,000,000"), (1.7e99, "1.700e+99"), (-2e15, "-2.000e+15"), (5e-324, "4.941e-324"), (float("inf"), "inf")],
+)  # fmt: skip
+def test_digits_of_what_is_very_large_or_small(value, shown):
+    assert digits(value) == shown

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from craft import Handshake, Trace
+from craft.hip import Association
 
 import ikeanalyze
 from ikeanalyze.view.opening import Browsed
@@ -274,3 +275,30 @@ def test_nothing_that_a_peer_or_a_name_has_moves_the_cursor_of_the_terminal(tmp_
         assert "[b]" in driver.screen()
 
     drive(Browsed(str(path), ikeanalyze.read(path)), script, (200, 24))
+
+
+def test_what_is_known_of_a_handshake_is_folded_and_not_cut():
+    async def script(driver):
+        screen = await driver.press("end")
+        told = " ".join(" ".join(screen.splitlines()[8:-1]).split())
+        assert "eap ecdsa-256 EAP-MSCHAPv2; NAT: both" in told
+        # what tshark calls a duplicate, radius.dup, in the last of the six
+        assert "AAA 203.0.113.2, 2 retransmissions" in told
+        assert "…" not in screen
+
+    drive(browsed("lab/eap-aaa-loss.pcapng", "lab/eap-aaa-loss.keys.json"), script)
+
+
+def test_hip_has_hits_in_place_of_spis(tmp_path):
+    association = Association(1, "BEX")
+    trace = Trace()
+    for number, packet in enumerate(association.setup()):
+        trace.ip(number * 10_000_000, association.ip(packet))
+    (tmp_path / "hip.pcap").write_bytes(trace.pcap())
+
+    async def script(driver):
+        first = " ".join(driver.screen().split())
+        assert re.search(r"HIP 2001:2[0-9a-f:]+ 2001:2[0-9a-f:]+; completed", first)
+        assert "None" not in first
+
+    drive(browsed(str(tmp_path / "hip.pcap")), script)

@@ -26,6 +26,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ikeanalyze.render.figures.ladder import LOSSES, Host, Ladder, Rung, size_of
 from ikeanalyze.render.figures.style import COLOURS, FONT, MONO
+from ikeanalyze.render.figures.widths import MONO_WIDTH
 from ikeanalyze.render.ladder import filled
 from ikeanalyze.render.values import ms
 
@@ -47,7 +48,6 @@ _ADDRESS_LINE: Final = 12
 _BETWEEN: Final = 6  # two boxes, at least
 _ONE_LINE: Final = 20  # letters of an address that is never cut in two
 _LINE: Final = 15  # from one line of text to the next
-_MONO: Final = 0.602  # width of a letter, of its size
 _SMALL: Final = 11  # sizes of letters
 _NORMAL: Final = 12
 _MOST_LINES: Final = 5  # of one arrow
@@ -77,7 +77,7 @@ class _Drawing:
         self.ladder, self.layout, self.width = ladder, layout, width
         wide = width >= PAGE_WIDTH
         longest = max((len(ms(rung.at_ns)) for rung in ladder.rungs), default=0)
-        first = max(longest * _SMALL * _MONO + 16, 68)
+        first = max(longest * _SMALL * MONO_WIDTH + 16, 68)
         # two hosts with addresses of IPv4 and times below a second fit on a phone, see style.css
         spans = {2: (228,), 3: (245, 205) if wide else (200, 165)}
         self.x = [first]
@@ -90,7 +90,7 @@ class _Drawing:
             self.boxes = self._boxes()
         self.top = _TOP + _ADDRESS_LINE * (max(map(len, self.addresses)) - 1)
         self.text_x = self.x[-1] + 40
-        self.letters = max(int((width - self.text_x) / (_SMALL * _MONO)), 12)
+        self.letters = max(int((width - self.text_x) / (_SMALL * MONO_WIDTH)), 12)
         self.inside = [list(filled(rung.payloads, self.letters)) for rung in ladder.rungs]
         letters = int(self.letters * 1.05)  # those of text are narrower
         self.said = [_lines(_size_and_notes(rung), letters) for rung in ladder.rungs]
@@ -328,7 +328,7 @@ class _Drawing:
 
 def _box(host: Host, address: Sequence[str], x: float) -> tuple[float, float]:
     """Left edge and width of the box above a lifeline."""
-    size = max(len(host.name) * 7.2, max(map(len, address)) * (_SMALL - 1) * _MONO) + 20
+    size = max(len(host.name) * 7.2, max(map(len, address)) * (_SMALL - 1) * MONO_WIDTH) + 20
     return max(x - size / 2, 1), size
 
 

@@ -9,6 +9,7 @@ from ikeanalyze.render.figures.diagram import FILE_WIDTH, Layout, draw
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.figures.ladder import Ladder
 from ikeanalyze.render.figures.style import COLOURS, DOUBLE, MM_PER_POINT, SINGLE
+from ikeanalyze.render.figures.widths import with_widths
 from ikeanalyze.render.output import cannot_write, replaced
 
 #: Resolution of PNG files: of charts as journals ask it of line drawings, of ladders as of what is mostly text.
@@ -52,7 +53,7 @@ def _write(path: Path, svg: str, points: float, dpi: int) -> list[Path]:
     inches = max(width, height) / 72
     ground = f'<rect width="100%" height="100%" fill="{COLOURS["ground"]}"/>'
     head = svg.index(">") + 1
-    svg = svg[:head] + ground + svg[head:]
+    svg = with_widths(svg[:head] + ground + svg[head:])
     in_mm = f'width="{width * MM_PER_POINT:.2f}mm" height="{height * MM_PER_POINT:.2f}mm"'
     png = vl_convert.svg_to_png(svg, scale=points, ppi=min(dpi, _MOST_PIXELS / inches))
     files = {".svg": _SIZE.sub(in_mm, svg, count=1).encode(), ".png": png}

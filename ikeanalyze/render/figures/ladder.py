@@ -157,11 +157,19 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
 
 
 def _aaa_turns(some: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Turn]:
-    asked: dict[int, int] = {}
+    """The AAA server's, from the transmission that it answers; what the responder waited to send its request again is apart."""
+    asked: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
+    requests: list[list[int]] = []
     for index, message in some:
         if message["protocol"] != "RADIUS":
             continue
         if message["kind"] == "request":
-            asked.setdefault(message["message_id"], index)
-        elif (first := asked.pop(message["message_id"], None)) is not None:
-            yield Turn(2, waiting=False, first=first, last=index)
+            if message["transmission"] == 1 or message["message_id"] not in asked:
+                requests.append([])
+                asked[message["message_id"]] = requests[-1]
+            asked[message["message_id"]].append(index)
+        elif sent := asked.get(message["message_id"]):
+            yield Turn(2, waiting=False, first=sent[-1], last=index)
+    for sent in requests:
+        if len(sent) > 1:
+            yield Turn(1, waiting=True, first=sent[0], last=sent[-1])

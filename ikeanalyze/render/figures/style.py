@@ -38,7 +38,8 @@ DARK: Final = {
 SERIES: Final = ("initiator", "responder", "network", "aaa", "lost", "ink", "waiting")
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
-MONO: Final = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
+#: The last is for PNG files where there is no such font at all: vl-convert has it, and leaves out what it has no font for.
+MONO: Final = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace, Liberation Sans"
 
 _NAME_OF: Final = {value: name for name, value in COLOURS.items()}
 _ANY: Final = re.compile("|".join(_NAME_OF))

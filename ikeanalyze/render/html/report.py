@@ -102,6 +102,9 @@ def _cards(analysis: Analysis) -> Iterator[Card]:
         link = sums["links"][name]
         if link["messages"]:
             more = f"{count(link['messages'], 'message')}, {count(link['frames'], 'frame')}"
+            repeated = int(analysis.handshakes["aaa_retransmitted_messages"].sum())
+            if name == "responder-aaa" and repeated:
+                more += f", {count(repeated, 'retransmission')}"
             yield Card(title, f"{link['bytes']:,} bytes", more)
     if sums["blowup"] is not None:
         again = sums["retransmissions"]

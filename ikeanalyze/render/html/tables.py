@@ -49,16 +49,21 @@ def handshakes(analysis: Analysis, shown: Table, most: int | None) -> Table:
     table = analysis.handshakes.sort("handshake").head(most or analysis.handshakes.height)
     starts = table["start_ns"]
     first = starts.min()
-    more = (
+    aaa = table["aaa_retransmitted_messages"]
+    more = [
         (Column("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
         (Column("frames"), map(number, (table["initiator_frames"] + table["responder_frames"]).to_list())),
         (Column("retransmissions"), map(number, table["retransmitted_messages"].to_list())),
+        (Column("AAA retransmissions"), map(number, aaa.to_list())),
         (Column("SPIi"), table["spi_i"].to_list()),
-    )
+    ]
+    places = ["set-up, ms", "bytes", "outcome", "outcome", None]
+    if not aaa.sum():
+        del more[3], places[3]
     place = {column.name: index for index, column in enumerate(shown.columns)}
     columns = list(shown.columns)
     texts: list[Iterable[str]] = [*zip(*shown.rows[: table.height], strict=True)]
-    for column, before in zip(more, ("set-up, ms", "bytes", "outcome", None), strict=True):
+    for column, before in zip(more, places, strict=True):
         at = len(columns) if before is None else place[before] + len(columns) - len(shown.columns)
         columns.insert(at, Column(column[0].name, right=column[0].name != "SPIi"))
         texts.insert(at, column[1])

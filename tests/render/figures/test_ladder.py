@@ -91,3 +91,19 @@ def test_a_never_ending_handshake_is_cut():
     rows = pl.concat([a.messages.head(1)] * (MOST + 5))
     found = ladder(replace(a, messages=rows))
     assert (len(found.rungs), found.left_out) == (MOST, 5)
+
+
+def test_radius_requests_that_were_sent_again():
+    """As in the frames that tshark lists: Access-Request 190 three times, 191 twice, answered 11 ms behind the last one."""
+    found = ladder(select.handshake(read(CAPTURES / "lab" / "eap-aaa-loss.pcapng"), 1))
+    at = {rung.frame: index for index, rung in enumerate(found.rungs)}
+    turns = [(turn.host, turn.waiting, turn.first, turn.last) for turn in found.turns]
+    assert [turn for turn in turns if turn[0] == 2] == [
+        (2, False, at[first], at[last]) for first, last in ((8, 9), (10, 11), (12, 13), (15, 16), (20, 33))
+    ]
+    assert [turn for turn in turns if turn[:2] == (1, True)] == [
+        (1, True, at[10], at[15]),
+        (1, True, at[17], at[20]),
+    ]
+    waited = sum(found.rungs[b].at_ns - found.rungs[a].at_ns for _, waiting, a, b in turns if waiting)
+    assert waited == round((4827.801939 - 23.001101 + 6842.444217 - 4840.180548) * 1e6)

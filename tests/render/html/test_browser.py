@@ -7,6 +7,8 @@ import time
 import pytest
 
 from ikeanalyze.analysis.read import read
+from ikeanalyze.render.figures import write_report
+from tests.render.handmade import analysis
 from tests.render.html.conftest import CAPTURES
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
@@ -366,3 +368,52 @@ def test_without_script_all_is_there(opened, chromium):
         chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     visible = "[...document.querySelectorAll('section.handshake')].filter(s => s.offsetHeight).length"
     assert script(chromium, visible) == 25
+
+
+def test_figure_files_where_their_font_is_not(chromium, tmp_path):
+    """A wider font: what each text says stays within the drawing."""
+    written = [path for path in write_report(analysis([1, 2]), str(tmp_path)) if path.suffix == ".svg"]
+    assert len(written) > 4
+    for path in written:
+        chromium.get(path.as_uri())
+        outside = chromium.execute_script("""
+            const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+            style.textContent = "text { font-family: monospace; letter-spacing: 2px }";
+            document.documentElement.append(style);
+            const all = document.documentElement.getBoundingClientRect();
+            return [...document.querySelectorAll("text")].filter(text => {
+                const box = text.getBoundingClientRect();
+                return box.left < all.left - 1 || box.right > all.right + 1;
+            }).map(text => text.textContent);
+        """)
+        assert outside == [], path.name
+
+
+@pytest.mark.parametrize("figures", ["123,456,789", "9,999,999", "123,456.789"])
+def test_nine_figures_are_not_broken_on_the_narrowest_phone(opened, figures):
+    driver = opened("eap", width=320)
+    heights = driver.execute_script(
+        """
+        return [...document.querySelectorAll(".cards dd.value")].map(one => {
+            one.textContent = arguments[0];
+            return one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight);
+        });
+        """,
+        figures,
+    )
+    assert len(heights) > 3
+    assert max(heights) < 1.5
+
+
+@pytest.mark.parametrize("name", ["eap-tls", "post-quantum"])
+def test_on_paper_no_table_lies_over_its_neighbour(opened, name):
+    driver = opened(name, width=690)  # A4 within its margins
+    media(driver, kind="print")
+    beyond = script(
+        driver,
+        "[...document.querySelectorAll('.sections > section')].filter(s => s.getClientRects().length).flatMap(s => "
+        "[...s.querySelectorAll('table')].map(t => t.getBoundingClientRect().right - s.getBoundingClientRect().right))",
+    )
+    media(driver)
+    assert beyond
+    assert max(beyond) < 1

@@ -195,3 +195,12 @@ def test_no_secret_is_on_it(tmp_path):
     secrets = re.findall(r'"([0-9a-f]{40,})"', keys.read_text().lower())
     assert len(secrets) > 8
     assert not [one for one in secrets if one in text]
+
+
+def test_what_was_sent_again_to_the_aaa_server_is_beside_the_rest():
+    """What tshark calls a duplicate, `radius.dup`, handshake by handshake."""
+    page = page_of(read(CAPTURES / "lab" / "eap-aaa-loss.pcapng"))
+    head, *rows = page.tables["Handshakes"]
+    at = head.index("AAA retransmissions")
+    assert [row[at] for row in rows] == ["5", "0", "8", "5", "2", "2"]
+    assert "22 retransmissions" in page.text
