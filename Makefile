@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get >&2
 DEMO := captures/pq-mlkem768-psk.pcap
+# What reads, computes and writes, without commands, pages and other programs: its tests take less than a minute.
+UNIT := capture wire keys analysis model render
 # Debian releases whose newer tshark the tests ask as well, and where their trees are kept.
 SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
@@ -19,7 +21,8 @@ test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
 	$(BIN)/python -m pytest -m "alone and not lab"
 
 unit: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab"
+	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab and not alone" \
+	    $(UNIT:%=tests/%) --ignore tests/render/html --ignore tests/render/figures
 
 # What the README shows, printed anew.
 readme: $(VENV)/.test-installed

@@ -46,17 +46,19 @@ def read(
         progress: called with the bytes read of a file and its size (None: not known).
 
     Raises:
-        TypeError: a capture or a file with keys is named by something that is no path.
+        TypeError: a capture or a file with keys is named by something that is no path, or a port is no integer.
         ValueError: no capture, or a port, a side or a time that there is not.
     """
     import warnings
+    from collections.abc import Iterable
+    from operator import index
 
     from ikeanalyze.analysis.read import read as read_captures
 
     paths, key_paths = _paths(captures, "a capture"), _paths(keys, "a file with keys")
     if not paths:
         raise ValueError("no capture to read")
-    ports = [ports] if isinstance(ports, int) else list(ports)
+    ports = [index(port) for port in (ports if isinstance(ports, Iterable) else [ports])]
     for port in ports:
         if not 1 <= port <= 65535:
             raise ValueError(f"port {port}: there are 1 to 65535")
@@ -83,7 +85,11 @@ def read(
 def _paths(given: Any, what: str) -> list[str]:
     from os import PathLike, fspath
 
-    paths = [given] if isinstance(given, (str, PathLike)) or not hasattr(given, "__iter__") else list(given)
+    paths = (
+        [given]
+        if isinstance(given, (str, bytes, PathLike)) or not hasattr(given, "__iter__")
+        else list(given)
+    )
     for path in paths:
         if not isinstance(path, (str, PathLike)):
             raise TypeError(f"{what} is named by its path, and {type(path).__name__} is none")

@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ikeanalyze
@@ -47,6 +48,8 @@ def test_what_cannot_be_read_is_a_warning(tmp_path):
         (PSK, {"vantage": "left"}, ValueError, "'left'"),
         (PSK, {"rtt_ms": -1}, ValueError, "rtt_ms -1"),
         (PSK, {"rtt_ms": float("nan")}, ValueError, "rtt_ms nan"),
+        (PSK, {"ports": "500"}, TypeError, "integer"),
+        (b"x", {}, TypeError, "a capture is named by its path, and bytes is none"),
         (4, {}, TypeError, "a capture is named by its path, and int is none"),
         (PSK, {"keys": [b"x"]}, TypeError, "a file with keys is named by its path, and bytes is none"),
     ],
@@ -56,8 +59,9 @@ def test_what_cannot_be_meant(captures, options, error, what):
         ikeanalyze.read(captures, **options)
 
 
-def test_a_port_alone():
-    assert ikeanalyze.read(PSK, ports=4000).handshakes.height == 1
+@pytest.mark.parametrize("port", [4000, np.uint16(4000)])
+def test_a_port_alone(port):
+    assert ikeanalyze.read(PSK, ports=port).handshakes.height == 1
 
 
 def test_an_analysis_is_shown_in_one_line():

@@ -115,7 +115,7 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
         emulation.calm(emulators.values(), case.number("timeout_s"))
         daemons["responder"].stop()
         emulation.calm(emulators.values(), case.number("timeout_s"))
-        space.check_room()
+        space.check_room(at_end=True)
         capture = taken.stop(max(ways.values()))
         counts = {name: {"by": one.kind, "frames": one.stop()} for name, one in emulators.items()}
         written = manifest.write(

@@ -31,6 +31,8 @@ _LOCK: Final = "lock"
 _LONGEST_PLACE: Final = 60
 #: What is to be free before each handshake: the logs of one with many retransmissions take some 100 kB.
 _ROOM_BYTES: Final = 8 << 20
+#: What is to be free at the end, if the disk has never been full.
+_LAST_BYTES: Final = 1 << 20
 _PR_SET_PDEATHSIG: Final = 1
 #: Seconds that a process has to end by itself.
 _PATIENCE: Final = 8.0
@@ -95,15 +97,16 @@ class Space:
             shutil.rmtree(self.folder, ignore_errors=True)
             os.close(self._lock)
 
-    def check_room(self) -> None:
+    def check_room(self, *, at_end: bool = False) -> None:
         """Notice a full disk while what was written is whole: a daemon goes on without its log, and says nothing.
 
         Errors:
-            LabError: there is less room than a handshake's logs may take.
+            LabError: there is less room than a handshake's logs may take; `at_end`, than if all that was written is there.
         """
-        if shutil.disk_usage(self.folder).free < _ROOM_BYTES:
+        least = _LAST_BYTES if at_end else _ROOM_BYTES
+        if shutil.disk_usage(self.folder).free < least:
             raise LabError(
-                f"{self.folder.parent}: less than {_ROOM_BYTES >> 20} MB left for logs and capture; "
+                f"{self.folder.parent}: less than {least >> 20} MB left for logs and capture; "
                 "set TMPDIR to a folder with more"
             )
 

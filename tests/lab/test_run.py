@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,32 @@ def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
         subprocess.run(["umount", place], check=True)
     assert nothing_stays()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("left", [4, 0])
+def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
+    """With 4 MB left no handshake begins, and what was written before is whole; of a full disk nobody knows."""
+    place = tempfile.gettempdir()
+
+    def fill(*_):
+        free = shutil.disk_usage(place).free
+        (Path(place) / "other").write_bytes(bytes(free - (left << 20)))
+
+    (case,) = scenario.cases({"iterations": 3}, "x", "full")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
+    try:
+        with pytest.raises(LabError, match="MB left") as told:
+            run(case, tmp_path, tell=fill)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    if left:
+        written = tmp_path / "full.manifest.json"
+        assert str(told.value).endswith(f"what was recorded until then: {written}")
+        manifest = json.loads(written.read_text())
+        assert len(manifest["handshakes"]) == manifest["expected"]["initiator"]["established"] == 1
+        assert "less than 8 MB left" in manifest["ended"]
+    else:
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
