@@ -28,7 +28,7 @@ async def picture() -> str:
     """The browser's screen as SVG."""
     os.chdir(ROOT)  # the screen shows the path as it was given
     keys = [read_keys(KEYS)]
-    app = Browser(Browsed(CAPTURE, ikeanalyze.read(CAPTURE, keys=keys), keys))
+    app = Browser(Browsed(CAPTURE, ikeanalyze.read(CAPTURE, keys=KEYS), keys))
     async with app.run_test(size=SIZE) as pilot:
         for key in STEPS:
             await pilot.press(key)
