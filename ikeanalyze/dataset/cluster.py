@@ -39,7 +39,9 @@ class Cluster:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         connect: Any = distributed.Client  # not annotated
         self._killed = distributed.KilledWorker
-        self._closed = ClosedClientError
+        # What calls end with when the scheduler has gone. Dask's errors of connections are errors of the system, and have nothing to
+        # do with our files; while Dask gives up, its pool is closed (RuntimeError) or its scheduler not there (AttributeError).
+        self._ends = (OSError, RuntimeError, AttributeError, CancelledError, ClosedClientError)
         try:
             self._client = connect(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -50,19 +52,23 @@ class Cluster:
     @property
     def width(self) -> int:
         """Tasks that are done at the same time; `TaskError` if the scheduler does not say."""
+        return max(1, sum(self._threads().values()))
+
+    def _threads(self) -> dict[str, int]:
+        """Threads of each worker; `TaskError` if the scheduler does not say."""
         if self._client.status == "closed":  # Dask gave it up
             raise self._gone()
         try:
-            threads: int = sum(self._client.nthreads().values())
-        except OSError:  # Dask's errors of connections are some, and have nothing to do with our files
+            threads: dict[str, int] = self._client.nthreads()
+        except self._ends:
             raise self._gone() from None
-        return max(1, threads)
+        return threads
 
     def submit(self, task: "Task") -> "Future[Written]":
         """Begin a task."""
         try:
             future: Future[Written] = self._executor.submit(perform, task)
-        except self._closed:
+        except self._ends:
             raise self._gone() from None
         return future
 
@@ -79,11 +85,9 @@ class Cluster:
 
     def waiting(self) -> str | None:
         """Why nothing goes on, if that is so."""
-        try:
+        with suppress(TaskError):
             if self._client.status == "running":
-                return None if self._client.nthreads() else f"the cluster {self._address} has no workers"
-        except OSError:
-            pass
+                return None if self._threads() else f"the cluster {self._address} has no workers"
         return f"no connection to the scheduler {self._address}"
 
     def _gone(self) -> TaskError:
@@ -95,6 +99,7 @@ class Cluster:
 
     def close(self) -> None:
         """Have the scheduler forget what is not done, and leave it."""
-        with suppress(self._closed):
+        with suppress(*self._ends):
             self._executor.shutdown(wait=False)
-        self._client.close(timeout=_PATIENCE)
+        with suppress(*self._ends):
+            self._client.close(timeout=_PATIENCE)

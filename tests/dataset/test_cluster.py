@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dask
@@ -126,11 +126,19 @@ def scheduler(folder, environment):
         env={**environment, "DASK_TEMPORARY_DIRECTORY": str(folder)},
         stderr=subprocess.DEVNULL,
     ) as process:
-        while not began.exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        yield process, json.loads(began.read_text())["address"]
-        process.kill()
+        try:
+            yield process, address_in(began, process)
+        finally:
+            process.kill()
+
+
+def address_in(began, process):
+    """The scheduler's address, when the file that it makes is there and whole."""
+    while True:
+        assert process.poll() is None
+        with suppress(OSError, ValueError):
+            return json.loads(began.read_text())["address"]
+        time.sleep(0.02)
 
 
 def test_a_scheduler_that_goes(captures):
