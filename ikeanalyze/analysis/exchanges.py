@@ -71,6 +71,12 @@ class Exchanges:
         """Some of the exchanges, or all in another order."""
         return Exchanges(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
+    def note_answered(self, row: int, sent_ns: int) -> None:
+        """Correct when the transmission was sent that the response which ended an exchange answers, and what follows from it."""
+        self.answered_ns[row] = sent_ns
+        self.rtt_ns[row] = self.answer_ns[row] - sent_ns
+        self.wait_ns[row] = sent_ns - self.request_ns[row]
+
 
 _COLUMNS: Final = tuple(Exchanges.__dataclass_fields__)
 
@@ -296,10 +302,8 @@ def had_by(
         rows = (exchange_of_message == exchange) & ~messages.response & (messages.first_ns <= by_ns)
         first = exchanges.response_ns[exchange] >= exchanges.answered_ns[exchange]
         if rows.any() and first and exchanges.answered_ns[exchange] != UNKNOWN:
-            answered = min(messages.first_ns[rows].max(), exchanges.answered_ns[exchange])
-            exchanges.answered_ns[exchange] = answered
-            exchanges.rtt_ns[exchange] = exchanges.answer_ns[exchange] - answered
-            exchanges.wait_ns[exchange] = answered - exchanges.request_ns[exchange]
+            latest = messages.first_ns[rows].max()
+            exchanges.note_answered(exchange, int(min(latest, exchanges.answered_ns[exchange])))
 
 
 def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Numbers, last: Mask) -> Mask:

@@ -30,7 +30,8 @@ from ikeanalyze.analysis.tables import (
     label_units,
     messages_table,
 )
-from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes, Vantage, settle
+from ikeanalyze.analysis.taken_responses import settle
+from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes, Vantage
 from ikeanalyze.analysis.units import Units, make_units
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import address_text

@@ -31,6 +31,13 @@ def test_a_directory_of_report(report):
     assert [one.mean.value for one in groups] == [2, 2]
 
 
+def test_a_capture_is_no_dataset():
+    with pytest.raises(
+        CompareError, match=r"psk\.pcapng: is a file and no dataset; `ikeanalyze batch` makes one$"
+    ):
+        tables(str(LAB / "psk.pcapng"))
+
+
 def test_a_damaged_file(report, tmp_path):
     path = copied(report, tmp_path) / "handshakes.parquet"
     path.write_bytes(path.read_bytes()[:-100])
