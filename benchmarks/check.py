@@ -37,9 +37,7 @@ def found(directory: Path) -> dict[str, Any]:
         "messages' frames": all_messages["frames"],
         "messages' bytes": all_messages["bytes"],
         "retransmitted": again,
-        "phases": {
-            row.pop("type"): row for row in sorted(phases.iter_rows(named=True), key=lambda row: row["type"])
-        },
+        "phases": {row.pop("type"): row for row in sorted(phases.iter_rows(named=True), key=lambda row: row["type"])},
         "esp": {
             "packets": captures["esp_packets"].sum(),
             "bytes": captures["esp_bytes"].sum(),

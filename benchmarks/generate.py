@@ -72,9 +72,7 @@ def _chunks(ends: Ints) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _fill(
-    chunk: Bytes, offsets: Ints, template: Template, plan: Plan, rows: Ints, rng: np.random.Generator
-) -> None:
+def _fill(chunk: Bytes, offsets: Ints, template: Template, plan: Plan, rows: Ints, rng: np.random.Generator) -> None:
     """Write what is not random of these frames, which are all of one template."""
     values = np.tile(template.data[template.fixed], (len(rows), 1))
 

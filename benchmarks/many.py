@@ -59,9 +59,7 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
     def table(name: str) -> pl.LazyFrame:
         return pl.scan_parquet(dataset / name / "*.parquet")
 
-    handshakes = table("handshakes").select(
-        pl.len(), (pl.col("outcome").cast(pl.String) == "completed").sum()
-    )
+    handshakes = table("handshakes").select(pl.len(), (pl.col("outcome").cast(pl.String) == "completed").sum())
     messages = table("messages").select(pl.len(), pl.col("frames").sum(), pl.col("bytes").sum())
     names = ("captures", "handshakes", "handshakes completed", "messages", "frames", "bytes")
     right = (
@@ -77,9 +75,7 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
     }
 
 
-def compare(
-    directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int
-) -> tuple[list[Row], Any]:
+def compare(directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int) -> tuple[list[Row], Any]:
     """Rows of all readers, and what is wrong in our dataset."""
     with tempfile.TemporaryDirectory(dir=DATA) as temporary:
         dataset = Path(temporary) / "dataset"

@@ -75,9 +75,7 @@ def template(
     transport = struct.pack(">4xHH", size, 0) if udp else b""
     whole: Pattern = [front + network + transport + marker, *payload]
     data = np.frombuffer(b"".join(bytes(p) if isinstance(p, int) else p for p in whole), np.uint8)
-    known = np.concatenate(
-        [np.full(p, False) if isinstance(p, int) else np.full(len(p), True) for p in whole]
-    )
+    known = np.concatenate([np.full(p, False) if isinstance(p, int) else np.full(len(p), True) for p in whole])
     fixed = np.flatnonzero(known)
     body = len(front) + len(network) + len(transport) + len(marker)
     headers = body + {"ike": 28, "esp": 8, "keepalive": 1}[traffic]
@@ -138,9 +136,7 @@ ML_KEM_768, ML_KEM_512 = transform(6, 36), transform(6, 35)
 
 PROFILES = (
     Profile(((GCM, PRF_512, X25519, ML_KEM_768),), 31, 32, (3180, 3200)),
-    Profile(
-        ((CBC, SHA_256, PRF_256, P_256, ML_KEM_768), (GCM, PRF_256, P_256, ML_KEM_768)), 19, 64, (3100, 3210)
-    ),
+    Profile(((CBC, SHA_256, PRF_256, P_256, ML_KEM_768), (GCM, PRF_256, P_256, ML_KEM_768)), 19, 64, (3100, 3210)),
     Profile(((GCM, PRF_512, PRF_256, MODP_3072, X25519, ML_KEM_768, ML_KEM_512),), 15, 384, (3205, 3150)),
 )
 
@@ -168,9 +164,7 @@ def init(profile: Profile, from_initiator: bool) -> Pattern:
     return [header(33, SA_INIT, from_initiator, 0, length(body)), *body]
 
 
-def fragments(
-    exchange: int, message_id: int, from_initiator: bool, first: int, size: int, ip: int
-) -> list[Pattern]:
+def fragments(exchange: int, message_id: int, from_initiator: bool, first: int, size: int, ip: int) -> list[Pattern]:
     """SKF payloads for `size` bytes of payloads; `ip`: bytes of the IP header. Lengths are AES-GCM's."""
     overhead = 8 + 1 + 16  # IV, pad length, ICV
     room = FRAGMENT_MTU - ip - 8 - 4 - 28 - 8 - overhead
@@ -207,9 +201,7 @@ def handshake(profile: Profile, link: Link) -> list[list[list[Template]]]:
     for message_id, exchange in enumerate((INTERMEDIATE, AUTH), 1):
         sides = []
         for side, request in enumerate((True, False)):
-            patterns = fragments(
-                exchange, message_id, request, inner[exchange][side], sizes[exchange][side], ip
-            )
+            patterns = fragments(exchange, message_id, request, inner[exchange][side], sizes[exchange][side], ip)
             sides.append(
                 [
                     template(
@@ -231,9 +223,7 @@ def handshake(profile: Profile, link: Link) -> list[list[list[Template]]]:
 
 def esp(link: Link, size: int, *, from_initiator: bool, udp: bool) -> Template:
     """`size`: of the frame on an IPv4 link with UDP."""
-    return template(
-        link, [bytes(8), size - 14 - 20 - 8 - 8], traffic="esp", from_initiator=from_initiator, udp=udp
-    )
+    return template(link, [bytes(8), size - 14 - 20 - 8 - 8], traffic="esp", from_initiator=from_initiator, udp=udp)
 
 
 def keepalive(link: Link) -> Template:

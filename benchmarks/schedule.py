@@ -122,9 +122,7 @@ def peers(rng: np.random.Generator, count: int) -> Peers:
     ports[nat] = mapped[nat]
     spis = rng.integers(1, 2**64, (count, 2), np.uint64)
     esp_spis = rng.integers(0x1000, 2**32, (count, 2), np.uint32)
-    return Peers(
-        initiator, responder, ports, spis, esp_spis, link, rng.integers(0, len(PROFILES), count), nat
-    )
+    return Peers(initiator, responder, ports, spis, esp_spis, link, rng.integers(0, len(PROFILES), count), nat)
 
 
 class Drawing:
@@ -165,9 +163,7 @@ def take(frames: Frames, rows: Ints) -> Frames:
     place = np.full(len(frames) + 1, -1)
     place[rows] = np.arange(len(rows))
     copy_of = np.where(frames.copy_of[rows] >= 0, place[frames.copy_of[rows]], -1)
-    return Frames(
-        frames.time_us[rows], frames.template[rows], frames.peer[rows], frames.sequence[rows], copy_of
-    )
+    return Frames(frames.time_us[rows], frames.template[rows], frames.peer[rows], frames.sequence[rows], copy_of)
 
 
 def by_time(frames: Frames) -> Frames:

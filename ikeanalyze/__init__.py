@@ -63,9 +63,7 @@ def read(
         if not 1 <= port <= 65535:
             raise ValueError(f"port {port}: there are 1 to 65535")
     if vantage not in (None, "initiator", "responder"):
-        raise ValueError(
-            f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder"
-        )
+        raise ValueError(f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder")
     if rtt_ms is not None and not 0 <= rtt_ms < float("inf"):
         raise ValueError(f"rtt_ms {rtt_ms}: no time in milliseconds")
     found = read_captures(
@@ -85,11 +83,7 @@ def read(
 def _paths(given: Any, what: str) -> list[str]:
     from os import PathLike, fspath
 
-    paths = (
-        [given]
-        if isinstance(given, (str, bytes, PathLike)) or not hasattr(given, "__iter__")
-        else list(given)
-    )
+    paths = [given] if isinstance(given, (str, bytes, PathLike)) or not hasattr(given, "__iter__") else list(given)
     for path in paths:
         if not isinstance(path, (str, PathLike)):
             raise TypeError(f"{what} is named by its path, and {type(path).__name__} is none")

@@ -8,9 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(
-    r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
 
 
@@ -18,9 +16,7 @@ def run(arguments: str, folder: Path = ROOT) -> str:
     """What the command prints in `folder`, as a pipe of 80 columns sees it."""
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "ikeanalyze", *arguments.split()]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=folder, env=environment, timeout=60
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment, timeout=60)
     return done.stdout
 
 
@@ -31,9 +27,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def refreshed(text: str) -> str:
     """The text with the outputs of now."""
-    return BLOCK.sub(
-        lambda match: f"```console\n$ ikeanalyze {match['arguments']}\n{run(match['arguments'])}```", text
-    )
+    return BLOCK.sub(lambda match: f"```console\n$ ikeanalyze {match['arguments']}\n{run(match['arguments'])}```", text)
 
 
 def links(page: Path) -> list[tuple[Path, str | None]]:

@@ -19,9 +19,7 @@ def test_captures_by_path(given):
         assert ikeanalyze.read(given).captures[0].packets == 4
 
 
-@pytest.mark.parametrize(
-    "given", [CAPTURES / "psk-classic.keys.json", [str(CAPTURES / "psk-classic.keys.json")]]
-)
+@pytest.mark.parametrize("given", [CAPTURES / "psk-classic.keys.json", [str(CAPTURES / "psk-classic.keys.json")]])
 def test_keys_by_path(given):
     assert ikeanalyze.read(PSK, keys=given).handshakes["outcome"].to_list() == ["established"]
 

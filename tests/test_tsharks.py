@@ -33,9 +33,7 @@ def test_files_settings_and_plugins_reach_it(tshark, tmp_path):
         capture=CAPTURE.read_bytes(),
         plugins=tmp_path,
         config={"preferences": "isakmp.no_such: 1\n"},
-        files={
-            "other.lua": 'local p = Proto("ike_port", "x") p.fields = {ProtoField.uint8("ike_port.number")}'
-        },
+        files={"other.lua": 'local p = Proto("ike_port", "x") p.fields = {ProtoField.uint8("ike_port.number")}'},
     )
     assert done.status == 0, done.stderr
     assert done.lines == ["plugin here"]

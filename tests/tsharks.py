@@ -141,12 +141,8 @@ class Room:
         if capture is not None:
             words += ["-r", str(self.put("capture", capture))]
         command = self.command("tshark", *words, *arguments, own_config=own_config)
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
-        )
-        return Done(
-            done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False)
+        return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +230,7 @@ def trees() -> Path:
 def find(name: str) -> Tshark | str:
     """The tshark of this name, or why there is none."""
     if name == HOST:
-        return (
-            Tshark(HOST, Path("/"))
-            if shutil.which("tshark")
-            else "tshark is not installed (apt-get install tshark)"
-        )
+        return Tshark(HOST, Path("/")) if shutil.which("tshark") else "tshark is not installed (apt-get install tshark)"
     tree = trees() / name
     if not os.access(tree / "usr/bin/tshark", os.X_OK):
         return f"no tree of Debian {name} with tshark in {tree.parent}: as root, ikeanalyze/lab/debian_tree.sh {name} tshark"

@@ -107,9 +107,7 @@ def is_init(units: Units) -> npt.NDArray[np.bool_]:
     return result
 
 
-def _unclear(
-    units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int32]
-) -> npt.NDArray[np.bool_]:
+def _unclear(units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
     unclear = np.zeros(int(group[-1]) + 1, np.bool_)
 
@@ -163,9 +161,7 @@ class _Candidate:
 class _Settler:
     """Units of one initiator SPI, taken in order of time."""
 
-    def __init__(
-        self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]
-    ) -> None:
+    def __init__(self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
         self._units = units
         self._clear = clear
         self._translated = translated
@@ -174,9 +170,7 @@ class _Settler:
         self._by_endpoint: dict[Endpoint, _Candidate] = {}
         self._by_spi: dict[tuple[int, int], _Candidate] = {}
         self._by_address: dict[int, _Candidate] = {}
-        self._waiting: dict[
-            int, deque[_Candidate]
-        ] = {}  # by address, for the responder's SPI; in order of time
+        self._waiting: dict[int, deque[_Candidate]] = {}  # by address, for the responder's SPI; in order of time
         self._by_nonce: dict[bytes, _Candidate] = {}
 
     def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -212,9 +206,7 @@ class _Settler:
         self._by_address[endpoint >> 16] = candidate
         return candidate
 
-    def _request(
-        self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
-    ) -> _Candidate:
+    def _request(self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int) -> _Candidate:
         candidate = self._by_digest.get(digest)
         if candidate is None and view.nonce is not None:
             candidate = self._by_nonce.get(view.nonce)
@@ -243,9 +235,7 @@ class _Settler:
         has_cookie = any(kind == 16390 for kind, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _response(
-        self, view: InitView, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int
-    ) -> _Candidate:
+    def _response(self, view: InitView, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int) -> _Candidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)

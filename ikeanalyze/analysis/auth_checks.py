@@ -63,9 +63,7 @@ class _Octets:
     algorithm: PrfAlgorithm
 
 
-def auth_checks(
-    sa: IkeSa, logs: Logged, intermediate: Intermediate, psk: PreSharedKeys | None
-) -> Iterator[Check]:
+def auth_checks(sa: IkeSa, logs: Logged, intermediate: Intermediate, psk: PreSharedKeys | None) -> Iterator[Check]:
     """The checks of one IKE SA's AUTH payloads, in their order. `psk` goes before what logs have."""
     sides = {True: _Side(), False: _Side()}
     eap: list[bytes] = []
@@ -87,9 +85,7 @@ def auth_checks(
     if sa.parent is None and any(one.content.exchange_type in _AUTHS for one in sa.messages):
         for initiator, side in sides.items():
             if not side.authenticated:
-                yield Check(
-                    sa.handshake, "AUTH", "not made", why=_absent(sa, initiator), side=side_of(initiator)
-                )
+                yield Check(sa.handshake, "AUTH", "not made", why=_absent(sa, initiator), side=side_of(initiator))
 
 
 def _certificates(bodies: Sequence[bytes]) -> Iterator[Certificate]:
@@ -158,9 +154,7 @@ class _Payload:
             raise _MissingError(f"no key file has the {name} of its epoch")
         return [
             _Octets(
-                signed_octets(
-                    algorithm, own.message, peers_nonce, one, self.side.identity, self.intermediate.octets
-                ),
+                signed_octets(algorithm, own.message, peers_nonce, one, self.side.identity, self.intermediate.octets),
                 one,
                 algorithm,
             )
@@ -176,12 +170,8 @@ class _Payload:
         records = [one for one in self._records(octets) if one.identity in (self.side.identity, b"")]
         for record in {one.octets: one for one in reversed(records)}.values():
             outcome = compared(octets.value, record.octets)
-            check = self._check(
-                "signed octets", outcome, expected=digest(octets.value), found=digest(record.octets)
-            )
-            why = (
-                None if outcome == "passed" else "the log has other octets than what follows from the capture"
-            )
+            check = self._check("signed octets", outcome, expected=digest(octets.value), found=digest(record.octets))
+            why = None if outcome == "passed" else "the log has other octets than what follows from the capture"
             yield replace(check, why=why, origin=record.origin)
 
     def _shared(self, authentication: Authentication, octets: _Octets) -> Check:
@@ -213,9 +203,7 @@ class _Payload:
             return [octets.sk_p], f"{sk_p}, since {method} makes no key"
         if own := list(dict.fromkeys(noted)):
             return own, (
-                f"MSK of {method or 'EAP'}, of the log"
-                if own != [octets.sk_p]
-                else f"{sk_p}, as the log has it"
+                f"MSK of {method or 'EAP'}, of the log" if own != [octets.sk_p] else f"{sk_p}, as the log has it"
             )
         if self.logs.msks:
             return self.logs.msks, f"MSK of {method or 'EAP'}, of the log"
@@ -237,9 +225,7 @@ class _Payload:
         found = digest(authentication.data)
         keyed = [one for one in self.side.certificates if one.encoding not in _NO_KEY]
         if not keyed:
-            return self._check(
-                "AUTH", "not made", why="the capture has no certificate of this side", found=found
-            )
+            return self._check("AUTH", "not made", why="the capture has no certificate of this side", found=found)
         name = authentication_name(authentication)
         how = f"{name}, {read_certificate(keyed[0]).name}, whose chain is not looked at"
         try:

@@ -101,9 +101,7 @@ def _comment(numbers: Sequence[int], fragments: int, text: Cleartext) -> str:
     """Where the message comes from, for whoever reads the packet."""
     some = ", ".join(map(str, numbers[:_FRAMES_NAMED]))
     more = f" and {len(numbers) - _FRAMES_NAMED} more" if len(numbers) > _FRAMES_NAMED else ""
-    parts = [
-        f"decrypted by ikeanalyze from {'frames' if len(numbers) > 1 else 'frame'} {some}{more} of the capture"
-    ]
+    parts = [f"decrypted by ikeanalyze from {'frames' if len(numbers) > 1 else 'frame'} {some}{more} of the capture"]
     if fragments > 1:
         parts.append(f"{fragments} fragments")
     if text.epoch is not None:

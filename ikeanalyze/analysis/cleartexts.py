@@ -49,17 +49,13 @@ def clear_message(content: Content) -> bytes:
     first = before[0].type if before else content.first
     if content.protocol == Protocol.IKEV1:
         flags &= ~_ENCRYPTED_V1
-    return (
-        HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, HEADER.size + len(chain))
-        + chain
-    )
+    return HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, HEADER.size + len(chain)) + chain
 
 
 def _chain(payloads: tuple[Payload, ...], following: int) -> bytes:
     """The payloads that stood before the encrypted one, the last of which leads to what was inside."""
     types = [*(payload.type for payload in payloads), following][1:]
     return b"".join(
-        PAYLOAD_HEADER.pack(kind, _CRITICAL * payload.critical, PAYLOAD_HEADER.size + len(payload.body))
-        + payload.body
+        PAYLOAD_HEADER.pack(kind, _CRITICAL * payload.critical, PAYLOAD_HEADER.size + len(payload.body)) + payload.body
         for payload, kind in zip(payloads, types, strict=True)
     )

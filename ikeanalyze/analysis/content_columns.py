@@ -89,10 +89,7 @@ def handshake_contents(
         "child_error": series("child_error", [one and one.proof.child_error for one in some]),
         "payload_bytes": series(
             "payload_bytes",
-            [
-                one and [{"payload": part, "bytes": size} for part, size in one.payload_bytes.items()]
-                for one in some
-            ],
+            [one and [{"payload": part, "bytes": size} for part, size in one.payload_bytes.items()] for one in some],
         ),
         "key_exchanges": series(
             "key_exchanges",

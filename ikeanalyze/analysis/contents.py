@@ -51,9 +51,7 @@ class Contents:
 
     of_message: Numbers  # for each row of Messages: index into `all`, -1: not looked into
     all: list[Content]
-    sealed: npt.NDArray[
-        np.bool_
-    ]  # for each row of Messages: it was sent encrypted, in a capture that is looked into
+    sealed: npt.NDArray[np.bool_]  # for each row of Messages: it was sent encrypted, in a capture that is looked into
     opened: npt.NDArray[np.bool_]  # and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, what
 

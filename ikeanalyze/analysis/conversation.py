@@ -31,9 +31,7 @@ class Conversation:
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Numbers  # number of the capture that each handshake is in, rising
     last_ns: Numbers  # of each capture: the time of its last packet
-    translated: Mapping[
-        int, int
-    ]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
+    translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
     hits: Mapping[int, tuple[bytes, bytes]] = field(
         default_factory=dict
     )  # of the handshakes of HIP: the initiator's and the responder's HIT (see `hip`)

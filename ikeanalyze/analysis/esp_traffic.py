@@ -84,9 +84,7 @@ class EspSa:
     repeated: int
     late: int
     out_of_order: int
-    histogram: tuple[
-        tuple[int, int], ...
-    ]  # class of `SIZE_BOUNDS` by its upper bound, packets; no empty ones
+    histogram: tuple[tuple[int, int], ...]  # class of `SIZE_BOUNDS` by its upper bound, packets; no empty ones
     rate: tuple[Interval, ...]  # no empty ones
     inside: "Insides | None"  # None: there is no key for it
 
@@ -291,9 +289,7 @@ def _counted_on(packets: pl.DataFrame) -> pl.DataFrame:
         return packets
     numbers = packets["sequence"].to_numpy().copy()
     known: dict[int, int] = {}
-    for row, sa, highest in zip(
-        rows, packets["sa"].gather(rows), packets["highest"].gather(rows), strict=True
-    ):
+    for row, sa, highest in zip(rows, packets["sa"].gather(rows), packets["highest"].gather(rows), strict=True):
         low = int(numbers[row])
         before = known.get(sa, low if highest is None else highest)
         upper, place = divmod(before, _CYCLE)

@@ -237,16 +237,11 @@ def _set_up(exchanges: Exchanges, sequence: Numbers) -> None:
                 strict=True,
             )
         )
-        of_first = [
-            earliest[int(exchanges.handshake[row])] == int(exchanges.message_id[row])
-            for row in quick.tolist()
-        ]
+        of_first = [earliest[int(exchanges.handshake[row])] == int(exchanges.message_id[row]) for row in quick.tolist()]
         exchanges.set_up[quick[of_first]] = True
 
 
-def _answers(
-    messages: Messages, exchanges: Exchanges, exchange_of: Numbers, start: Numbers, sequence: Numbers
-) -> None:
+def _answers(messages: Messages, exchanges: Exchanges, exchange_of: Numbers, start: Numbers, sequence: Numbers) -> None:
     """Find the response that ended each exchange, and the transmission of the request that it answers."""
     count = len(start)
     if not count:
@@ -257,9 +252,7 @@ def _answers(
     asking, answering = ~response & current, response & current
 
     last_request = np.maximum.reduceat(np.where(asking, when, UNKNOWN), start)
-    ending = np.minimum.reduceat(
-        np.where(answering & (when > last_request[exchange_of]), when, _NEVER), start
-    )
+    ending = np.minimum.reduceat(np.where(answering & (when > last_request[exchange_of]), when, _NEVER), start)
     latest = np.maximum.reduceat(np.where(answering, when, UNKNOWN), start)
     ended = np.maximum.reduceat(np.where(answering, messages.last_ns, UNKNOWN), start)
     again = (ended != UNKNOWN) & (last_request > ended)
@@ -285,14 +278,10 @@ def _answers(
     exchanges.rtt_ns = np.where(known, answer - answered, UNKNOWN)
     asked = exchanges.request_ns != UNKNOWN
     waited_until = np.where(known, answered, np.where(has_answer, UNKNOWN, last_request))
-    exchanges.wait_ns = np.where(
-        asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN
-    )
+    exchanges.wait_ns = np.where(asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN)
 
 
-def had_by(
-    exchanges: Exchanges, messages: Messages, exchange_of_message: Numbers, known: Mapping[int, int]
-) -> None:
+def had_by(exchanges: Exchanges, messages: Messages, exchange_of_message: Numbers, known: Mapping[int, int]) -> None:
     """Correct the answered transmissions of exchanges whose responder is `known`, by exchange, to have had the request by a time.
 
     A responder that asks its AAA server has got the request before, and what is sent again meanwhile is not what it answers.

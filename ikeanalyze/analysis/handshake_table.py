@@ -93,17 +93,13 @@ def make_handshakes_table(
     columns["ike_fragments"] = total(messages.fragments_seen, set_up)
     columns["ip_fragments"] = total(messages.ip_fragments, set_up)
     columns["extra_round_trips"] = lists(
-        [handshakes.extra_round_trips.get(row, []) for row in range(count)]
-        if handshakes.extra_round_trips
-        else [[]]
+        [handshakes.extra_round_trips.get(row, []) for row in range(count)] if handshakes.extra_round_trips else [[]]
     ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
     columns["capture_duplicates"] = capture_duplicates
     if handshakes.inside is not None:
         from ikeanalyze.analysis.content_columns import handshake_contents
 
-        columns.update(
-            handshake_contents(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange)
-        )
+        columns.update(handshake_contents(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange))
     columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
 
@@ -148,9 +144,7 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
-        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional]
-        if one
-        else []
+        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional] if one else []
         for one in chosen
     ]
     methods: dict[str, Any] = {

@@ -83,9 +83,7 @@ class Handshakes:
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
     replaces: dict[int, int] = field(default_factory=dict)  # rows of the IKE SAs that some took over from
     hits: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)  # of HIP, see Conversation
-    inside: "Mapping[int, Inside] | None" = (
-        None  # what decrypted messages tell, by row; None: no keys were given
-    )
+    inside: "Mapping[int, Inside] | None" = None  # what decrypted messages tell, by row; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -325,12 +323,7 @@ def _reasons(
 def _rekeyed(exchanges: Exchanges, outcome: npt.NDArray[np.uint8]) -> list[int]:
     """IKE SAs that took over from another one (RFC 7296, 2.18): message ID 0 is not their IKE_SA_INIT's."""
     inits = np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME))
-    first = (
-        exchanges.initiator_asked
-        & (exchanges.message_id == 0)
-        & ~inits
-        & (exchanges.protocol == Protocol.IKEV2)
-    )
+    first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
     handshakes = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
     return [row for row in handshakes.tolist() if outcome[row] == Outcome.CUT]
 
@@ -373,21 +366,12 @@ def _evidence(
     begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME, I1_R1)) & asked & exchanges.set_up
     begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
     auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH, I2_R2)) & answered & exchanges.set_up
-    done_v1 = v1 & (
-        ((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1))
-    )
+    done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
     open_last = unanswered & is_last
     candidates = is_last & exchanges.set_up & asked & answered
     open_last |= unheard(conversation.messages, exchanges, conversation.exchange_of_message, candidates)
     # the initiator owes the third message of aggressive and quick mode
-    owing = (
-        v1
-        & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
-        & (attempt == 0)
-        & answered
-        & exchanges.set_up
-        & is_last
-    )
+    owing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt == 0) & answered & exchanges.set_up & is_last
     quick = v1 & (kind == _QUICK_MODE) & exchanges.set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     last_sent = np.full(count, UNKNOWN)
@@ -441,9 +425,7 @@ def _nat(
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
     who = association.handshake, association.from_initiator
-    old = read_phase1_nat(
-        conversation.units, *who, conversation.clear, conversation.addresses, association.count
-    )
+    old = read_phase1_nat(conversation.units, *who, conversation.clear, conversation.addresses, association.count)
     return describe(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
@@ -483,9 +465,7 @@ def _auth(
     for row, some in pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [
-            view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None
-        ]
+        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
         know(row, AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False))
     for row, one in inside.items():
         if one.proof.auth is not None:

@@ -114,9 +114,7 @@ def associate_hip(units: Units, clear: MessageBytes) -> HostAssociations:
         units.exchange_type[row], units.message_id[row] = kind, number
         units.flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
     # numpy takes zeros at the end of a text away
-    hits = {
-        one.index: (one.initiator.ljust(_HIT, b"\0"), one.responder.ljust(_HIT, b"\0")) for one in hosts.all
-    }
+    hits = {one.index: (one.initiator.ljust(_HIT, b"\0"), one.responder.ljust(_HIT, b"\0")) for one in hosts.all}
     return HostAssociations(Association(handshake, from_initiator, len(hosts.all)), hits)
 
 
@@ -156,9 +154,7 @@ class _Hosts:
 
     def __init__(self) -> None:
         self.all: list[_Candidate] = []
-        self._of: dict[
-            tuple[int, bytes, bytes], _Candidate
-        ] = {}  # by capture, initiator's and responder's HIT
+        self._of: dict[tuple[int, bytes, bytes], _Candidate] = {}  # by capture, initiator's and responder's HIT
         self._opportunistic: dict[tuple[int, bytes, int], _Candidate] = {}  # by the address that I1 went to
 
     def place(self, packet: _Packet) -> _Candidate:

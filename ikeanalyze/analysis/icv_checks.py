@@ -12,9 +12,7 @@ from ikeanalyze.keys.sealed import KeyUnusable, Opener
 def icv_checks(sa: IkeSa) -> Iterator[Check]:
     """One for each distinct message, in their order; one for the whole IKE SA where there is no key for it."""
     if sa.version != Protocol.IKEV2:
-        yield Check(
-            sa.handshake, "ICV", "not made", why="messages of IKEv1 have none; only IKEv2 is verified"
-        )
+        yield Check(sa.handshake, "ICV", "not made", why="messages of IKEv1 have none; only IKEv2 is verified")
         return
     opened = [one.content for one in sa.messages if one.content.encrypted]
     if not opened and (lacks := _unusable(sa)) is not None:

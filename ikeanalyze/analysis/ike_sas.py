@@ -103,9 +103,7 @@ def ike_sas(
             for content in by_handshake.get(handshake, ())
             if (message := capture.message(content)) is not None
         ]
-        sa = found[handshake] = IkeSa(
-            handshake, *capture.identity(handshake), sent, closed.get(handshake, [])
-        )
+        sa = found[handshake] = IkeSa(handshake, *capture.identity(handshake), sent, closed.get(handshake, []))
         _read_init(sa)
     _tie(found, by_handshake)
     _give_keys(list(found.values()), key_sets)
@@ -120,9 +118,7 @@ class _Capture:
         self._sealed = sealed
         self._contents = contents
         units, association = conversation.units, conversation.association
-        self._last = np.full(
-            association.count, -1
-        )  # row of the last unit with both SPIs, or else of the last one
+        self._last = np.full(association.count, -1)  # row of the last unit with both SPIs, or else of the last one
         self._last[association.handshake] = np.arange(len(units))
         both = np.flatnonzero(units.spi_r != 0)
         self._last[association.handshake[both]] = both
@@ -141,9 +137,7 @@ class _Capture:
     def closed(self) -> dict[int, list[Closed]]:
         """Encrypted messages without content, by handshake, each once."""
         messages, contents = self._conversation.messages, self._contents
-        rows = np.flatnonzero(
-            contents.sealed & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2)
-        )
+        rows = np.flatnonzero(contents.sealed & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
         units_of: dict[int, list[int]] = {int(row): [] for row in rows}
         of_unit = self._conversation.message_of_unit
         for unit in np.flatnonzero(np.isin(of_unit, rows)).tolist():

@@ -46,9 +46,7 @@ class Insides:
     same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
-    def successor_of(
-        self, capture: npt.NDArray[np.int64]
-    ) -> dict[tuple[int, int, int], tuple[int, Successor]]:
+    def successor_of(self, capture: npt.NDArray[np.int64]) -> dict[tuple[int, int, int], tuple[int, Successor]]:
         """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on.
 
         `capture` is that of each handshake.
@@ -98,9 +96,7 @@ def _findings(content: Content) -> tuple[str, ...]:
     inspected = inspect_chain(Chain(content.payloads, content.error), response=content.response)
     elsewhere: tuple[str, ...] = ()
     if content.exchange_type in CARRIERS:
-        elsewhere = next(
-            (one.findings for one in inspected.payloads if isinstance(one.body, KeyExchange)), ()
-        )
+        elsewhere = next((one.findings for one in inspected.payloads if isinstance(one.body, KeyExchange)), ())
     return tuple(what for what in inspected.findings if what not in elsewhere)
 
 

@@ -35,9 +35,7 @@ def int_auth_checks(sa: IkeSa, logs: Logged) -> tuple[list[Check], Intermediate]
         keys = content.keys
         sk_p = None if keys is None else keys.sk_pi if side else keys.sk_pr
         algorithm = prf_of(sa.chosen)
-        missed = any(
-            other.from_initiator == side and other.message_id < content.message_id for other in closed
-        )
+        missed = any(other.from_initiator == side and other.message_id < content.message_id for other in closed)
         why = _lacks(algorithm is not None, sk_p is not None, missed, side)
         if why is None and algorithm is not None and sk_p is not None:
             octets = _octets(one)
@@ -58,9 +56,7 @@ def int_auth_checks(sa: IkeSa, logs: Logged) -> tuple[list[Check], Intermediate]
         return checks, Intermediate(b"", None)
     first = _first_auth(sa)
     if first is None:
-        return checks, Intermediate(
-            None, "the capture has no IKE_AUTH request of which the message ID is known"
-        )
+        return checks, Intermediate(None, "the capture has no IKE_AUTH request of which the message ID is known")
     return checks, Intermediate(combined_int_auth(values[True], values[False], first), None)
 
 

@@ -123,16 +123,12 @@ class _Epoch:
             algorithm = self._prf(sa.parent)
             return skeyseed_of_rekeying(algorithm, sk_d, (d.secret, *d.additional), nonces)
         if sa.request is None or sa.response is None or sa.nonce_i is None or sa.nonce_r is None:
-            raise _MissingError(
-                "the capture has neither its IKE_SA_INIT exchange nor the rekeying that made it"
-            )
+            raise _MissingError("the capture has neither its IKE_SA_INIT exchange nor the rekeying that made it")
         return skeyseed(self._prf(), d.secret, sa.nonce_i, sa.nonce_r)
 
     def _before(self) -> bytes:
         """SK_d of the epoch before, of the same file if it has it."""
-        wanted = [
-            one for one in self.sa.key_sets if one.epoch == self.one.epoch - 1 and one.keys.sk_d is not None
-        ]
+        wanted = [one for one in self.sa.key_sets if one.epoch == self.one.epoch - 1 and one.keys.sk_d is not None]
         wanted.sort(key=lambda one: one.keys.origin.path != self.one.keys.origin.path)
         sk_d = wanted[0].keys.sk_d if wanted else None
         if sk_d is None:
@@ -187,9 +183,7 @@ class _Epoch:
         except _MissingError as missing:
             yield self._not_made("SK_* with PPK", str(missing))
             return
-        made = with_ppk(
-            algorithm, SessionKeys(**{name: getattr(keys, name) or b"" for name in _NAMES}), mixed.ppk
-        )
+        made = with_ppk(algorithm, SessionKeys(**{name: getattr(keys, name) or b"" for name in _NAMES}), mixed.ppk)
         for name in _OF_PPK:
             yield self._compared(f"{_spelled(name)} with PPK", getattr(made, name), getattr(mixed, name))
 
@@ -208,9 +202,7 @@ class _Epoch:
         )
 
     def _not_made(self, what: str, why: str | None) -> Check:
-        return Check(
-            self.sa.handshake, what, "not made", why=why, epoch=self.one.epoch, origin=self.one.keys.origin
-        )
+        return Check(self.sa.handshake, what, "not made", why=why, epoch=self.one.epoch, origin=self.one.keys.origin)
 
 
 def _suite_of_keys(keys: KeySet) -> Suite | None:

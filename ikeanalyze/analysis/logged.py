@@ -14,9 +14,7 @@ class Logged:
 
     int_auths: dict[bytes, list[IntAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
     auths: dict[bytes, list[Auth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
-    ppks: dict[Values, list[PpkKeys]] = field(
-        default_factory=dict, repr=False
-    )  # by the keys that they replace
+    ppks: dict[Values, list[PpkKeys]] = field(default_factory=dict, repr=False)  # by the keys that they replace
     msks: list[bytes] = field(default_factory=list, repr=False)  # each once
 
     def sk_p(self, keys: Values, sk_p: bytes | None, *, initiator: bool) -> Sequence[bytes]:

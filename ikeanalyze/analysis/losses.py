@@ -45,9 +45,7 @@ class Loss(StrEnum):
     IN_VAIN = "in vain"  # a response, and the request came again: lost, or too late
 
 
-def losses(
-    messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: int | None
-) -> dict[int, Loss]:
+def losses(messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: int | None) -> dict[int, Loss]:
     """For the messages of one handshake, by id, those transmissions that look lost.
 
     `messages` are rows of the messages table: `message`, `exchange`, `protocol`, `message_id`, `sender`, `kind`,
@@ -62,9 +60,7 @@ def losses(
     aaa: dict[int, int] = {}  # when the responder first asked its AAA server in an exchange
     for message in ordered:
         if message["exchange"] is not None:
-            slots.setdefault((message["protocol"], message["exchange"], message["message_id"]), []).append(
-                message
-            )
+            slots.setdefault((message["protocol"], message["exchange"], message["message_id"]), []).append(message)
             if message["kind"] == "request":
                 asked[_asker(message)] = message["first_ns"]
                 if message["protocol"] == "RADIUS":

@@ -21,9 +21,7 @@ _IKEV1_INFORMATIONAL: Final = 5
 class Messages:
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
-    slot: (
-        Numbers  # slots that differ in their last bit alone are the request and the response of one exchange
-    )
+    slot: Numbers  # slots that differ in their last bit alone are the request and the response of one exchange
     handshake: Numbers
     from_initiator: Mask
     initiator_asked: Mask  # the exchange is the initiator's

@@ -140,9 +140,7 @@ def _chosen(proposal: Proposal) -> Chosen:
                 additional.append((transform.type - _ADDKE1 + 1, transform.name, transform.id))
         else:
             names.setdefault(transform.type, transform.name)
-    return Chosen(
-        names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional))
-    )
+    return Chosen(names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional)))
 
 
 def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:

@@ -43,9 +43,7 @@ class Endpoints:
     size: npt.NDArray[np.int64]  # bytes of them. (n,)
 
 
-def endpoints(
-    addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]
-) -> Endpoints:
+def endpoints(addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> Endpoints:
     """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
     count = len(addresses)
     addresses = addresses_of(addresses)
@@ -75,9 +73,7 @@ class Claims:
         self._count = count
         self._claims: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]] = []
 
-    def add(
-        self, rows: npt.NDArray[np.int64], messages: npt.NDArray[np.uint8], places: tuple[int, ...]
-    ) -> None:
+    def add(self, rows: npt.NDArray[np.int64], messages: npt.NDArray[np.uint8], places: tuple[int, ...]) -> None:
         """Take the hashes at these places of messages, which are those of `rows`."""
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 

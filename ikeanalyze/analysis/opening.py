@@ -109,9 +109,7 @@ def open_messages(
     return Contents(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
 
 
-def _open_capture(
-    work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Numbers
-) -> set[int]:
+def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Numbers) -> set[int]:
     """Open what the keys of one capture fit; `rows` are its units that may be opened, handshake by handshake.
 
     Returns the handshakes of which something was opened.
@@ -333,9 +331,7 @@ class _Work:
         conversation = self.conversation
         units, messages = conversation.units, conversation.messages
         _, size = conversation.clear.places(units.unit)
-        wanted = np.isin(
-            conversation.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes))
-        )
+        wanted = np.isin(conversation.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes)))
         wanted &= units.protocol != Protocol.HIP
         for row in np.flatnonzero((size > 0) & wanted).tolist():
             message = int(conversation.message_of_unit[row])

@@ -97,9 +97,7 @@ class Runs:
 
     def __init__(self, new: npt.NDArray[np.bool_]) -> None:
         self.start: Numbers = np.flatnonzero(new)  # the first row of each run
-        self.end: Numbers = (
-            np.append(self.start[1:], len(new)) if len(new) else self.start
-        )  # behind its last row
+        self.end: Numbers = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
         self._inside = ~new[1:]
 
     @property

@@ -128,9 +128,7 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
         units.source.tolist(), units.source_port.tolist(), units.destination.tolist(), units.destination_port.tolist(),
         units.exchange_type.tolist(), units.message_id.tolist(), units.unit.tolist(), strict=True,
     )  # fmt: skip
-    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(
-        columns
-    ):
+    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(columns):
         view = read_radius(clear.get(unit, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier)
@@ -241,9 +239,7 @@ def assign(
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
             which = ", ".join(str(ids[one]) for one in sorted(fitting)[:5])
-            warnings.append(
-                (frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them")
-            )
+            warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
     return warnings
 
 

@@ -53,8 +53,6 @@ def _ike_proposals(content: Content) -> tuple[Proposal, ...]:
     """Proposals for an IKE SA, each with its sender's SPI."""
     for body in content.bodies(PayloadType.SA):
         return tuple(
-            proposal
-            for proposal in read_sa(body).proposals
-            if proposal.protocol == _IKE and len(proposal.spi) == _SPI
+            proposal for proposal in read_sa(body).proposals if proposal.protocol == _IKE and len(proposal.spi) == _SPI
         )
     return ()

@@ -88,9 +88,7 @@ def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
             before = units[starts[-1] : index]
             if [one.fragment for one in before] == list(range(1, before[0].total + 1)):
                 earliest = index  # complete and in order: it ends here
-            begin = max(
-                range(earliest, index + 1), key=lambda at: (units[at].time_ns - units[at - 1].time_ns, at)
-            )
+            begin = max(range(earliest, index + 1), key=lambda at: (units[at].time_ns - units[at - 1].time_ns, at))
             starts.append(begin)
             place = {units[at].fragment: at for at in range(begin, index)}
         place[unit.fragment] = index
@@ -195,9 +193,7 @@ def _whole_columns(slot: Numbers, digest: npt.NDArray[np.uint64]) -> tuple[Numbe
     """Rule 1 for slots without fragments, ordered by slot and time: body and transmission."""
     count = len(slot)
     order = np.lexsort((digest, slot))  # stable: equal contents stay in order of time
-    new = np.concatenate(
-        [[True], (slot[order][1:] != slot[order][:-1]) | (digest[order][1:] != digest[order][:-1])]
-    )
+    new = np.concatenate([[True], (slot[order][1:] != slot[order][:-1]) | (digest[order][1:] != digest[order][:-1])])
     run = np.cumsum(new) - 1
     begin = np.flatnonzero(new)
     transmission = np.empty(count, np.int64)

@@ -162,9 +162,7 @@ HANDSHAKES: Final[Schema] = {
     "aaa_retransmitted_messages": pl.UInt32,  # both directions of the link responder-aaa
     "aaa_retransmitted_frames": pl.UInt32,
     "aaa_retransmitted_bytes": pl.UInt64,
-    "phases": pl.List(
-        pl.Struct({"type": pl.String, "messages": pl.UInt32, "frames": pl.UInt32, "bytes": pl.UInt64})
-    ),
+    "phases": pl.List(pl.Struct({"type": pl.String, "messages": pl.UInt32, "frames": pl.UInt32, "bytes": pl.UInt64})),
     "after_setup_initiator_messages": pl.UInt32,
     "after_setup_initiator_frames": pl.UInt32,
     "after_setup_initiator_bytes": pl.UInt64,
@@ -192,9 +190,7 @@ HANDSHAKES: Final[Schema] = {
     "one_sided": SENDERS,  # only this side's messages are in the capture; null: both
     "replaces": pl.UInt32,  # id of the handshake whose IKE SA this one was made to replace, by decrypted payloads
     "child_error": pl.String,  # error notify by which the first CHILD_SA was refused, though the IKE SA stands
-    "payload_bytes": pl.List(
-        pl.Struct({"payload": pl.String, "bytes": pl.UInt64})
-    ),  # null: nothing was decrypted
+    "payload_bytes": pl.List(pl.Struct({"payload": pl.String, "bytes": pl.UInt64})),  # null: nothing was decrypted
     "key_exchanges": pl.List(
         pl.Struct(
             {

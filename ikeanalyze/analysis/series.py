@@ -16,9 +16,7 @@ from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 Array = npt.NDArray[Any]
 
 
-def make_table(
-    columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr
-) -> pl.DataFrame:
+def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A frame in the layout's order and types, `capture` in front.
 
     A pair (values, known) becomes a column with nulls, a column that is not given one of nothing else.

@@ -59,9 +59,7 @@ def join_tables(tables: list[Tables]) -> Tables:
     """The tables of several captures as one."""
     if not tables:
         return EMPTY
-    return Tables(
-        *(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__)
-    )
+    return Tables(*(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,7 @@ def analyse(
         messages = pool.submit(lambda: done("messages", messages_table(ids, *rest, apart.insides)))
         exchanges = done("exchanges", exchanges_table(ids, *rest[1:3], apart.handshakes, apart.insides))
         frames = apart.frames.result()
-        handshakes = make_handshakes_table(
-            ids, traffic.addresses, apart.capture_duplicates, *rest, apart.handshakes
-        )
+        handshakes = make_handshakes_table(ids, traffic.addresses, apart.capture_duplicates, *rest, apart.handshakes)
         tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
         if cleartexts is not None and apart.insides is not None:
             from ikeanalyze.analysis.cleartexts import write_clear
@@ -160,9 +156,7 @@ def _take_apart(
     message_ids = number_messages(numbering, capture, messages, asking)
 
     def label() -> UnitLabels:
-        return label_units(
-            columns, duplicates.mask, ike, association.handshake, message_of_unit, radius, message_ids
-        )
+        return label_units(columns, duplicates.mask, ike, association.handshake, message_of_unit, radius, message_ids)
 
     def begin_frames(labels: UnitLabels) -> "Future[pl.DataFrame]":
         parts = numbering, columns, traffic.addresses, duplicates.mask, labels, handshake_ids
@@ -310,22 +304,17 @@ def _assign_radius(conversation: Conversation, radius: Radius, ids: Numbers) -> 
     for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
         rows = asked[conversation.capture[exchanges.handshake[asked]] == number]
         rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
-        end = np.where(
-            exchanges.end_ns[rows] == UNKNOWN, conversation.last_ns[number], exchanges.end_ns[rows]
-        )
+        end = np.where(exchanges.end_ns[rows] == UNKNOWN, conversation.last_ns[number], exchanges.end_ns[rows])
         turns = Turns(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
         its = np.flatnonzero(capture == number)
         ports: dict[int, set[int]] = {}
-        for handshake, port in set(
-            zip(association.handshake[its].tolist(), own_port[its].tolist(), strict=True)
-        ):
+        for handshake, port in set(zip(association.handshake[its].tolist(), own_port[its].tolist(), strict=True)):
             ports.setdefault(handshake, set()).add(port)
         peers: dict[int, Peers] = {}
         _, heads = np.unique(association.handshake[its], return_index=True)
         for head in its[heads].tolist():
             ends = [
-                address_text(int(column[head]), conversation.addresses)
-                for column in (units.source, units.destination)
+                address_text(int(column[head]), conversation.addresses) for column in (units.source, units.destination)
             ]
             initiator, responder = ends if association.from_initiator[head] else ends[::-1]
             handshake = int(association.handshake[head])

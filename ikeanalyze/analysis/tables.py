@@ -97,9 +97,7 @@ def messages_table(
     exchanges_of = both(exchange, radius_exchange)
     fragments = both(ike.fragments, unassigned)
     seen = both(ike.fragments_seen, unassigned)
-    sender = both(
-        np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA)
-    )
+    sender = both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA))
     protocol = both(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
         "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),

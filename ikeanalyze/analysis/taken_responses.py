@@ -77,9 +77,7 @@ def settle(conversation: Conversation, given: Vantage | None, rtt_ns: int | None
     since = exchanges.answered_ns[rows] - exchanges.response_ns[rows]
     crossing = last & (since > 0) & ((since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2))
     for row, own in _messages_of(conversation, rows[soon | crossing]):
-        _settle_one(
-            exchanges, conversation.messages, row, own, int(following[row]), bool(goes_on[row]), int(rtt[row])
-        )
+        _settle_one(exchanges, conversation.messages, row, own, int(following[row]), bool(goes_on[row]), int(rtt[row]))
 
 
 def _hosts(conversation: Conversation) -> npt.NDArray[np.uint64]:

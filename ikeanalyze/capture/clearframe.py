@@ -46,9 +46,7 @@ class UnwritableError(Exception):
 class Clear:
     """An IKE message in clear, and how it is to stand in a capture."""
 
-    message: bytes = field(
-        repr=False
-    )  # from its IKE header on, as it is to be dissected; at most LONGEST_MESSAGE
+    message: bytes = field(repr=False)  # from its IKE header on, as it is to be dissected; at most LONGEST_MESSAGE
     comment: str | None = None  # for whoever looks at the packet
     #: UDP ports of source and destination; None: those that the packet has, which a later IP fragment has not
     ports: tuple[int, int] | None = None

@@ -43,9 +43,7 @@ _LATEST_NS: Final = int(np.iinfo(np.int64).max)
 class Collector:
     """Batches in; frames, accounting and warnings out."""
 
-    def __init__(
-        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, kept: Kept
-    ) -> None:
+    def __init__(self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, kept: Kept) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
         self.kept = kept
@@ -148,9 +146,7 @@ class Collector:
         self.bytes += half.bytes
         self.truncated += half.truncated
         self._units += half.units
-        self.first_ns = min(
-            (time for time in (self.first_ns, half.first_ns) if time is not None), default=None
-        )
+        self.first_ns = min((time for time in (self.first_ns, half.first_ns) if time is not None), default=None)
         self.last_ns = max((time for time in (self.last_ns, half.last_ns) if time is not None), default=None)
 
     def columns(self) -> Columns:
@@ -235,9 +231,7 @@ class Collector:
             },
         )
 
-    def _digests(
-        self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.uint64]:
+    def _digests(self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
         """XXH3-64 of each message; the bytes of those to be looked into are put aside."""
         view = buffer.data
         digest = xxhash.xxh3_64_intdigest
@@ -338,9 +332,7 @@ class Collector:
                 destination_port=0,
                 wire_size=int(packets.wire_end[index] - packets.at[index]),
             )
-            trouble = self._streams.add(
-                segment, bytes(view[int(packets.at[index]) : int(packets.end[index])])
-            )
+            trouble = self._streams.add(segment, bytes(view[int(packets.at[index]) : int(packets.end[index])]))
             if trouble is not None:
                 self._refuse(segment.number, trouble)
         self._settle_segments(self._streams.settled())
@@ -379,9 +371,7 @@ class Collector:
         buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
         header = read_ike_headers(buffer, np.array(begin, np.int64), np.array(end, np.int64))
         units = np.array([message.unit for _, message in distinct], np.uint32)
-        self.kept.add(
-            units, buffer, np.array(begin, np.int64), np.array(end, np.int64), clear_messages(header), header
-        )
+        self.kept.add(units, buffer, np.array(begin, np.int64), np.array(end, np.int64), clear_messages(header), header)
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for _, message in distinct], np.uint64)
         owners = [segment for segment, _, _ in shares]

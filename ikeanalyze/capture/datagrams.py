@@ -177,11 +177,7 @@ def _sort_udp(
     cut = at + 8 > packets.end[udp]
     bad = cut | ((length < 8) & (length != 0))
     for index in np.flatnonzero(bad).tolist():
-        what = (
-            "cut inside its UDP header"
-            if cut[index]
-            else f"UDP length of {length[index]}, less than its own header"
-        )
+        what = "cut inside its UDP header" if cut[index] else f"UDP length of {length[index]}, less than its own header"
         refused.append(Refused(int(udp[index]), what))
     category[udp[bad]] = Category.MALFORMED
     ours &= ~bad
@@ -210,9 +206,7 @@ def _sort_udp(
     tiny = esp & (size < 8)
     for index in np.flatnonzero(tiny).tolist():
         refused.append(
-            Refused(
-                int(udp[index]), f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive"
-            )
+            Refused(int(udp[index]), f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive")
         )
     category[udp[esp]] = Category.ESP
     category[udp[tiny]] = Category.MALFORMED
@@ -424,9 +418,7 @@ def _take_radius(
             what = f"RADIUS length field says {length[index]} bytes, {there} are there"
         refused.append(Refused(int(packet[index]), what))
     chosen = np.flatnonzero(good)
-    header = _unkeyed_header(
-        Protocol.RADIUS, raw["code"][chosen].copy(), raw["identifier"][chosen], length[chosen]
-    )
+    header = _unkeyed_header(Protocol.RADIUS, raw["code"][chosen].copy(), raw["identifier"][chosen], length[chosen])
     found.append(
         Messages(
             packet[chosen],
@@ -462,14 +454,10 @@ def _take_hip(
     category[packet] = np.where(good, Category.HIP, Category.MALFORMED)
     for index in np.flatnonzero(~good).tolist():
         what = "cut inside its HIP header by the capture's snapshot length"
-        refused.append(
-            Refused(int(packet[index]), what if cut[index] else "not a HIP packet, though sent as one")
-        )
+        refused.append(Refused(int(packet[index]), what if cut[index] else "not a HIP packet, though sent as one"))
     chosen = np.flatnonzero(good)
     length = size[chosen]
-    header = _unkeyed_header(
-        Protocol.HIP, raw["type"][chosen].copy(), np.zeros(len(chosen), np.uint32), length
-    )
+    header = _unkeyed_header(Protocol.HIP, raw["type"][chosen].copy(), np.zeros(len(chosen), np.uint32), length)
     found.append(
         Messages(
             packet[chosen],

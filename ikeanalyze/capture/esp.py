@@ -105,9 +105,7 @@ def read_esp(
                 progress(reader.source.consumed, reader.source.size)
         found = collector.finish()
         if reader.damage is not None:
-            found.warnings.append(
-                f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there"
-            )
+            found.warnings.append(f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there")
         return found
 
 
@@ -198,9 +196,7 @@ class _Collector:
         }
         return {name: column[there] for name, column in columns.items()}
 
-    def _hand_on(
-        self, wanted: Wanted, buffer: Bytes, packets: Packets, at: Positions, end: Positions
-    ) -> None:
+    def _hand_on(self, wanted: Wanted, buffer: Bytes, packets: Packets, at: Positions, end: Positions) -> None:
         """Give the bytes of packets."""
         view = buffer.data
         spis = gather(buffer, at, _HEADER)["spi"].tolist()

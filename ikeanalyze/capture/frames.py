@@ -116,9 +116,7 @@ def read_frames(
         collector.finish()
         warnings = collector.warnings()
         if reader.damage is not None:
-            warnings.append(
-                (None, f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there")
-            )
+            warnings.append((None, f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there"))
         warnings.extend((note.first, note.what) for note in reader.notes)
         return CaptureFrames(
             format=reader.format,

@@ -68,11 +68,7 @@ class SecondHalf:
     def result(self) -> tuple[Half, Columns] | None:
         """Wait for the rest of it; None: it cannot be used."""
         half = self._helper.result()
-        return (
-            None
-            if half is None
-            else (half, {name: column[: half.rows] for name, column in self._columns.items()})
-        )
+        return None if half is None else (half, {name: column[: half.rows] for name, column in self._columns.items()})
 
     def stop(self) -> None:
         """Do without it."""

@@ -59,9 +59,7 @@ class Datagram:
     repeats: "Datagram | None" = (
         None  # the datagram that these are fragments of, seen again: by the capture, or doubled
     )
-    doubles: "Datagram | None" = (
-        None  # the datagram, complete before, of which all these may be doubled fragments
-    )
+    doubles: "Datagram | None" = None  # the datagram, complete before, of which all these may be doubled fragments
     row: dict[str, npt.NDArray[np.generic]] | None = None  # of the frames table, if it carries a message
     category: int = 0  # what it was counted as, once that is known
     _at: dict[int, list[Fragment]] = field(default_factory=dict)  # fragments by offset

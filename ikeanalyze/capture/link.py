@@ -52,9 +52,7 @@ def _families(ethertype: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
     return family
 
 
-def _ethertypes(
-    buffer: Bytes, inside: Positions, end: Positions, ethertype: npt.NDArray[np.uint16]
-) -> Located:
+def _ethertypes(buffer: Bytes, inside: Positions, end: Positions, ethertype: npt.NDArray[np.uint16]) -> Located:
     """Go through VLAN tags, PPPoE and LLC/SNAP to what they carry."""
     family = _families(ethertype)
     rest = np.flatnonzero(family == 0)

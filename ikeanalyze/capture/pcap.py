@@ -116,9 +116,7 @@ class Pcap:
             missing = self.header_size - (end - start)
             return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
         size = self._fields(buffer, start)[2]
-        return (
-            f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
-        )
+        return f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
 
     def guess(self, data: bytes) -> int | None:
         """Where in these bytes of a file a record seems to begin: one that many plausible ones follow."""

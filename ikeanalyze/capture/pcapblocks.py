@@ -48,9 +48,7 @@ def timestamps(batch: RecordBatch, resolution: int) -> tuple[npt.NDArray[np.uint
     return (ticks >> np.uint64(32)).astype("<u4"), ticks.astype("<u4")
 
 
-def packet_blocks(
-    batch: RecordBatch, resolution: int, left_out: Mask, behind: Mapping[int, bytes]
-) -> memoryview:
+def packet_blocks(batch: RecordBatch, resolution: int, left_out: Mask, behind: Mapping[int, bytes]) -> memoryview:
     """The blocks of a batch, without those of the packets left out, and with blocks given for behind some rows."""
     high, low = timestamps(batch, resolution)
     extra = np.zeros(len(batch), np.int64)

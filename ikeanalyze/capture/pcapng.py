@@ -48,9 +48,7 @@ _NAMES: Final = {
 
 _MICROSECONDS: Final = 6
 
-_UNTIMED: Final = (
-    "packets without a time of their own (simple packet blocks) were given the time of the packet before"
-)
+_UNTIMED: Final = "packets without a time of their own (simple packet blocks) were given the time of the packet before"
 
 _INT64: Final = np.iinfo(np.int64)
 
@@ -65,9 +63,7 @@ class Clock:
     def exact(self, ticks: int) -> int:
         """Time since 1970 in ns, without the offset, rounded down; of any size."""
         power = self.resolution & 0x7F
-        return (
-            ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
-        )
+        return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 
     def nanoseconds(self, ticks: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Time since 1970 in ns of each timestamp, rounded down.
@@ -282,16 +278,10 @@ class Pcapng:
             captured = np.where(simple, np.minimum(np.minimum(length, room), snaplen or MAX_RECORD), captured)
             interface = np.where(simple, 0, interface)
             # a 16-bit interface, and a count of drops behind it
-            interface = np.where(
-                obsolete, interface & 0xFFFF if self._order == "<" else interface >> 16, interface
-            )
+            interface = np.where(obsolete, interface & 0xFFFF if self._order == "<" else interface >> 16, interface)
         trailer = gather(view, at + size - 4, self._word)["value"]
         refused = None
-        wrong = (
-            (captured > room)
-            | (interface >= len(self._clock_of))
-            | ((trailer != size) & (trailer != claimed))
-        )
+        wrong = (captured > room) | (interface >= len(self._clock_of)) | ((trailer != size) & (trailer != claimed))
         if wrong.any():
             first = int(wrong.argmax())
             refused = (

@@ -71,9 +71,7 @@ class CaptureReader:
         self.damage: Damage | None = None  #: where and why reading ended before the end of the capture
         self._chunk = max(chunk, pcapng.FILE_HEADER)
         known = source.size if source.compression is None else None
-        self._make_buffer(
-            min(self._chunk, _FIRST_CHUNK if known is None else max(known + 1, pcapng.FILE_HEADER))
-        )
+        self._make_buffer(min(self._chunk, _FIRST_CHUNK if known is None else max(known + 1, pcapng.FILE_HEADER)))
         self._base = 0  # offset in the file of the buffer's first byte
         self._start = self._end = 0  # what is in the buffer and has not been walked over
         self._at_end = False

@@ -44,9 +44,7 @@ _FLAGS_OF_WAY: Final = 0x1F
 _FLAGS_FCS: Final = 0x1E0
 _FCS_SHIFT: Final = 5
 
-_IN_TCP: Final = (
-    "in the capture this message is in a TCP stream (RFC 9329); here it is a UDP datagram of its own"
-)
+_IN_TCP: Final = "in the capture this message is in a TCP stream (RFC 9329); here it is a UDP datagram of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +69,7 @@ class RewriteResult:
     inserted: int = 0  # packets in clear that follow another one of the same packet of the source
     unchanged: int = 0  # packets of which `edits` wanted something, and which are as they were
     damage: str | None = None  # where and why the source could not be read to its end; all before is written
-    warnings: list[tuple[int | None, str]] = field(
-        default_factory=list
-    )  # packet numbers and what is to be said
+    warnings: list[tuple[int | None, str]] = field(default_factory=list)  # packet numbers and what is to be said
 
 
 def rewrite(
@@ -264,9 +260,7 @@ class _Job:
                 if (edit := edits.get(row)) is None:
                     continue
                 interface = self._interfaces[int(stretch.batch.interface[row])]
-                new = self._blocks_for(
-                    row, edit, frames.get(row, []), bytes(whole[at : at + size]), kind, interface
-                )
+                new = self._blocks_for(row, edit, frames.get(row, []), bytes(whole[at : at + size]), kind, interface)
                 if new is None:
                     continue
                 self._count(edit)

@@ -72,10 +72,7 @@ class FrameRows:
         """Up to `room` rows, in memory that a forked process has in common with this one."""
         return FrameRows(
             layout,
-            {
-                name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype)
-                for name, dtype in layout.items()
-            },
+            {name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype) for name, dtype in layout.items()},
         )
 
     def columns(self, *, whole: bool = False) -> Columns:

@@ -22,9 +22,7 @@ _ZSTD_PIECE: Final = 1 << 13
 class Source:
     """A stream of capture bytes, decompressed if need be."""
 
-    def __init__(
-        self, name: str, raw: io.RawIOBase | io.BufferedIOBase, size: int | None, head: bytes
-    ) -> None:
+    def __init__(self, name: str, raw: io.RawIOBase | io.BufferedIOBase, size: int | None, head: bytes) -> None:
         self.name: Final = name  #: the path as it was given; "standard input" for "-"
         self.size: Final = size  #: bytes of the underlying file, None where that is not known (pipes)
         self.compression: str | None = None  #: "gzip", "zstd" or None
@@ -165,9 +163,7 @@ class _Gzip:
             try:
                 out.append(self._member.decompress(data))
             except zlib.error as error:
-                raise _BrokenStreamError(
-                    _reason(error), b"".join([*out, *_until_error(before, data)])
-                ) from None
+                raise _BrokenStreamError(_reason(error), b"".join([*out, *_until_error(before, data)])) from None
             data = self._member.unused_data
             if not self._member.eof:
                 break

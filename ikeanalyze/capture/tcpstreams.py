@@ -78,9 +78,7 @@ class Segment:
     wire_size: int  # of the TCP header and what follows, on the wire
     begin: int = 0  # of its payload in the stream: the sequence number, not reduced modulo 2**32
     end: int = 0
-    parts: list[tuple[StreamMessage, int]] = field(
-        default_factory=list
-    )  # messages, and how many bytes of each
+    parts: list[tuple[StreamMessage, int]] = field(default_factory=list)  # messages, and how many bytes of each
     foreign: bool = False  # of a connection that is not RFC 9329
     unreadable: bool = False  # its TCP header is cut or impossible
     repeated: bool = False  # a duplicate of the capture

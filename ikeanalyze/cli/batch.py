@@ -38,8 +38,7 @@ def batch(
         typer.Option(
             "--keys",
             metavar="PATH",
-            help="A file with keys for all captures; or a folder, in which NAME.* is for NAME.pcapng. Can be "
-            "repeated.",
+            help="A file with keys for all captures; or a folder, in which NAME.* is for NAME.pcapng. Can be repeated.",
         ),
     ] = None,
     label: Annotated[
@@ -53,15 +52,11 @@ def batch(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", metavar="N", min=1, max=1024, help="Processes; else one for each processor."
-        ),
+        typer.Option("--workers", metavar="N", min=1, max=1024, help="Processes; else one for each processor."),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it: tcp://host:8786."
-        ),
+        typer.Option("--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it: tcp://host:8786."),
     ] = None,
     port: Port = None,
     vantage: VantageOption = None,
@@ -101,9 +96,7 @@ def batch(
         summary = _run(options, partial(_workers, workers, cluster), quiet=quiet)
         _tell(summary, output, quiet=quiet, verbose=verbose)
         if summary.failed or summary.problems:
-            raise typer.Exit(
-                SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED
-            )
+            raise typer.Exit(SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED)
 
 
 def _patterns(texts: Sequence[str] | None) -> "list[Pattern] | None":
@@ -196,9 +189,7 @@ def _tell(summary: "Summary", dataset: str, *, quiet: bool, verbose: bool) -> No
         say(f"{entry.capture}: {entry.reason}")
     if len(summary.failed) > len(failed):
         more = len(summary.failed) - len(failed)
-        say(
-            f"{count(more, 'more capture')} cannot be read. --verbose names all; the table `captures` has them"
-        )
+        say(f"{count(more, 'more capture')} cannot be read. --verbose names all; the table `captures` has them")
     if quiet:
         return
     if summary.warned:

@@ -128,15 +128,11 @@ def compare(
 
 def _warn(found: "Comparison") -> None:
     if not found.complete:
-        say(
-            f"{found.source}: the batch has not read all captures. The same `ikeanalyze batch` goes on with it"
-        )
+        say(f"{found.source}: the batch has not read all captures. The same `ikeanalyze batch` goes on with it")
     if found.unread:
         from ikeanalyze.render.values import count
 
-        say(
-            f"{found.source}: {count(found.unread, 'capture')} could not be read. What was in them is in no group"
-        )
+        say(f"{found.source}: {count(found.unread, 'capture')} could not be read. What was in them is in no group")
 
 
 def _conditions(texts: list[str]) -> "list[Condition]":

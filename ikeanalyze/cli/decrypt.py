@@ -24,9 +24,7 @@ def decrypt(
     ],
     output: Annotated[
         str,
-        typer.Option(
-            "-o", "--output", metavar="OUT.pcapng", help="A file to write to; - is standard output."
-        ),
+        typer.Option("-o", "--output", metavar="OUT.pcapng", help="A file to write to; - is standard output."),
     ],
     port: Port = None,
     quiet: Quiet = False,

@@ -242,9 +242,7 @@ def doctor(
             )
         found = list(checks())
         broken = any(check.state is State.BROKEN for check in found)
-        if form == "terminal" and any(
-            check.name == "rich" and check.state is State.BROKEN for check in found
-        ):
+        if form == "terminal" and any(check.name == "rich" and check.state is State.BROKEN for check in found):
             form = "json"
         with opened("-") as out:
             writers[form](found, out)

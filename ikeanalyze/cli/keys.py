@@ -92,9 +92,7 @@ def _check(files: Sequence[str], to: str | None, output: str, *, reveal: bool) -
     if files.count("-") > 1:
         raise typer.BadParameter("standard input can be read only once", param_hint="FILE")
     if "-" in files and sys.stdin is not None and sys.stdin.isatty():
-        raise typer.BadParameter(
-            "standard input is a terminal; pipe a file into it or name one", param_hint="FILE"
-        )
+        raise typer.BadParameter("standard input is a terminal; pipe a file into it or name one", param_hint="FILE")
     _spare(files, output)
 
 
@@ -108,9 +106,7 @@ def _spare(files: Sequence[str], output: str) -> None:
         except OSError:
             continue
         if same:
-            raise typer.BadParameter(
-                f"{output} is one of the files, it would be overwritten", param_hint="-o"
-            )
+            raise typer.BadParameter(f"{output} is one of the files, it would be overwritten", param_hint="-o")
 
 
 def _read(files: Sequence[str]) -> "tuple[list[KeyFile], list[tuple[str, str]]]":
@@ -132,9 +128,7 @@ def _warn(files: "Sequence[KeyFile]", *, everything: bool) -> None:
         for warning in shown:
             say(str(warning))
         if len(file.warnings) > len(shown):
-            say(
-                f"{file.path}: {len(file.warnings) - len(shown):,} more warnings. --verbose shows all of them"
-            )
+            say(f"{file.path}: {len(file.warnings) - len(shown):,} more warnings. --verbose shows all of them")
 
 
 def _list(listing: "Listing", form: "Format", output: str) -> None:
@@ -168,11 +162,7 @@ def _write(files: "Sequence[KeyFile]", to: str, output: str, paths: Sequence[str
         made = tables(key_sets, phase1, esp)
         if not quiet:
             for left in made.left_out:
-                where = (
-                    left.origin.path
-                    if left.origin.line is None
-                    else f"{left.origin.path}: line {left.origin.line}"
-                )
+                where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
                 say(f"{where}: not in Wireshark's table: {left.why}")
         if not made.files:
             raise FailureError("no key that Wireshark's tables have room for. --to json takes all")

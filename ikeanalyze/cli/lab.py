@@ -163,6 +163,4 @@ app = typer.Typer(
 )
 app.command(options_metavar="SCENARIO.toml -o DIR [OPTIONS]", short_help="Run a scenario and record it.")(run)
 app.command(options_metavar="[OPTIONS]", short_help="What the lab has and lacks on this machine.")(doctor)
-app.command(options_metavar="[OPTIONS]", short_help="Make Debian trees with the daemons that are missing.")(
-    prepare
-)
+app.command(options_metavar="[OPTIONS]", short_help="Make Debian trees with the daemons that are missing.")(prepare)

@@ -41,9 +41,7 @@ def overhead(
             "chacha20poly1305, 3des-md5, null-sha256. Can be repeated.",
         ),
     ] = None,
-    mode: Annotated[
-        str | None, typer.Option("--mode", metavar="MODE", help="tunnel (default) or transport.")
-    ] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="tunnel (default) or transport.")] = None,
     encapsulation: Annotated[
         str | None,
         typer.Option(
@@ -54,15 +52,11 @@ def overhead(
     ] = None,
     inner: Annotated[
         int | None,
-        typer.Option(
-            "--inner", metavar="4|6", help="IP version of the packets to protect; else that of --outer."
-        ),
+        typer.Option("--inner", metavar="4|6", help="IP version of the packets to protect; else that of --outer."),
     ] = None,
     outer: Annotated[
         int | None,
-        typer.Option(
-            "--outer", metavar="4|6", help="IP version of the packets on the wire; 4 is the default."
-        ),
+        typer.Option("--outer", metavar="4|6", help="IP version of the packets on the wire; 4 is the default."),
     ] = None,
     size: Annotated[
         str | None,
@@ -74,9 +68,7 @@ def overhead(
     ] = None,
     mtu: Annotated[
         int | None,
-        typer.Option(
-            "--mtu", metavar="BYTES", min=1, help="Also the largest packet that fits this MTU in ESP."
-        ),
+        typer.Option("--mtu", metavar="BYTES", min=1, help="Also the largest packet that fits this MTU in ESP."),
     ] = None,
     mips: Annotated[
         str | None,
@@ -124,9 +116,7 @@ def overhead(
     ] = False,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="CAPTURE", help="Measure the ESP of a capture instead; - is standard input."
-        ),
+        typer.Option("--from", metavar="CAPTURE", help="Measure the ESP of a capture instead; - is standard input."),
     ] = None,
     keys: Annotated[
         list[str] | None,
@@ -249,9 +239,7 @@ def _forms(
 
 def _one_of(option: str, value: object, known: Sequence[object]) -> None:
     if value is not None and value not in known:
-        raise typer.BadParameter(
-            f"there is no {value}; there are {', '.join(map(str, known))}", param_hint=option
-        )
+        raise typer.BadParameter(f"there is no {value}; there are {', '.join(map(str, known))}", param_hint=option)
 
 
 def _sizes(text: str | None, *, paper: bool, drawn: bool) -> list[int]:

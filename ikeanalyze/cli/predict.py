@@ -180,9 +180,7 @@ def predict(
 
         check(output)
         check_figures(figures)
-        analysis = read(
-            captures, ports=port, vantage=side, rtt_ms=path_rtt, keys=keys, quiet=quiet, verbose=verbose
-        )
+        analysis = read(captures, ports=port, vantage=side, rtt_ms=path_rtt, keys=keys, quiet=quiet, verbose=verbose)
         places = _places(captures) if side is None and path_rtt is None else {}
         flows, skipped = _flows(analysis, handshake, places, quiet=quiet)
         drawn = figures is not None or chosen is Format.HTML
@@ -318,9 +316,7 @@ def _links(
             base["burst"] = burst
         for both in rates:
             try:
-                found += links(
-                    Link(**{**base, **both}), {field: some for field, some in lists.items() if some}
-                )
+                found += links(Link(**{**base, **both}), {field: some for field, some in lists.items() if some})
             except SweepError as error:
                 _refuse("--rtt", str(error))
     for link in found:

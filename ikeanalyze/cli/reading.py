@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.verification import Verification
 
 _FEW_WARNINGS: Final = 10
-_LARGEST_MISTAKEN: Final = (
-    16 << 20
-)  # bytes of a file that is looked into for keys, though it was named as a capture
+_LARGEST_MISTAKEN: Final = 16 << 20  # bytes of a file that is looked into for keys, though it was named as a capture
 
 Port = Annotated[
     list[int] | None,
@@ -51,9 +49,7 @@ Keys = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No warnings and no progress bar on standard error.")]
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose", help="All warnings, the time that reading takes, and tracebacks of internal errors."
-    ),
+    typer.Option("--verbose", help="All warnings, the time that reading takes, and tracebacks of internal errors."),
 ]
 
 VantageOption = Annotated[
@@ -90,9 +86,7 @@ def check_inputs(captures: Sequence[str], output: str, keys: Sequence[str] | Non
         hint = "CAPTURE" if captures.count("-") > 1 else "--keys"
         raise typer.BadParameter("standard input can be read only once", param_hint=hint)
     if "-" in keys and sys.stdin is not None and sys.stdin.isatty():
-        raise typer.BadParameter(
-            "standard input is a terminal; pipe keys into it or name a file", param_hint="--keys"
-        )
+        raise typer.BadParameter("standard input is a terminal; pipe keys into it or name a file", param_hint="--keys")
     if "-" in captures and sys.stdin is not None and sys.stdin.isatty():
         raise typer.BadParameter(
             "standard input is a terminal; pipe a capture into it or name a file", param_hint="CAPTURE"
@@ -100,9 +94,7 @@ def check_inputs(captures: Sequence[str], output: str, keys: Sequence[str] | Non
     for what, paths in (("captures", captures), ("files with keys", keys)):
         for path in paths:
             if output != "-" and path != "-" and _same(path, output):
-                raise typer.BadParameter(
-                    f"{output} is one of the {what}, it would be overwritten", param_hint="-o"
-                )
+                raise typer.BadParameter(f"{output} is one of the {what}, it would be overwritten", param_hint="-o")
 
 
 def _same(one: str, other: str) -> bool:

@@ -26,13 +26,9 @@ def replay(
     capture: Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)],
     target: Annotated[
         str,
-        typer.Option(
-            "--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT."
-        ),
+        typer.Option("--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT."),
     ],
-    mode: Annotated[
-        str, typer.Option("--mode", metavar="MODE", help="verbatim, reenact or impair.")
-    ] = "verbatim",
+    mode: Annotated[str, typer.Option("--mode", metavar="MODE", help="verbatim, reenact or impair.")] = "verbatim",
     handshake: Handshake = None,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, max=10_000, help="How often.")] = 1,
     rate: Annotated[
@@ -43,9 +39,7 @@ def replay(
     ] = 180.0,
     speed: Annotated[
         float,
-        typer.Option(
-            "--speed", metavar="X", min=0.001, max=1e6, help="Verbatim: recorded gaps X times shorter."
-        ),
+        typer.Option("--speed", metavar="X", min=0.001, max=1e6, help="Verbatim: recorded gaps X times shorter."),
     ] = 1.0,
     wait: Annotated[
         float,
@@ -108,9 +102,7 @@ def replay(
     ] = False,
     nat_port: Annotated[
         int,
-        typer.Option(
-            "--nat-port", metavar="N", min=1, max=65535, help="The target's port with the non-ESP marker."
-        ),
+        typer.Option("--nat-port", metavar="N", min=1, max=65535, help="The target's port with the non-ESP marker."),
     ] = 4500,
     any_target: Annotated[
         bool, typer.Option("--any-target", help="Targets on the Internet too. Ask their owners.")
@@ -119,9 +111,7 @@ def replay(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="PATH", help="A file to write to; - is standard output.")
     ] = "-",
-    every: Annotated[
-        bool, typer.Option("--all", help="All runs in the terminal format, not just 30.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="All runs in the terminal format, not just 30.")] = False,
     port: Port = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -253,9 +243,7 @@ def _check_write(order: "Order", write: str, output: str) -> None:
     inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
     for ours in (write, keys_beside(write)):
         if write == "-" or (os.path.exists(ours) and not os.path.isfile(ours)):
-            raise typer.BadParameter(
-                f"our capture is read again: name a file ({ours} is none)", param_hint="-w"
-            )
+            raise typer.BadParameter(f"our capture is read again: name a file ({ours} is none)", param_hint="-w")
         if any(_same(path, ours) for path in inputs):
             raise typer.BadParameter(f"{ours} is read, it would be overwritten", param_hint="-w")
         if output != "-" and _same(output, ours):
@@ -302,27 +290,19 @@ def _end(replayed: "Replayed") -> None:
     target = replayed.target
     if replayed.mutated is not None:
         if replayed.mutated.before.answer is None:
-            raise FailureError(
-                f"{target} does not answer an ordinary IKE_SA_INIT; no mutated message was sent"
-            )
+            raise FailureError(f"{target} does not answer an ordinary IKE_SA_INIT; no mutated message was sent")
         if not replayed.mutated.up:
             raise FailureError(f"{target} does not answer any more after the mutated messages")
         return
     if not any(_answered(run) for run in replayed.runs):
         counts = replayed.counts
-        what = (
-            f"sends {counts.received:,} datagrams that answer nothing"
-            if counts.received
-            else "does not answer"
-        )
+        what = f"sends {counts.received:,} datagrams that answer nothing" if counts.received else "does not answer"
         if counts.refusal:
             what += f"; the network says: {counts.refusal}"
         if counts.stray:
             what += f"; {counts.stray:,} datagrams came from elsewhere, such as {counts.stray_from}"
         raise FailureError(f"{target} {what}{_ours(replayed)}")
-    if replayed.mode != "verbatim" and not any(
-        run.result and run.result.established for run in replayed.runs
-    ):
+    if replayed.mode != "verbatim" and not any(run.result and run.result.established for run in replayed.runs):
         run = replayed.runs[0]
         why = run.broken_off or (run.result.reason if run.result else None)
         raise FailureError(f"{target}: no IKE SA was established: {why}{_ours(replayed)}")
@@ -340,6 +320,4 @@ def _ours(replayed: "Replayed") -> str:
     from ikeanalyze.render.values import count
 
     met = replayed.met
-    return (
-        f"; faults of our own met {count(met.total(), 'datagram')} ({', '.join(sorted(met))})" if met else ""
-    )
+    return f"; faults of our own met {count(met.total(), 'datagram')} ({', '.join(sorted(met))})" if met else ""

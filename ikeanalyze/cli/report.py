@@ -123,9 +123,7 @@ def report(
         side, path_rtt = chosen_vantage(vantage), chosen_rtt(rtt)
         check_inputs(captures, output, keys)
         if chosen is Format.PARQUET and output == "-":
-            raise typer.BadParameter(
-                "parquet is written as a directory: name it with -o", param_hint="--format"
-            )
+            raise typer.BadParameter("parquet is written as a directory: name it with -o", param_hint="--format")
         from ikeanalyze.render.output import check
 
         check(output, directory=chosen is Format.PARQUET)

@@ -73,9 +73,7 @@ def verify(
         _end(found, capture)
 
 
-def _verified(
-    capture: str, keys: list[str], psk: str | None, port: list[int] | None, *, quiet: bool
-) -> "Verification":
+def _verified(capture: str, keys: list[str], psk: str | None, port: list[int] | None, *, quiet: bool) -> "Verification":
     from ikeanalyze.analysis.verification import verify as verify_capture
     from ikeanalyze.cli.progress import bar
     from ikeanalyze.keys.psk import PskError

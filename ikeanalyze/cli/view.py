@@ -63,12 +63,8 @@ def _check_terminal() -> None:
     }
     for name, stream in streams.items():
         if stream is None or not stream.isatty():
-            say(
-                f"view needs a terminal, and {name} is none. 'ikeanalyze report' and 'ladder' write to files and pipes"
-            )
+            say(f"view needs a terminal, and {name} is none. 'ikeanalyze report' and 'ladder' write to files and pipes")
             raise typer.Exit(2)
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-        say(
-            "view needs a terminal that can move its cursor. Set TERM to what yours is, as TERM=xterm-256color"
-        )
+        say("view needs a terminal that can move its cursor. Set TERM to what yours is, as TERM=xterm-256color")
         raise typer.Exit(2)

@@ -18,23 +18,17 @@ if TYPE_CHECKING:
 
 Program = Annotated[
     str,
-    typer.Option(
-        "--tshark", metavar="PROGRAM", help="The tshark that is asked where Wireshark's folders are."
-    ),
+    typer.Option("--tshark", metavar="PROGRAM", help="The tshark that is asked where Wireshark's folders are."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No remarks on standard error.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Each file by name, and tracebacks of internal errors.")
-]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Each file by name, and tracebacks of internal errors.")]
 
 
 def install(
     tshark: Program = "tshark",
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="Replace files that you have changed; yours stay beside them, as .orig."
-        ),
+        typer.Option("--force", help="Replace files that you have changed; yours stay beside them, as .orig."),
     ] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -192,9 +186,7 @@ def _warn_superuser(remark: "Callable[[str], object]") -> None:
     from ikeanalyze.plugin.probe import superuser
 
     if superuser():
-        remark(
-            "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
-        )
+        remark("this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user")
 
 
 def _folders(program: str, found: "Tshark | None") -> "Folders":

@@ -26,9 +26,7 @@ def chosen_format(formats: Iterable[Format], name: str) -> Format:
     for form in known:
         if form == name:
             return form
-    raise typer.BadParameter(
-        f"there is no format {name!r}; there are {', '.join(known)}", param_hint="--format"
-    )
+    raise typer.BadParameter(f"there is no format {name!r}; there are {', '.join(known)}", param_hint="--format")
 
 
 def check_figures(directory: str | None) -> None:

@@ -104,12 +104,8 @@ def run(
             batch.run(workers, patterns)
     except OSError as error:
         begun = os.path.exists(options.dataset / "manifest.json")
-        kept = (
-            ". What is done is kept: the same command goes on" if begun else ". Name another folder with -o"
-        )
-        raise DatasetError(
-            f"{options.dataset}: cannot be written to ({error.strerror or error}){kept}"
-        ) from None
+        kept = ". What is done is kept: the same command goes on" if begun else ". Name another folder with -o"
+        raise DatasetError(f"{options.dataset}: cannot be written to ({error.strerror or error}){kept}") from None
     batch.summary.problems = len(found.problems) + bad_keys + len(keys.problems)
     batch.summary.seconds = time.monotonic() - start
     return batch.summary

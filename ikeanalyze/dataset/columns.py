@@ -34,9 +34,7 @@ _CAPTURES: Final[schema.Schema] = {
     "damaged": pl.Boolean,  # cut or broken behind the last packet that was read
     **{f"{what}_{unit}": pl.Int64 for what in ACCOUNTING for unit in ("packets", "bytes")},
     "handshakes": pl.Int64,  # rows in that table
-    "warnings": pl.List(
-        pl.String
-    ),  # what could be read and counted, but that one should know of; of its keys, too
+    "warnings": pl.List(pl.String),  # what could be read and counted, but that one should know of; of its keys, too
 }
 _PLAIN: Final[Mapping[str, Any]] = {
     "int": pl.Int64,
@@ -92,9 +90,7 @@ def reserved() -> set[str]:
 
 def described(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
     """All tables with their columns and types in words, for the manifest."""
-    return {
-        table: {name: str(dtype) for name, dtype in columns_of(table, labels).items()} for table in _TABLES
-    }
+    return {table: {name: str(dtype) for name, dtype in columns_of(table, labels).items()} for table in _TABLES}
 
 
 def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -108,9 +104,7 @@ def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
     )
 
 
-def labelled(
-    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]
-) -> pl.DataFrame:
+def labelled(table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]) -> pl.DataFrame:
     """The table with its label columns, by the captures' labels; those that it had go."""
     own = table.select([name for name in table.columns if name in reserved()])
     rows = [(capture, *(one.get(name) for name in kinds)) for capture, one in labels.items()]

@@ -72,9 +72,7 @@ def compare(
     """
     for outcome in outcomes:
         if outcome not in OUTCOMES.categories:
-            raise CompareError(
-                f"there is no outcome {outcome!r}; there are {listed(OUTCOMES.categories)}", "outcome"
-            )
+            raise CompareError(f"there is no outcome {outcome!r}; there are {listed(OUTCOMES.categories)}", "outcome")
     names = list(dict.fromkeys(by))
     try:
         chosen = chosen_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
@@ -110,9 +108,7 @@ def compare(
     return replace(asked, metrics=tuple(_compared(metric, counted, asked) for metric in chosen))
 
 
-def _table(
-    tables: Tables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[Condition]
-) -> pl.DataFrame:
+def _table(tables: Tables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[Condition]) -> pl.DataFrame:
     """A row per handshake: its capture and outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
     columns = tables.handshakes.collect_schema()
     groups = {f"group {i}": column(name, columns, tables.labels, "by") for i, name in enumerate(by)}

@@ -95,9 +95,7 @@ def _number(condition: Condition) -> float:
     try:
         return float(condition.value)
     except ValueError:
-        raise CompareError(
-            f"{condition.column} is a number, and {condition.value!r} is none", "where"
-        ) from None
+        raise CompareError(f"{condition.column} is a number, and {condition.value!r} is none", "where") from None
 
 
 def is_meant(value: Value, given: str) -> bool:

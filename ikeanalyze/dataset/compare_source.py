@@ -26,9 +26,7 @@ class Tables:
 
 def tables(path: str) -> Tables:
     """Open what is in the folder `path`; `CompareError` if there is nothing to compare in it."""
-    if os.path.isfile(
-        os.path.join(path, "handshakes.parquet")
-    ):  # Path raises where there is no permission to look
+    if os.path.isfile(os.path.join(path, "handshakes.parquet")):  # Path raises where there is no permission to look
         return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
     if os.path.isfile(path):
         raise CompareError(f"{path}: is a file and no dataset; `ikeanalyze batch` makes one")

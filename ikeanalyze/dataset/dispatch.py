@@ -16,9 +16,7 @@ from ikeanalyze.dataset.task import Task, Written, failed
 
 _TURN: Final = 0.5  # seconds between two looks at how far it is
 _PATIENCE: Final = 5.0  # seconds in which no task ends, before we look whether any can
-_DEADLY: Final = (
-    "the process that read it was ended by the system, twice; it may need more memory than there is"
-)
+_DEADLY: Final = "the process that read it was ended by the system, twice; it may need more memory than there is"
 
 
 class Workers(Protocol):

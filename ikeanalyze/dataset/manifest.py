@@ -119,9 +119,7 @@ def load(folder: Path) -> Manifest:
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith(SCHEMA.rpartition("/")[0]):
-            raise DatasetError(
-                f"{path}: schema {schema}, and this ikeanalyze knows {SCHEMA}. Use a later one"
-            )
+            raise DatasetError(f"{path}: schema {schema}, and this ikeanalyze knows {SCHEMA}. Use a later one")
         raise DatasetError(f"{path}: is no manifest of a dataset (its schema is not {SCHEMA})")
     try:
         manifest = Manifest(
@@ -162,9 +160,7 @@ def save(folder: Path, manifest: Manifest, version: str, columns: Mapping[str, M
     with open(temporary, "w", encoding="ascii") as file:
         text = json.dumps(head, indent=1)
         file.write(f'{text.removesuffix("}").rstrip()},\n "shards": [')
-        for i, shard in enumerate(
-            shards
-        ):  # one by one: a hundred thousand captures need no second copy in memory
+        for i, shard in enumerate(shards):  # one by one: a hundred thousand captures need no second copy in memory
             file.write(f"{',' if i else ''}\n{json.dumps(asdict(shard))}")
         file.write("\n]}\n")
         sync(file.fileno())

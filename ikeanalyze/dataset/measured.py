@@ -11,9 +11,7 @@ from ikeanalyze.dataset.compare_source import tables
 _RESAMPLES: Final = 100
 
 
-def group_values(
-    path: str, by: str, metric: str, statistic: str, where: Sequence[Condition] = ()
-) -> dict[str, float]:
+def group_values(path: str, by: str, metric: str, statistic: str, where: Sequence[Condition] = ()) -> dict[str, float]:
     """A statistic of `metric` for each value of the column `by`, as text; groups without a value are left out.
 
     `statistic` is mean, median, p95 or p99; `path` and `where` are as in `compare`; handshakes that did not succeed do not count.

@@ -73,9 +73,7 @@ def chosen_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metri
     columns = handshakes.collect_schema()
     known = metrics(columns, [], [])
     if not known.keys() >= set(names):  # what is in the lists takes a look at all handshakes
-        known = metrics(
-            columns, _parts(handshakes, "phases", "type"), _parts(handshakes, "payload_bytes", "payload")
-        )
+        known = metrics(columns, _parts(handshakes, "phases", "type"), _parts(handshakes, "payload_bytes", "payload"))
     for name in names:
         if name not in known:
             raise CompareError(f"there is no metric {name!r}; there are {', '.join(sorted(known))}", "metric")
@@ -84,9 +82,7 @@ def chosen_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metri
 
 def _parts(handshakes: pl.LazyFrame, column: str, field: str) -> list[str]:
     """What occurs in the field of a column of lists."""
-    found = handshakes.select(
-        pl.col(column).explode().struct.field(field).cast(pl.String).unique().drop_nulls()
-    )
+    found = handshakes.select(pl.col(column).explode().struct.field(field).cast(pl.String).unique().drop_nulls())
     return sorted(found.collect().to_series().to_list())
 
 

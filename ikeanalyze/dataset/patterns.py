@@ -84,9 +84,7 @@ def read_pattern(text: str) -> Pattern:
             continue
         kind = kind or "str"
         if conversion:
-            raise PatternError(
-                f"{text!r}: !{conversion} means nothing behind {name!r}; a label is int, float or str"
-            )
+            raise PatternError(f"{text!r}: !{conversion} means nothing behind {name!r}; a label is int, float or str")
         if kind not in _FORMS:
             raise PatternError(f"{text!r}: there is no {kind!r}; a label is int, float or str")
         if not name:

@@ -77,15 +77,8 @@ def make_plan(manifest: Manifest, request: Request) -> Plan:
         old = known[path].labels if path in known and not request.relabel else {}
         return old or request.labels.get(path, {})
 
-    kept = {
-        name
-        for path, entry in known.items()
-        if path not in asked or not request.relabel
-        for name in entry.labels
-    }
-    plan = Plan(
-        merged({name: manifest.labels[name] for name in manifest.labels if name in kept}, request.kinds)
-    )
+    kept = {name for path, entry in known.items() if path not in asked or not request.relabel for name in entry.labels}
+    plan = Plan(merged({name: manifest.labels[name] for name in manifest.labels if name in kept}, request.kinds))
     keys = {path: tuple(request.keys.of(one)) for path, one in asked.items()}
     for shard in manifest.shards.values():
         entries = []
@@ -108,12 +101,7 @@ def make_plan(manifest: Manifest, request: Request) -> Plan:
     to_read = [one for one in request.captures if one.path not in stay]
     names = _names(to_read, known)
     plan.groups = list(
-        group(
-            [
-                (Wanted(names[one.path], one.path, labels_of(one.path), keys[one.path]), one.bytes)
-                for one in to_read
-            ]
-        )
+        group([(Wanted(names[one.path], one.path, labels_of(one.path), keys[one.path]), one.bytes) for one in to_read])
     )
     return plan
 

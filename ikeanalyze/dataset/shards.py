@@ -151,9 +151,7 @@ def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
         ) from None
 
 
-def rewrite(
-    dataset: Path, shard: Shard, entries: Sequence[Entry], kinds: Mapping[str, Kind]
-) -> tuple[str, Shard]:
+def rewrite(dataset: Path, shard: Shard, entries: Sequence[Entry], kinds: Mapping[str, Kind]) -> tuple[str, Shard]:
     """Write a shard anew, with some of its captures and other labels: the token of its hidden files, and itself.
 
     Raises:

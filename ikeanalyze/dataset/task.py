@@ -232,9 +232,7 @@ def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -
             by_path[skipped.path].reason = skipped.reason
     for one in readable:
         of_keys = [
-            f"{_beside(one.wanted, key)}: {what}"
-            for key in one.wanted.keys
-            for what in said_of_keys.get(key.path, ())
+            f"{_beside(one.wanted, key)}: {what}" for key in one.wanted.keys for what in said_of_keys.get(key.path, ())
         ]
         one.warnings = said.get(one.wanted.path, []) + of_keys
     return analysis
@@ -262,9 +260,7 @@ def _tables(
     """The four tables, the rows of each capture together and in the order of the captures."""
     good = [one for one in found if one.reason is None]
     paths = [one.wanted.path for one in good]
-    names = pl.col("capture").replace_strict(
-        paths, [one.wanted.capture for one in good], return_dtype=pl.String
-    )
+    names = pl.col("capture").replace_strict(paths, [one.wanted.capture for one in good], return_dtype=pl.String)
     labels = {one.wanted.capture: one.wanted.labels for one in found}
     tables = {}
     for name in TABLES[1:]:

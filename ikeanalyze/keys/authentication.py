@@ -38,9 +38,7 @@ def intermediate_octets(message: bytes, opened: Opened) -> bytes:
     _, critical, _ = PAYLOAD_HEADER.unpack_from(data, header_at)
     clear = bytearray(data[:header_at])
     size = PAYLOAD_HEADER.size + len(opened.plaintext)
-    clear[: HEADER.size] = HEADER.pack(
-        spi_i, spi_r, first, version, exchange_type, flags, message_id, header_at + size
-    )
+    clear[: HEADER.size] = HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, header_at + size)
     clear[at] = _SK
     return bytes(clear) + PAYLOAD_HEADER.pack(opened.first, critical, size) + opened.plaintext
 

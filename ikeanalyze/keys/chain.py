@@ -71,9 +71,7 @@ class KeyRing:
         self._last = 0
         self._trials = _TRIALS
 
-    def for_sa(
-        self, spi_i: bytes, spi_r: bytes, suite: Suite | None = None, nonces: bytes | None = None
-    ) -> "SaKeys":
+    def for_sa(self, spi_i: bytes, spi_r: bytes, suite: Suite | None = None, nonces: bytes | None = None) -> "SaKeys":
         """The chain of one IKE SA, the same object each time.
 
         `suite`: what it negotiated, None as long as it is not known. `nonces`: Ni | Nr of the exchange that made it;
@@ -138,9 +136,7 @@ class KeyRing:
                 kept[suite] = None
         return kept[suite]
 
-    def _try(
-        self, sa: "SaKeys", near: int | None, sealed: Sealed, from_initiator: bool
-    ) -> tuple[Opened, int] | None:
+    def _try(self, sa: "SaKeys", near: int | None, sealed: Sealed, from_initiator: bool) -> tuple[Opened, int] | None:
         """What is in the message and the index of the key set that opens it, which is the IKE SA's from now on."""
         candidates = self._candidates(sa, near)
         if self._trials <= 0:
@@ -261,9 +257,7 @@ class SaKeys:
             starts[position] = message_id
             self._ring._used.add(self._links[position].index)
 
-    def _claim(
-        self, sealed: Sealed, from_initiator: bool, starts: dict[int, int]
-    ) -> tuple[Opened, int] | None:
+    def _claim(self, sealed: Sealed, from_initiator: bool, starts: dict[int, int]) -> tuple[Opened, int] | None:
         side = from_initiator, sealed.response, sealed.message_id
         failures = self._failures.get(side, 0)
         if failures >= _TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _EXCHANGES_TRIED):

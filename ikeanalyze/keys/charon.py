@@ -46,18 +46,14 @@ _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
     b"Sk_pi secret": (9, frozenset({4, 8}), "sk_pi"),
     b"Sk_pr secret": (10, frozenset({9}), "sk_pr"),
 }
-_MAY_BEGIN: Final = (
-    4  # a derivation may begin with any dump up to this place: what is before it is not needed
-)
+_MAY_BEGIN: Final = 4  # a derivation may begin with any dump up to this place: what is before it is not needed
 _LAST: Final = 10
 
 _CREATED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: CREATED => CONNECTING$")
 _DESTROYED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: \w+ => DESTROYING$")
 _CHECKED_OUT: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] successfully checked out$")
 _NEW: Final = re.compile(rb"created IKE_SA .*\[(\d{1,10})\]$")
-_CHECKED_IN: Final = re.compile(
-    rb"checkin IKEv[12] SA .*\[(\d{1,10})\] with SPIs ([0-9a-f]{16})_i ([0-9a-f]{16})_r$"
-)
+_CHECKED_IN: Final = re.compile(rb"checkin IKEv[12] SA .*\[(\d{1,10})\] with SPIs ([0-9a-f]{16})_i ([0-9a-f]{16})_r$")
 _VERSION: Final = re.compile(rb"Starting .*\(strongSwan ([\w.+-]{1,40})")
 _METHOD: Final = re.compile(rb"authentication of '.*' (\(myself\) )?with (pre-shared key|EAP)( successful)?$")
 _SELECTED: Final = re.compile(rb"selected proposal: IKE:(\S{1,400})$")
@@ -395,9 +391,7 @@ class CharonReader:
         size = (sa.secret_size if sa else 0) or thread.secret_size
         for public in (2 * size, 4 * size):  # of both together: MODP, or elliptic curves with two coordinates
             cookies, situation = data[public : public + 16], data[public + 16 : public + 24]
-            if (
-                size and situation == b"\0\0\0\1\0\0\0\1"
-            ):  # of SAi_b: the DOI and the situation (RFC 2407, 4.6.1)
+            if size and situation == b"\0\0\0\1\0\0\0\1":  # of SAi_b: the DOI and the situation (RFC 2407, 4.6.1)
                 first = cookies[:8] if message.text == b"HASH_I data" else cookies[8:]
                 if sa is not None:
                     sa.spi_i = sa.spi_i or first

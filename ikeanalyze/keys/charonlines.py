@@ -85,9 +85,7 @@ class Messages:
         self._open.clear()
         return left
 
-    def _message(
-        self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes
-    ) -> list[Message]:
+    def _message(self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes) -> list[Message]:
         done = []
         dump = self._open.get(thread)
         if dump is not None:

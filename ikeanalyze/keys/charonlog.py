@@ -31,9 +31,7 @@ class Auth:
     key_set: KeySet | None = field(repr=False)  # the last one of the IKE SA; None: of none in the log
     sk_p: bytes = field(repr=False)  # with a PPK what is made of SK_pi or SK_pr and the PPK (RFC 8784)
     identity: bytes = field(repr=False)  # IDx': body of the ID payload
-    octets: bytes = field(
-        repr=False
-    )  # message | nonce | prf(sk_p, IDx') and, after IKE_INTERMEDIATE, IntAuth
+    octets: bytes = field(repr=False)  # message | nonce | prf(sk_p, IDx') and, after IKE_INTERMEDIATE, IntAuth
     secret: bytes | None = field(repr=False)  # the PSK, or the MSK of EAP; None: signed with a private key
     value: bytes | None = field(repr=False)  # prf(prf(secret, "Key Pad for IKEv2"), octets)
 

@@ -210,14 +210,10 @@ class _Resolution:
         for record in self._records.phase1:
             cookie = record.cookie_i or (record.sa.spi_i if record.sa is not None else None)
             if cookie is None:
-                self._findings.warn(
-                    record.line, "the log does not say of which IKE SA this IKEv1 key is; not used"
-                )
+                self._findings.warn(record.line, "the log does not say of which IKE SA this IKEv1 key is; not used")
             elif (cookie, record.key) not in seen:
                 seen.add((cookie, record.key))
-                self._findings.phase1.append(
-                    Phase1Key(self._findings.origin(record.line), cookie, record.key)
-                )
+                self._findings.phase1.append(Phase1Key(self._findings.origin(record.line), cookie, record.key))
 
     def _set_of(self, sk_p: bytes, sa: Sa | None) -> KeySet | None:
         if (signer := self._signers.get(sk_p)) is not None:

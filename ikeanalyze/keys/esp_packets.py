@@ -91,9 +91,7 @@ class EspOpener:
         except EspKeyError:
             raise
         except ValueError:
-            raise EspKeyError(
-                f"a key of {len(key.encryption_key)} bytes is none of {key.encryption}"
-            ) from None
+            raise EspKeyError(f"a key of {len(key.encryption_key)} bytes is none of {key.encryption}") from None
 
     def open(self, packet: bytes, near: int | None = None) -> Inside | None:
         """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.

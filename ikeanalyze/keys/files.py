@@ -137,11 +137,7 @@ class _Unclosed(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         """Bytes read; 0 at the end."""
-        data = (
-            self._stream.read1(len(target))
-            if hasattr(self._stream, "read1")
-            else self._stream.read(len(target))
-        )
+        data = self._stream.read1(len(target)) if hasattr(self._stream, "read1") else self._stream.read(len(target))
         target[: len(data)] = data
         return len(data)
 
@@ -282,9 +278,7 @@ def _json(text: _Text, findings: Findings) -> object | None:
 def _read_json(document: object, findings: Findings) -> str:
     """Take keys out of a document; what to say if there are none."""
     ikejson.read(document, findings)
-    return (
-        f'JSON with keys has the schema "{ikejson.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'
-    )
+    return f'JSON with keys has the schema "{ikejson.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'
 
 
 def _read_lines(text: _Text, findings: Findings) -> tuple[CharonLog | None, str]:
@@ -322,9 +316,7 @@ def _read_lines(text: _Text, findings: Findings) -> tuple[CharonLog | None, str]
 
 def _hint(*, charon: bool, pluto: bool, readable: bool) -> str:
     if charon:
-        return (
-            "It is a log of strongSwan's charon, which has keys where ike = 4 is set in its filelog section"
-        )
+        return "It is a log of strongSwan's charon, which has keys where ike = 4 is set in its filelog section"
     if pluto:
         return "It is a log of libreswan's pluto, which has keys with plutodebug=private (all does not include that)"
     if not readable:

@@ -69,16 +69,13 @@ def read(document: object, findings: Findings) -> bool:
     return True
 
 
-def document(
-    key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]
-) -> dict[str, Any]:
+def document(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> dict[str, Any]:
     """Keys as a document of our schema, with all secrets."""
     return {
         "schema": SCHEMA,
         "key_sets": [_set_object(keys) for keys in key_sets],
         "phase1": [
-            {"cookie_i": key.cookie_i.hex(), "key": key.key.hex(), "origin": _where(key.origin)}
-            for key in phase1
+            {"cookie_i": key.cookie_i.hex(), "key": key.key.hex(), "origin": _where(key.origin)} for key in phase1
         ],
         "esp": [
             {
@@ -177,9 +174,7 @@ def _phase1(item: Mapping[str, Any], findings: Findings) -> None:
 
 
 def _esp(item: Mapping[str, Any], findings: Findings) -> None:
-    texts = {
-        name: _text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")
-    }
+    texts = {name: _text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")}
     if None in texts.values():
         raise _WrongError("lacks " + ", ".join(f'"{name}"' for name, value in texts.items() if value is None))
     spi = _octets(item, "spi", 4)
@@ -249,10 +244,7 @@ def _set_object(keys: KeySet) -> dict[str, Any]:
         "spi_r": _hex(keys.spi_r),
         "encryption": encryption_label(keys.encryption),
         "integrity": integrity_label(keys.integrity),
-        **{
-            f"sk_{name}": _hex(getattr(keys, f"sk_{name}"))
-            for name in ("d", "ai", "ar", "ei", "er", "pi", "pr")
-        },
+        **{f"sk_{name}": _hex(getattr(keys, f"sk_{name}")) for name in ("d", "ai", "ar", "ei", "er", "pi", "pr")},
         "unchecked_icv": keys.unchecked_icv,
         "no_salt": keys.no_salt,
         "derivation": None

@@ -20,9 +20,7 @@ _MAGIC2: Final = b"Pad to make it do more than one iteration"
 #: RFC 3079, section 3.4; on the client's side the second is for sending, the third for receiving.
 _MASTER: Final = b"This is the MPPE Master Key"
 _CLIENT_SENDS: Final = b"On the client side, this is the send key; on the server side, it is the receive key."
-_CLIENT_RECEIVES: Final = (
-    b"On the client side, this is the receive key; on the server side, it is the send key."
-)
+_CLIENT_RECEIVES: Final = b"On the client side, this is the receive key; on the server side, it is the send key."
 _PAD1: Final = bytes(40)
 _PAD2: Final = b"\xf2" * 40
 _KEY: Final = 16
@@ -68,9 +66,7 @@ def nt_response(challenge: bytes, peer_challenge: bytes, user: str, password: st
     return b"".join(_des(padded[7 * part : 7 * part + 7], block) for part in range(_DES_BLOCKS))
 
 
-def authenticator_response(
-    challenge: bytes, peer_challenge: bytes, user: str, password: str, response: bytes
-) -> str:
+def authenticator_response(challenge: bytes, peer_challenge: bytes, user: str, password: str, response: bytes) -> str:
     """GenerateAuthenticatorResponse (section 8.7): S= and 40 hex digits, by which the server proves that it knows the password."""
     digest = _sha1(_hash_of_hash(password) + response + _MAGIC1)
     return f"S={_sha1(digest + challenge_hash(peer_challenge, challenge, user) + _MAGIC2).hex().upper()}"

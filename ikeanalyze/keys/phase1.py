@@ -58,9 +58,7 @@ class Phase1Opener:
 
     __slots__ = ("_block", "_cipher", "_exchanges", "_hash", "_hash_size", "_phase1")
 
-    def __init__(
-        self, keys: Phase1Key, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes
-    ) -> None:
+    def __init__(self, keys: Phase1Key, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
         """`encryption`, `hash_algorithm`: phase 1's attributes; `public_i`, `public_r`: bodies of both KE payloads.
 
         Raises `KeyUnusable`: unknown algorithms, a key of another length than the cipher's.
@@ -74,9 +72,7 @@ class Phase1Opener:
         primitive, sizes, self._block = row
         if len(keys.key) not in sizes:
             takes = " or ".join(map(str, sizes))
-            raise KeyUnusable(
-                f"the key has {len(keys.key)} bytes, {name_of(Encryption, encryption)} takes {takes}"
-            )
+            raise KeyUnusable(f"the key has {len(keys.key)} bytes, {name_of(Encryption, encryption)} takes {takes}")
         self._cipher = cbc_cipher(primitive, keys.key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size

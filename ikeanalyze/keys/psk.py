@@ -49,9 +49,7 @@ def pre_shared_keys(data: bytes) -> tuple[bytes, ...]:
     """The secrets in the content of a file, each once. `ValueError`, which says nothing of the content: there are none."""
     listed = [match[1].strip() for line in data.splitlines() if (match := _LINE.fullmatch(line.strip()))]
     if listed:
-        found = [
-            _plain(quoted) if (quoted := _QUOTED.match(text)) else _value(text.split()[0]) for text in listed
-        ]
+        found = [_plain(quoted) if (quoted := _QUOTED.match(text)) else _value(text.split()[0]) for text in listed]
     else:
         found = [_value(data.removesuffix(b"\n").removesuffix(b"\r"))]
     if not all(found):

@@ -44,9 +44,7 @@ def skeyseed_after_additional(algorithm: PrfAlgorithm, sk_d: bytes, secret: byte
     return prf(algorithm, sk_d, secret + nonces)
 
 
-def skeyseed_of_rekeying(
-    algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence[bytes], nonces: bytes
-) -> bytes:
+def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence[bytes], nonces: bytes) -> bytes:
     """SKEYSEED of an IKE SA that replaces another (RFC 7296, section 2.18; RFC 9370, section 2.2.4).
 
     `algorithm` and `sk_d` are those of the IKE SA that is replaced. `secrets`: what the key exchange of

@@ -64,9 +64,7 @@ class KeyUnusable(ValueError):  # noqa: N818 - says what is the matter with a ke
 class Opened:
     """What was inside an SK or SKF payload, or inside the fragments of one message together."""
 
-    plaintext: bytes = field(
-        repr=False
-    )  # chain of payloads without padding; of an SKF payload, its part of it
+    plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of it
     first: int  # type of the first payload; 0: there is none, or this is no first fragment
     verified: bool  # the ICV fits; False: the keys come without a way to check it
 
@@ -186,8 +184,7 @@ class Opener:
         keyless = 0 in self._algorithm.key_sizes
         alone = any(any(side) for side in sides)
         self._initiator, self._responder = (
-            self._direction(*side, mac) if side[0] or (keyless and (any(side) or not alone)) else None
-            for side in sides
+            self._direction(*side, mac) if side[0] or (keyless and (any(side) or not alone)) else None for side in sides
         )
 
     def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _Direction:
@@ -351,9 +348,7 @@ def _encryption(keys: KeySet, suite: Suite | None) -> EncryptionAlgorithm:
         raise KeyUnusable(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
     if size not in sizes:
         salt = ", the salt included" if algorithm.salt else ""
-        raise KeyUnusable(
-            f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}"
-        )
+        raise KeyUnusable(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
     return algorithm
 
 
@@ -364,9 +359,7 @@ def _integrity(keys: KeySet, suite: Suite | None) -> tuple[int, IntegrityAlgorit
     number = keys.integrity
     if number is None:
         if suite is None:
-            raise KeyUnusable(
-                "neither the file nor the capture says which integrity algorithm the keys are for"
-            )
+            raise KeyUnusable("neither the file nor the capture says which integrity algorithm the keys are for")
         number = suite.integrity
     if number == Integrity.NONE:
         return 0, None

@@ -78,9 +78,7 @@ def check_signature(authentication: Authentication, certificate: Certificate, oc
         return _ecdsa(_public_key(certificate), authentication, octets)
     if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
         return _digital_signature(certificate, authentication.data, octets)
-    raise SignatureUnverifiable(
-        f"signatures of method {method_name(authentication.method)} cannot be verified"
-    )
+    raise SignatureUnverifiable(f"signatures of method {method_name(authentication.method)} cannot be verified")
 
 
 def _public_key(certificate: Certificate) -> Any:
@@ -104,9 +102,7 @@ def _public_key(certificate: Certificate) -> Any:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as problem:  # its panics are no Exception
-        raise SignatureUnverifiable(
-            f"the key of the CERT payload cannot be read ({type(problem).__name__})"
-        ) from None
+        raise SignatureUnverifiable(f"the key of the CERT payload cannot be read ({type(problem).__name__})") from None
 
 
 def _rsa(key: Any, signature: bytes, octets: bytes) -> str | None:

@@ -148,9 +148,7 @@ class TableReader:
             (mac_key_text, integrity, ESP_INTEGRITY, "authentication"),
         ):
             if algorithm not in known:
-                self._refuse(
-                    number, f"no {kind} algorithm of Wireshark's esp_sa has the name {_short(algorithm)}"
-                )
+                self._refuse(number, f"no {kind} algorithm of Wireshark's esp_sa has the name {_short(algorithm)}")
                 return
             key = from_hex(text)
             if key is None:
@@ -158,9 +156,7 @@ class TableReader:
                 return
             if known[algorithm] and len(key) not in known[algorithm]:
                 sizes = ", ".join(map(str, known[algorithm]))
-                self._refuse(
-                    number, f"the {kind} key is {len(key)} bytes long; {_short(algorithm)} takes {sizes}"
-                )
+                self._refuse(number, f"the {kind} key is {len(key)} bytes long; {_short(algorithm)} takes {sizes}")
                 return
             keys.append(key)
         self._findings.saw(ESP)

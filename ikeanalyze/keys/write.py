@@ -121,9 +121,7 @@ def _row(keys: KeySet) -> str | LeftOut:
         return LeftOut(keys.origin, "there are keys of one direction only, and Wireshark's table needs both")
     if encryption is None:
         label = encryption_label(keys.encryption)
-        return LeftOut(
-            keys.origin, f"Wireshark has no name for {label} with a key of {len(keys.sk_ei)} bytes"
-        )
+        return LeftOut(keys.origin, f"Wireshark has no name for {label} with a key of {len(keys.sk_ei)} bytes")
     if integrity is None:
         return LeftOut(keys.origin, f"Wireshark has no name for {integrity_label(keys.integrity)}")
     return ",".join(

@@ -96,7 +96,5 @@ def start(
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each of these becomes the next without a fork: the process that we hold is the daemon
-    process = space.start(
-        host.inside("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out"
-    )
+    process = space.start(host.inside("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out")
     return Daemon(space, process, folder)

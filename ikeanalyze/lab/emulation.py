@@ -190,9 +190,7 @@ def netem_command(end: str, conditions: Conditions, loss: float) -> list[str]:
 
 
 def _bridge(path: Host) -> None:
-    execute(
-        path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
-    )
+    execute(path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
     execute(path.inside("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
     for end in (NEAR, FAR):
         execute(path.inside("ip", "link", "set", end, "master", "bridge"))

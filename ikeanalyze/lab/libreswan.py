@@ -58,18 +58,14 @@ class Pluto:
         """One command of whack; what was said to it."""
         command = self._daemon.inside(self._whack, f"--ctlsocket={_SOCKET}", *words)
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return ""
         return done.stdout
 
     def sas(self) -> list[IkeSa]:
         """Its IKE SA, if there is one: the lab has one at a time with libreswan."""
-        states = [
-            found[1] for line in self.tell("--showstates").splitlines() if (found := _STATE.match(line))
-        ]
+        states = [found[1] for line in self.tell("--showstates").splitlines() if (found := _STATE.match(line))]
         ike = [state for state in states if "CHILD" not in state]
         if not ike:
             return []
@@ -197,7 +193,5 @@ def _certificates(folder: Path, role: str, known: Credentials) -> Sequence[Seque
         commands.append(["pk12util", "-i", "/run/own.p12", "-d", _DATABASE, "-W", "lab"])
     if OTHER[role] in known.chains:
         write_private(str(folder / "root.pem"), known.chains[OTHER[role]].root)
-        commands.append(
-            ["certutil", "-A", "-d", _DATABASE, "-n", "root", "-t", "CT,,", "-i", "/run/root.pem"]
-        )
+        commands.append(["certutil", "-A", "-d", _DATABASE, "-n", "root", "-t", "CT,,", "-i", "/run/root.pem"])
     return commands

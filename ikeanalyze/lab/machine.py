@@ -149,9 +149,7 @@ def _in_namespace(*commands: Sequence[str]) -> bool:
     """Whether these commands succeed in a network namespace that is gone afterwards."""
     script = " && ".join(" ".join(command) for command in commands)
     try:
-        done = subprocess.run(
-            ["unshare", "--net", "sh", "-c", script], capture_output=True, timeout=20, check=False
-        )
+        done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
@@ -251,16 +249,12 @@ def _stacks() -> Iterator[Finding]:
         yield Finding(what, there, said, False, None if there else prepare)
     yield _stack(LIBRESWAN, plutos(), needed=False, remedy=prepare)
     server = radius()
-    yield _stack(
-        FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}"
-    )
+    yield _stack(FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}")
 
 
 def _stack(name: str, stacks: Sequence[Stack], *, needed: bool, remedy: str) -> Finding:
     there = bool(stacks)
-    return Finding(
-        name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy
-    )
+    return Finding(name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy)
 
 
 def _where(stack: Stack) -> str:

@@ -100,9 +100,7 @@ def write(
         document = {
             "schema": SCHEMA,
             "name": case.name,
-            "scenario": {
-                key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()
-            },
+            "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
             "machine": dict(machine),
             "links": dict(links),
             "dropped": dropped,
@@ -128,11 +126,7 @@ def write(
 def _keys(case: Case, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
     """The keys as JSON, from the log that has more of them; None: no handshake came so far."""
     # libreswan writes down neither the salts nor the keys of earlier epochs
-    role = (
-        "initiator"
-        if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN
-        else "responder"
-    )
+    role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
     try:
         keys = read_keys(str(logs[role]))
     except KeyFileError:

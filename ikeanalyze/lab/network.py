@@ -146,11 +146,7 @@ def _plug(path: Host, name: str, end: _End, prefix: int, mtu: int) -> None:
 
 
 def _address(host: Host, interface: str, address: str) -> None:
-    execute(
-        host.inside(
-            "ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())
-        )
-    )
+    execute(host.inside("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())))
     execute(host.inside("ip", "link", "set", interface, "up"))
 
 

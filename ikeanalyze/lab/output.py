@@ -28,9 +28,7 @@ def claimed(out: Path) -> Iterator[None]:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(claim)
-        raise LabError(
-            f"{out}: another run of the lab writes there; choose another folder, or wait"
-        ) from None
+        raise LabError(f"{out}: another run of the lab writes there; choose another folder, or wait") from None
     try:
         yield
     finally:

@@ -74,15 +74,11 @@ def make(kind: str, bits: int, length: int, name: str) -> Chain:
         key = _key(kind, bits)
         end = depth == length - 1
         subject = _name(name if end else f"{name} authority {depth}")
-        made = _certificate(
-            subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None
-        )
+        made = _certificate(subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None)
         certificates.insert(0, made.public_bytes(serialization.Encoding.PEM).decode())
         issuer, issuer_key = subject, key
     assert key is not None
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Chain(pem.decode(), tuple(certificates))
 
 
@@ -122,9 +118,7 @@ def _certificate(
         .not_valid_after(now + dt.timedelta(days=_DAYS))
         .add_extension(x509.BasicConstraints(ca=end is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
     if end is None:
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)

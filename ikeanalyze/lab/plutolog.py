@@ -16,9 +16,7 @@ _EMIT: Final = re.compile(r"\| \*\*emit ISAKMP Message:")
 _HEADER: Final = re.compile(r"\|    (exchange type|flags|Message ID): (?:ISAKMP_v2_)?(.+?) \(")
 _PAYLOAD: Final = re.compile(r"\| \*\*\*emit ([\w ]+?)(?: Payload)?:")
 _FRAGMENT: Final = "IKEv2 Encrypted Fragment"
-_SENT: Final = re.compile(
-    r"\| sending (\d+) bytes for (.*) through \S+ from (\S+):(\d+) to (\S+):(\d+) using UDP"
-)
+_SENT: Final = re.compile(r"\| sending (\d+) bytes for (.*) through \S+ from (\S+):(\d+) to (\S+):(\d+) using UDP")
 #: From any other port each message has the non-ESP marker in front (RFC 3948, 2.2), and pluto counts it.
 _PLAIN_PORT: Final = "500"
 _MARKER: Final = 4

@@ -12,9 +12,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.space import Host, Space
 
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
-_FILTER: Final = (
-    "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
-)
+_FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
 _START_SECONDS: Final = 15
 #: How long what is in the kernel's buffers may take to reach the file.
 _SETTLE_SECONDS: Final = 0.7

@@ -83,9 +83,7 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
             )
         peers: dict[str, Peer] = {}
         for host in (net.responder, net.initiator):
-            peers[host.name] = _launch(
-                space, host, stacks[host.name], case, net, known, kernel_esp=kernel_esp
-            )
+            peers[host.name] = _launch(space, host, stacks[host.name], case, net, known, kernel_esp=kernel_esp)
             daemons[host.name] = peers[host.name].daemon
         interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
         taken = recording.start(space, net.responder, interfaces)
@@ -143,9 +141,7 @@ def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None
     stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
     server = machine.radius() if case.eap else None
     if case.eap and server is None:
-        raise LabError(
-            "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
-        )
+        raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
     return stacks, server
 
 
@@ -167,9 +163,7 @@ def _launch(
     if stack.name == machine.LIBRESWAN:
         return libreswan.launch(space, host, stack, case, net, known)
     side = sides.side(host.name, case, net, known)
-    return strongswan.launch(
-        space, host, stack, side, kernel_esp=kernel_esp, timeout=case.number("timeout_s")
-    )
+    return strongswan.launch(space, host, stack, side, kernel_esp=kernel_esp, timeout=case.number("timeout_s"))
 
 
 def _aaa_log(daemons: Mapping[str, Daemon]) -> dict[str, Path]:
@@ -180,9 +174,7 @@ def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulatio
     drops, netem = machine.receiver_drops(), machine.netem()
     ends = [("link", net.path, ((net.initiator, network.ETHERNET), (net.responder, network.LINK)))]
     if net.aaa and net.aaa_path:
-        ends.append(
-            ("aaa_link", net.aaa_path, ((net.aaa, network.ETHERNET), (net.responder, network.AAA_LINK)))
-        )
+        ends.append(("aaa_link", net.aaa_path, ((net.aaa, network.ETHERNET), (net.responder, network.AAA_LINK))))
     emulators = {}
     for name, path, receivers in ends:
         conditions = emulation.Conditions.of(case, name)
@@ -274,9 +266,7 @@ def _cost(before: Usage, after: Usage) -> Cost:
     )
 
 
-def _machine(
-    stacks: Mapping[str, machine.Stack], server: machine.Stack | None, *, kernel_esp: bool
-) -> dict[str, Any]:
+def _machine(stacks: Mapping[str, machine.Stack], server: machine.Stack | None, *, kernel_esp: bool) -> dict[str, Any]:
     ours = "unknown"
     with suppress(PackageNotFoundError):
         ours = version("ikeanalyze")

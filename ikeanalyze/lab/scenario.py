@@ -260,10 +260,7 @@ def cases(data: Mapping[str, Any], where: str, name: str) -> list[Case]:
     names = {case.name for case in found}
     # long proposals that begin alike, or many of them
     if len(names) < len(found) or max(map(len, names)) > _LONGEST_NAME:
-        found = [
-            Case(f"{case.name[:_LONGEST_LABEL]}_{number}", case.values)
-            for number, case in enumerate(found, 1)
-        ]
+        found = [Case(f"{case.name[:_LONGEST_LABEL]}_{number}", case.values) for number, case in enumerate(found, 1)]
     return found
 
 
@@ -286,9 +283,7 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
     for part in parts:
         read = known.read(part)
         if read is None:
-            raise ScenarioError(
-                f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {known.allowed}"
-            )
+            raise ScenarioError(f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {known.allowed}")
         if read in found:
             raise ScenarioError(f"{where}: {key} has {part!r} twice")
         found.append(read)
@@ -306,9 +301,7 @@ def _quoted(value: Any) -> str:
 
 def _label(key: str, value: Value) -> str:
     """What tells a case from its siblings: the key, and the value in letters that are safe in a file's name."""
-    text = (
-        "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
-    )
+    text = "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
     side, _, last = key.rpartition(".")
     name = last if not side or side in ("ike", "link") else f"{side}-{last}"
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{text}".replace("_", "-"))[:_LONGEST_LABEL]
@@ -348,9 +341,7 @@ def _check_version(where: str, case: Case) -> None:
         stack = case.text(f"{side}.stack")
         version = stack.partition("-")[2]
         if version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
-            raise ScenarioError(
-                f"{where}: {side}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
-            )
+            raise ScenarioError(f"{where}: {side}.stack = {stack} is for ike.version = 2: it is built without IKEv1")
     auth = case.text("initiator.auth")
     if auth in EAP:
         raise ScenarioError(f"{where}: initiator.auth = {auth} is for ike.version = 2")

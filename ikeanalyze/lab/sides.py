@@ -45,9 +45,7 @@ def credentials(case: Case) -> Credentials:
         method = case.text("initiator.auth")
         account = Account(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = pki.make(
-                "rsa", case.integer("aaa.key_bits"), case.integer("aaa.chain"), IDENTITY["aaa"]
-            )
+            chains["aaa"] = pki.make("rsa", case.integer("aaa.key_bits"), case.integer("aaa.chain"), IDENTITY["aaa"])
     xauth = secrets.token_hex(8) if case.flag("initiator.xauth") else None
     return Credentials(secrets.token_hex(16), chains, account, xauth)
 
@@ -97,9 +95,7 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
         settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
     connection = _connection(role, case, network, local, remote)
     if known.xauth is not None:
-        loads.append(
-            ("load_shared", {"type": "XAUTH", "data": known.xauth, "owners": [IDENTITY["initiator"]]})
-        )
+        loads.append(("load_shared", {"type": "XAUTH", "data": known.xauth, "owners": [IDENTITY["initiator"]]}))
         second = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
         connection["local-xauth" if initiator else "remote-xauth"] = second
     if case.stack(OTHER[role]) == LIBRESWAN:

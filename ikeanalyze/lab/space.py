@@ -71,9 +71,7 @@ class Space:
     def __enter__(self) -> Self:
         sweep()
         if len(tempfile.gettempdir()) > _LONGEST_PLACE:
-            raise LabError(
-                f"{tempfile.gettempdir()}: too long a name for sockets in it; set TMPDIR to a shorter one"
-            )
+            raise LabError(f"{tempfile.gettempdir()}: too long a name for sockets in it; set TMPDIR to a shorter one")
         made: Path | None = None
         try:
             with _undisturbed():
@@ -182,9 +180,7 @@ def execute(command: Sequence[str], *, given: str | None = None, seconds: float 
         LabError: it is not there, failed, or took too long.
     """
     try:
-        done = subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=seconds, check=False
-        )
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=seconds, check=False)
     except FileNotFoundError:
         raise LabError(f"{command[0]} is not on this machine (ikeanalyze lab doctor says more)") from None
     except subprocess.TimeoutExpired:

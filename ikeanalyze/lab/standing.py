@@ -72,16 +72,12 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
     Errors:
         LabError: something that it needs is not there, or does not start.
     """
-    stack = machine.ike(
-        case.text("responder.stack"), ml_kem="mlkem" in case.text("ike.proposals"), ikev1=False
-    )
+    stack = machine.ike(case.text("responder.stack"), ml_kem="mlkem" in case.text("ike.proposals"), ikev1=False)
     if stack.name != machine.STRONGSWAN:
         raise LabError(f"a responder that stands is strongSwan's; {stack} is not")
     server = machine.radius() if case.eap else None
     if case.eap and server is None:
-        raise LabError(
-            "FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it"
-        )
+        raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
     with Space() as space:
         net = network.build(space, case)
         known = sides.credentials(case)

@@ -141,17 +141,13 @@ def _criteria(name: str, folder: Path, content: Mapping[str, Any]) -> Criteria:
     _known("", content, _ROOT)
     alternatives = content.get("alternatives", [])
     if not _texts(alternatives) or not 2 <= len(set(alternatives)) == len(alternatives) <= _MOST_ALTERNATIVES:
-        raise CriteriaError(
-            f"alternatives: must be a list of 2 to {_MOST_ALTERNATIVES} names, each another one"
-        )
+        raise CriteriaError(f"alternatives: must be a list of 2 to {_MOST_ALTERNATIVES} names, each another one")
     experts = _table("experts", content.get("experts", {}))
     _known("experts", experts, {"importance", "progression", "step"})
     importance = _numbers("experts.importance", experts.get("importance", [1]), 0)
     progression = _numbers("experts.progression", experts.get("progression", [1] * len(importance)), 0)
     if len(progression) != len(importance) or not sum(importance):
-        raise CriteriaError(
-            "experts: importance and progression need a number for each expert, and not all 0"
-        )
+        raise CriteriaError("experts: importance and progression need a number for each expert, and not all 0")
     grades = _table("grades", content.get("grades", {}))
     _known("grades", grades, {"step"})
     notes = content.get("notes", [])
@@ -159,8 +155,7 @@ def _criteria(name: str, folder: Path, content: Mapping[str, Any]) -> Criteria:
         raise CriteriaError("notes: must be a list of texts")
     given = _tables("criterion", content.get("criterion"), "criterion")
     criteria = [
-        _criterion(f"criterion {n}", one, folder, alternatives, len(importance))
-        for n, one in enumerate(given, 1)
+        _criterion(f"criterion {n}", one, folder, alternatives, len(importance)) for n, one in enumerate(given, 1)
     ]
     names = [one.name for one in criteria]
     weights, opinions = _weighting("", content, given, names, "criterion", len(importance))
@@ -226,9 +221,7 @@ def _part(key: str, given: Mapping[str, Any], folder: Path, alternatives: Sequen
     )
 
 
-def _by_alternative(
-    key: str, given: Any, alternatives: Sequence[str], least: float | None
-) -> dict[str, float]:
+def _by_alternative(key: str, given: Any, alternatives: Sequence[str], least: float | None) -> dict[str, float]:
     """A number for each alternative, or none at all."""
     if given is None:
         return {}
@@ -300,12 +293,9 @@ def _weighting(
     weighted = ["weight" in one for one in given]
     if any(weighted):
         if not all(weighted) or "difference" in owner:
-            raise CriteriaError(
-                f"{prefix}weight: all have one, or none; with differences between them none has"
-            )
+            raise CriteriaError(f"{prefix}weight: all have one, or none; with differences between them none has")
         weights = [
-            _number(f"{prefix}{what} {name!r}.weight", one["weight"], 0)
-            for name, one in zip(names, given, strict=True)
+            _number(f"{prefix}{what} {name!r}.weight", one["weight"], 0) for name, one in zip(names, given, strict=True)
         ]
         if abs(sum(weights) - 1) > _SUM_SLACK:
             raise CriteriaError(f"{prefix}weight: they add up to {sum(weights):g}, and not to 1")

@@ -144,9 +144,7 @@ def suite(name: str) -> Suite:
     integrity = rest[0] if rest else None
     if integrity is not None and integrity not in INTEGRITIES:
         known = ", ".join(INTEGRITIES)
-        raise EspError(
-            "suite", f"{name!r}: no integrity algorithm is called {integrity!r}; there are {known}"
-        )
+        raise EspError("suite", f"{name!r}: no integrity algorithm is called {integrity!r}; there are {known}")
     if integrity is not None and cipher.icv:
         raise EspError("suite", f"{name!r}: {first} authenticates by itself, it takes no integrity algorithm")
     if integrity is None and first == "null":

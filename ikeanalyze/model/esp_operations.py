@@ -67,9 +67,7 @@ def is_counted(suite: Suite) -> bool:
     return suite.encryption in OPERATIONS_PER_BLOCK and suite.integrity in (None, "md5")
 
 
-def operations(
-    suite: Suite, size: npt.NDArray[np.int64], per_byte: float | None = None
-) -> npt.NDArray[np.float64]:
+def operations(suite: Suite, size: npt.NDArray[np.int64], per_byte: float | None = None) -> npt.NDArray[np.float64]:
     """Operations for packets of each `size`: formulas 1, 2 and 7 added up, or `per_byte` for each byte.
 
     Raises:

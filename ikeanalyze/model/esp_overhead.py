@@ -89,9 +89,7 @@ def checked(form: Form) -> Form:
         EspError: there cannot.
     """
     if form.mode is Mode.TRANSPORT and form.inner != form.outer:
-        raise EspError(
-            "inner", "in transport mode the packet keeps its IP header: inner and outer are the same"
-        )
+        raise EspError("inner", "in transport mode the packet keeps its IP header: inner and outer are the same")
     return form
 
 

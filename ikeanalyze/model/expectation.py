@@ -69,9 +69,7 @@ class Expectation:
     setup_s: float | None
 
 
-def exchange(
-    arrive: Floats, return_: Floats, waits: Floats, repeats: Repeats = Repeats.FIRST
-) -> ExchangeExpectation:
+def exchange(arrive: Floats, return_: Floats, waits: Floats, repeats: Repeats = Repeats.FIRST) -> ExchangeExpectation:
     """The expectations of one exchange.
 
     Args:

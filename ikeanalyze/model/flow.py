@@ -38,9 +38,7 @@ class Part:
     """One UDP datagram's worth: a whole IKE message, or a fragment of it (RFC 7383)."""
 
     ike_bytes: int  # by its own header, without non-ESP marker
-    frames: tuple[
-        int, ...
-    ]  # bytes of each frame that carried it, link header included; several: IP fragments
+    frames: tuple[int, ...]  # bytes of each frame that carried it, link header included; several: IP fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,7 @@ class Flow:
     @property
     def bytes(self) -> int:
         """Bytes of all frames, each message sent once, as they were recorded."""
-        return sum(
-            message.bytes for one in self.exchanges for message in (one.request, one.response) if message
-        )
+        return sum(message.bytes for one in self.exchanges for message in (one.request, one.response) if message)
 
     @property
     def messages(self) -> int:

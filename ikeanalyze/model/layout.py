@@ -107,9 +107,7 @@ def _encrypted(content: int, protection: Protection) -> int:
     return protection.iv + padded + protection.icv
 
 
-def _cut(
-    parts: tuple[Part, ...], headers: int, limit: int | None, protection: Protection
-) -> tuple[Part, ...]:
+def _cut(parts: tuple[Part, ...], headers: int, limit: int | None, protection: Protection) -> tuple[Part, ...]:
     """Fragments whose IP packets have at most `limit` bytes; None: the message in one."""
     whole = whole_bytes(parts, protection)
     if limit is None or headers + whole <= limit:
@@ -118,9 +116,7 @@ def _cut(
     room = limit - headers - _HEADER - _SKF - protection.iv - protection.icv
     most = room // protection.block * protection.block - 1
     if most < 1 or -(-content // most) > MOST_FRAGMENTS:
-        raise LayoutError(
-            f"packets of {limit} bytes have no room for IKE fragments of a message of {whole:,} bytes"
-        )
+        raise LayoutError(f"packets of {limit} bytes have no room for IKE fragments of a message of {whole:,} bytes")
     sizes = [most] * (content // most) + ([content % most] if content % most else [])
     new = tuple(Part(_HEADER + _SKF + _encrypted(size, protection), ()) for size in sizes)
     # the same sizes as recorded are the same frames

@@ -60,9 +60,7 @@ class Link:
     rate_down: float | None = None
     mtu: int | None = None  # bytes of the largest IP packet; None: as it was recorded
     drop_ip_fragments: bool = False  # something on the path drops them
-    aaa_rtt_ms: float = (
-        0.0  # round trip that each exchange with the AAA server takes on top of what was recorded
-    )
+    aaa_rtt_ms: float = 0.0  # round trip that each exchange with the AAA server takes on top of what was recorded
     burst: Burst | None = None  # None: losses are independent
     name: str | None = None  # of the scenario
 

@@ -49,9 +49,7 @@ class Question:
     traffic: Sizes | None = None  # sizes of packets that a processor gets
     rates: Sequence[float] = ()  # bit/s of clear packets, IP headers included
     channel: float | None = None  # bit/s of the link behind the processor
-    per_byte: Mapping[str, float] = field(
-        default_factory=dict
-    )  # operations by suite, where they were measured
+    per_byte: Mapping[str, float] = field(default_factory=dict)  # operations by suite, where they were measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,7 @@ class Overhead:
     packets: Sequence[PacketCost]  # suite by suite
     largest: Mapping[str, int | None]  # of each suite the largest packet that fits the MTU; empty without one
     peers: Sequence[Peer]
-    grown: Mapping[
-        str, float
-    ]  # of each suite, mean size of the traffic's packets with ESP divided by that without
+    grown: Mapping[str, float]  # of each suite, mean size of the traffic's packets with ESP divided by that without
 
 
 def paper_forms() -> list[Form]:

@@ -65,9 +65,7 @@ class Prediction:
     samples: Mapping[str, Floats] = field(repr=False)
 
 
-def predict(
-    flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int = 1, keep: bool = False
-) -> Prediction:
+def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int = 1, keep: bool = False) -> Prediction:
     """Predict `flow` on `link`.
 
     Args:
@@ -141,9 +139,7 @@ def _summary(
         runs=runs,
         failures=failures,
         failure=(failures / runs, float(interval.low), float(interval.high)),
-        failed_in={
-            step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count
-        },
+        failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
         **{name: _distribution(values) for name, values in samples.items()},
         all_bytes=float(found.bytes.mean()),
         once=(len(laid), sum(one.frames for one in laid), sum(one.bytes for one in laid)),

@@ -42,9 +42,7 @@ class Ranked:
     weight: float
     parts: Sequence[GradedPart]
     graded: bool  # False: all of its parts are left out
-    grades: Mapping[
-        str, float
-    ]  # by alternative: mean of the parts, with their weights and progression factors
+    grades: Mapping[str, float]  # by alternative: mean of the parts, with their weights and progression factors
     turns: Sequence[Turn]  # rising
 
 
@@ -106,8 +104,7 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
             graded=any(part.grades for part in parts[i]),
             grades=dict(zip(names, grades[i].tolist(), strict=True)),
             turns=[
-                Turn(point.weight, names[point.above], names[point.below])
-                for point in turning_points(own, steps, i)
+                Turn(point.weight, names[point.above], names[point.below]) for point in turning_points(own, steps, i)
             ],
         )
         for i, criterion in enumerate(criteria.criteria)
@@ -133,10 +130,7 @@ def _weights(
 def _parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedPart]:
     key = f"criterion {criterion.name!r}, "
     own = _weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
-    return [
-        _graded(criteria, part, weight, lookup)
-        for part, weight in zip(criterion.parts, own.tolist(), strict=True)
-    ]
+    return [_graded(criteria, part, weight, lookup) for part, weight in zip(criterion.parts, own.tolist(), strict=True)]
 
 
 def _graded(criteria: Criteria, part: Part, weight: float, lookup: Lookup) -> GradedPart:

@@ -47,9 +47,7 @@ class Place:
     path_rtt_ns: int  # round trip between the two sides; 0: they are as good as next to each other
 
 
-def recorded(
-    analysis: Analysis, capture: str, handshake: int | None = None, place: Place | None = None
-) -> Flow:
+def recorded(analysis: Analysis, capture: str, handshake: int | None = None, place: Place | None = None) -> Flow:
     """The handshake `handshake` of `capture`; None: the one with the fewest retransmissions, the first of these.
 
     Of as many retransmissions one that is known to have succeeded comes first. `place` counts but where somebody gave
@@ -92,9 +90,7 @@ def _what_else(table: pl.DataFrame) -> str:
     """What there is, where none is whole."""
     outcomes = Counter(table["outcome"].cast(pl.String))
     # a set-up whose beginning the capture lacks has no time
-    told = [
-        f"{count:,} {what if what not in _WHOLE else 'without beginning'}" for what, count in outcomes.items()
-    ]
+    told = [f"{count:,} {what if what not in _WHOLE else 'without beginning'}" for what, count in outcomes.items()]
     return f", of {table.height:,} in it: {', '.join(told)}" if told else "; there is none at all"
 
 
@@ -243,11 +239,7 @@ def _of_frames(frames: list[Row]) -> Message | None:
         if size is None:
             return None
         # a TCP segment is no datagram: it is laid out anew
-        sizes = (
-            (link + ip + transport + marker + size,)
-            if _in_tcp(own)
-            else tuple(frame["bytes"] for frame in own)
-        )
+        sizes = (link + ip + transport + marker + size,) if _in_tcp(own) else tuple(frame["bytes"] for frame in own)
         built.append(Part(size, sizes))
     # IKE_SA_INIT (34) and all of IKEv1 and HIP are not fragmented by RFC 7383
     encrypted = first["protocol"] == "IKEv2" and first["exchange_type"] != 34

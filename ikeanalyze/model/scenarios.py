@@ -90,12 +90,7 @@ def _scenario(name: str, given: Mapping[str, Any]) -> Scenario:
 
 
 def _number(key: str, value: Any) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or abs(value) > 1e15
-        or not isfinite(value)
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e15 or not isfinite(value):
         raise ScenarioError(f"{key} must be a number")
     return float(value)
 

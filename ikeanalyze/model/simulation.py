@@ -123,9 +123,7 @@ class Turn:
     counted: bool = True  # both are IKE messages
 
 
-def converse(
-    turn: Turn, there: Direction, back: Direction, runs: Rows, start: Floats, waits: Floats
-) -> Floats:
+def converse(turn: Turn, there: Direction, back: Direction, runs: Rows, start: Floats, waits: Floats) -> Floats:
     """When the asker has the whole answer, in each of `runs`; infinity: never. (n,)
 
     Args:

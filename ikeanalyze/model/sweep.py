@@ -69,7 +69,4 @@ def links(base: Link, values: Mapping[str, Sequence[Any]]) -> list[Link]:
         count *= len(some)
     if count > MOST_LINKS:
         raise SweepError(f"these lists make {count:,} links together; allowed are {MOST_LINKS:,}")
-    return [
-        replace(base, **dict(zip(values, combination, strict=True)))
-        for combination in product(*values.values())
-    ]
+    return [replace(base, **dict(zip(values, combination, strict=True))) for combination in product(*values.values())]

@@ -40,9 +40,7 @@ class Step:
     path: Path
 
 
-def install(
-    files: Iterable[PluginFile], folders: Folders, version: str, *, force: bool = False
-) -> list[Step]:
+def install(files: Iterable[PluginFile], folders: Folders, version: str, *, force: bool = False) -> list[Step]:
     """Install, or update what is installed; `force`: even where a file is the user's.
 
     Files of an earlier installation that are no more in this one are taken away. Raises PluginError where a

@@ -23,7 +23,5 @@ class Format(StrEnum):
 class View:
     """How the formats for people present an analysis; the others give everything."""
 
-    width: int | None = (
-        None  # columns of the terminal format; None: those of the terminal, 80 where there is none
-    )
+    width: int | None = None  # columns of the terminal format; None: those of the terminal, 80 where there is none
     every: bool = False  # all rows of a table, however many

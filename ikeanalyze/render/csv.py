@@ -71,9 +71,7 @@ def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
 
 def _key_exchange(field: Field) -> pl.Expr:
     """IKE SA 1 ML-KEM-768 1184/1088: purpose, slot, method, bytes of request and response; ? is not known."""
-    known = [
-        field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")
-    ]
+    known = [field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")]
     return pl.format("{} {} {} {}/{}", field("purpose"), known[0], field("method"), *known[1:])
 
 
@@ -116,10 +114,7 @@ def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
     )
     names = sorted(rows["payload"].unique().to_list())
     return rows.group_by("handshake").agg(
-        pl.col("bytes")
-        .filter(pl.col("payload") == name)
-        .sum()
-        .alias(f"payload_{name.replace(' ', '_')}_bytes")
+        pl.col("bytes").filter(pl.col("payload") == name).sum().alias(f"payload_{name.replace(' ', '_')}_bytes")
         for name in names
     )
 

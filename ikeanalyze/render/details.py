@@ -84,9 +84,7 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
 
 
 def _auth(row: Mapping[str, Any], *, opened: bool) -> str:
-    methods = [
-        f"{who} {clean(row[f'auth_{who}'])}" for who in ("initiator", "responder") if row[f"auth_{who}"]
-    ]
+    methods = [f"{who} {clean(row[f'auth_{who}'])}" for who in ("initiator", "responder") if row[f"auth_{who}"]]
     if row["auth_eap"]:
         methods.append(clean(row["auth_eap"]))
     if not methods:
@@ -129,8 +127,7 @@ def _links(row: Mapping[str, Any]) -> Table:
         rows.append(("responder-aaa", "from responder", *_three(row, "aaa_request")))
         rows.append(("responder-aaa", "from AAA", *_three(row, "aaa_response")))
     after = [
-        ("after the set-up", f"from {who}", *_three(row, f"after_setup_{who}"))
-        for who in ("initiator", "responder")
+        ("after the set-up", f"from {who}", *_three(row, f"after_setup_{who}")) for who in ("initiator", "responder")
     ]
     if any(row[f"after_setup_{who}_messages"] for who in ("initiator", "responder")):
         rows += after
@@ -143,9 +140,7 @@ def _phases(row: Mapping[str, Any]) -> Table:
         (clean(p["type"]), number(p["messages"]), number(p["frames"]), number(p["bytes"])) for p in phases
     ]
     if len(rows) > 1:
-        rows.append(
-            ("together", *(number(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes")))
-        )
+        rows.append(("together", *(number(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes"))))
     return Table("Phases", (Column("phase", narrow=12), *_COUNTS), rows, sums=len(rows) > 1)
 
 
@@ -213,9 +208,7 @@ def _breakdown(row: Mapping[str, Any]) -> Table:
     vantage = {"unknown": "which side the capture was taken on is not known: --vantage tells it", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
     if row["path_rtt_ns"] is not None:
-        source = {"smallest seen": "an estimate: the smallest seen"}.get(
-            row["path_rtt_source"], row["path_rtt_source"]
-        )
+        source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])
         notes.append(f"RTT of the path {ms(row['path_rtt_ns'])} ms" + (f" ({source})" if source else ""))
     rows.append(("together", ms(row["setup_ns"])))
     columns = (Column("part"), Column("ms", right=True))

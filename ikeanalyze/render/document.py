@@ -124,9 +124,9 @@ def handshake_texts(analysis: Analysis, depth: int | None = None) -> Iterator[st
 
 def _payload_names(analysis: Analysis) -> pl.DataFrame:
     """For each exchange of which something was looked into: the payloads of its request and its response."""
-    known = analysis.messages.filter(
-        pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()
-    ).sort("message")
+    known = analysis.messages.filter(pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()).sort(
+        "message"
+    )
     return known.group_by("exchange").agg(
         pl.col("payloads").filter(pl.col("kind") == kind).first().alias(f"{kind}_payloads")
         for kind in ("request", "response")
@@ -135,9 +135,9 @@ def _payload_names(analysis: Analysis) -> pl.DataFrame:
 
 def _radius(analysis: Analysis, depth: int | None) -> pl.DataFrame:
     """For each exchange that the AAA server had a part in: the JSON of the RADIUS packets, list items at `depth`."""
-    packets = analysis.messages.filter(
-        (pl.col("protocol") == "RADIUS") & pl.col("exchange").is_not_null()
-    ).sort("message")
+    packets = analysis.messages.filter((pl.col("protocol") == "RADIUS") & pl.col("exchange").is_not_null()).sort(
+        "message"
+    )
     spec: Spec = {
         "code": quoted("type"),
         "identifier": plain("message_id"),
@@ -255,9 +255,7 @@ def _handshake() -> Spec:
         "replaces": plain("replaces"),
         "child_error": quoted("child_error"),
         "payload_bytes": objects("payload_bytes", _part),
-        "key_exchanges": lambda depth: or_null(
-            "key_exchanges", enclosed(pl.col("key_exchanges_text"), "[]", depth)
-        ),
+        "key_exchanges": lambda depth: or_null("key_exchanges", enclosed(pl.col("key_exchanges_text"), "[]", depth)),
         "certificates": objects("certificates", _certificate),
         "hits": {"initiator": quoted("initiator_hit"), "responder": quoted("responder_hit")},
     }
@@ -369,9 +367,7 @@ def totals(analysis: Analysis) -> Document:
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
     links = {name: {w: sum(sums[f"{way}_{w}"] for way in both) for w in what} for name, both in ways.items()}
-    outcomes = dict(
-        table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows()
-    )
+    outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
     messages = analysis.messages.filter(
         pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
     )
@@ -397,8 +393,7 @@ def totals(analysis: Analysis) -> Document:
             what: sum(summary.accounting.get(what, 0) for summary in analysis.captures) for what in ACCOUNTING
         },
         "accounting_bytes": {
-            what: sum(summary.accounting_bytes.get(what, 0) for summary in analysis.captures)
-            for what in ACCOUNTING
+            what: sum(summary.accounting_bytes.get(what, 0) for summary in analysis.captures) for what in ACCOUNTING
         },
         "payload_bytes": payload_bytes(table),
     }

@@ -47,8 +47,7 @@ def sections(traffic: EspTraffic, suite: Suite | None, *, every: bool) -> Iterat
     numbers = ("lowest", "highest", "missing", "jumps", "repeated", "late", "out of order")
     named = names(traffic)
     counts = [
-        (named[i], *(number(getattr(sa, name.replace(" ", "_"))) for name in numbers))
-        for i, sa in enumerate(shown)
+        (named[i], *(number(getattr(sa, name.replace(" ", "_"))) for name in numbers)) for i, sa in enumerate(shown)
     ]
     notes = [f"late: more than {WINDOW:,} behind the highest; repeated: a replay, or captured twice"]
     sequence = (Column("SPI"), *(Column(name, right=True) for name in numbers))
@@ -61,10 +60,7 @@ def sections(traffic: EspTraffic, suite: Suite | None, *, every: bool) -> Iterat
 def names(traffic: EspTraffic) -> list[str]:
     """What to call each SA: its SPI, with the addresses where another one has the same."""
     spis = Counter(sa.spi for sa in traffic.sas)
-    return [
-        f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "")
-        for sa in traffic.sas
-    ]
+    return [f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "") for sa in traffic.sas]
 
 
 def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> Table:
@@ -168,9 +164,7 @@ def _inside(inside: "Insides") -> dict[str, Any]:
         "hiding_bytes": inside.hiding_bytes,
         "dummy_packets": inside.dummies,
         "sizes": [{"bytes": size, "packets": inside.sizes[size]} for size in sorted(inside.sizes)],
-        "next_headers": [
-            {"next_header": kind, "packets": inside.protocols[kind]} for kind in sorted(inside.protocols)
-        ],
+        "next_headers": [{"next_header": kind, "packets": inside.protocols[kind]} for kind in sorted(inside.protocols)],
     }
 
 

@@ -74,9 +74,7 @@ def _file(file: KeyFile, paint: Painter, *, reveal: bool) -> Iterator[str]:
     if file.key_sets:
         yield from _table("IKEv2 key sets", _SET_COLUMNS, _set_rows(file), paint, narrow=len(same) == 1)
     if file.phase1:
-        rows = [
-            (key.cookie_i.hex(), f"{len(key.key)} bytes", fingerprint(key), _line(key)) for key in file.phase1
-        ]
+        rows = [(key.cookie_i.hex(), f"{len(key.key)} bytes", fingerprint(key), _line(key)) for key in file.phase1]
         yield from _table("IKEv1 keys", _PHASE1_COLUMNS, rows, paint)
     if file.esp:
         yield from _table("ESP", _ESP_COLUMNS, [_esp_row(key) for key in file.esp], paint)

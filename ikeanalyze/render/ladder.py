@@ -134,9 +134,7 @@ class _Ladder:
         room = min(paint.width, _WIDE_ENOUGH) - self.time - self.frames - self.bytes - 2
         self.spans: tuple[int, ...] = (room,)
         if handshake["aaa_address"] is not None:
-            radius = (
-                _widest("Access-Request 0", (label_of(m) for m in messages if m["protocol"] == "RADIUS")) + 4
-            )
+            radius = _widest("Access-Request 0", (label_of(m) for m in messages if m["protocol"] == "RADIUS")) + 4
             self.spans = (room - 1 - radius, radius)
 
     def draw(self) -> Iterator[Rung]:
@@ -164,14 +162,10 @@ class _Ladder:
         rightwards = message["kind"] == "request" if hop else message["sender"] == "initiator"
         spans = ["" for _ in self.spans]
         spans[hop] = self._arrow(label_of(message), self.spans[hop], rightwards=rightwards)
-        special = message["transmission"] > 1 or (
-            message["kind"] == "response" and message["extra_round_trip"]
-        )
+        special = message["transmission"] > 1 or (message["kind"] == "response" and message["extra_round_trip"])
         style = "yellow" if special else ""
         time = pad(ms(message["first_ns"] - self.start), self.time - 2, right=True) + "  "
-        yield self._between(
-            spans, time, self._tail(number(message["frames"]), number(message["bytes"])), style
-        )
+        yield self._between(spans, time, self._tail(number(message["frames"]), number(message["bytes"])), style)
         room = self.spans[hop] - 2
         notes = [line for note in notes_of(message) for line in wrap(note, room, break_on_hyphens=False)]
         inside = list(filled(payloads_of(message), room))

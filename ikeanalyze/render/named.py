@@ -17,7 +17,6 @@ def without_looks(analysis: Analysis) -> Analysis:
     return replace(
         analysis,
         handshakes=analysis.handshakes.with_columns(
-            pl.when(known).then(pl.col(name)).alias(name)
-            for name in ("payload_bytes", "key_exchanges", "certificates")
+            pl.when(known).then(pl.col(name)).alias(name) for name in ("payload_bytes", "key_exchanges", "certificates")
         ),
     )

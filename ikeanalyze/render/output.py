@@ -22,9 +22,7 @@ class OutputError(Exception):
 
 def cannot_write(path: str, error: OSError, option: str = "-o") -> OutputError:
     """The operating system's error in one line; `option` is where the path was named."""
-    return OutputError(
-        path, f"cannot be written: {error.strerror or error}. Name another output with {option}"
-    )
+    return OutputError(path, f"cannot be written: {error.strerror or error}. Name another output with {option}")
 
 
 def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
@@ -37,9 +35,7 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
     try:
         if directory:
             if target.exists() and not target.is_dir():
-                raise OutputError(
-                    path, f"is a file, and this needs a directory. Name another output with {option}"
-                )
+                raise OutputError(path, f"is a file, and this needs a directory. Name another output with {option}")
             parent = next(p for p in (target, *target.absolute().parents) if p.exists())
         else:
             if target.is_dir():

@@ -16,10 +16,10 @@ from ikeanalyze.render.values import UNKNOWN, number, ratio
 
 SCHEMA: Final = "ikeanalyze.overhead/1"
 
-_PAPER: Final = "formulas 9 to 12 of Xenakis and Merakos, without the initialization vector of RFC 2405 and RFC 2451 (8 bytes)"
-_QUEUE: Final = (
-    "packets at exponential intervals (M/G/1, or M/D/1 where all have one size); the paper's come in calls"
+_PAPER: Final = (
+    "formulas 9 to 12 of Xenakis and Merakos, without the initialization vector of RFC 2405 and RFC 2451 (8 bytes)"
 )
+_QUEUE: Final = "packets at exponential intervals (M/G/1, or M/D/1 where all have one size); the paper's come in calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,7 @@ def _facts(found: Overhead) -> list[tuple[str, str]]:
     if question.paper:
         facts.append(("by", _PAPER))
     facts.append(("mode", form.mode))
-    facts.append(
-        ("carried by", f"IPv{form.outer}" + ("" if form.carrier == "none" else f", {form.carrier.upper()}"))
-    )
+    facts.append(("carried by", f"IPv{form.outer}" + ("" if form.carrier == "none" else f", {form.carrier.upper()}")))
     if form.inner != form.outer:
         facts.append(("protected", f"IPv{form.inner} packets"))
     if question.mips and question.traffic is not None:
@@ -110,9 +108,7 @@ def _packets(found: Overhead, *, every: bool) -> Table:
         Column("ratio", right=True),
     ]
     if not question.paper:
-        columns += [
-            Column(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")
-        ]
+        columns += [Column(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")]
     if work:
         columns.append(Column("operations", right=True))
         columns += [Column(f"µs, {mips:g} MIPS", right=True, optional=2) for mips in question.mips]

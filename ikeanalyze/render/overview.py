@@ -69,9 +69,7 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
         if column != "capture" or several:
             yield name, table[column], [clean(v) if v else "-" for v in texts[column].to_list()]
     methods = (
-        table["additional_key_exchanges"]
-        .list.eval(pl.element().struct.field("id").cast(pl.String))
-        .list.join(",")
+        table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
     )
     yield (
         "key exchange",

@@ -40,9 +40,7 @@ def sections(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Sect
     settings = described(predictions)
     varying = varied(settings)
     facts = [
-        (name, text)
-        for name, text in settings[0].items()
-        if text != UNKNOWN and name not in ("capture", *varying)
+        (name, text) for name, text in settings[0].items() if text != UNKNOWN and name not in ("capture", *varying)
     ]
     if "policy" not in varying:
         facts.append(("timers", _timers(first.use.policy)))
@@ -57,9 +55,7 @@ def sections(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Sect
 def _recorded(flow: Flow) -> list[tuple[str, str]]:
     which = f"{flow.handshake}, {flow.protocol}"
     if flow.others:
-        which += (
-            f"; {count(flow.others, 'other')} of this capture {'is' if flow.others == 1 else 'are'} whole too"
-        )
+        which += f"; {count(flow.others, 'other')} of this capture {'is' if flow.others == 1 else 'are'} whole too"
     trips = sum(one.aaa_round_trips for one in flow.exchanges)
     aaa = sum(one.aaa_ns for one in flow.exchanges)
     facts = [
@@ -75,9 +71,7 @@ def _recorded(flow: Flow) -> list[tuple[str, str]]:
         case None:
             facts.append(("computation", _CONTAINED))
         case "manifest":
-            path = (
-                f"over a path of {ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
-            )
+            path = f"over a path of {ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
             facts.append(("recorded", f"at the responder {path}: the lab's manifest says so"))
         case "estimated":
             facts.append(
@@ -87,9 +81,7 @@ def _recorded(flow: Flow) -> list[tuple[str, str]]:
                 )
             )
     if flow.unknown:
-        facts.append(
-            ("not known", f"{', '.join(flow.unknown)}: counts as no time, so set-up takes longer than below")
-        )
+        facts.append(("not known", f"{', '.join(flow.unknown)}: counts as no time, so set-up takes longer than below"))
     return facts
 
 

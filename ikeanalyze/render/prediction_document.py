@@ -130,9 +130,7 @@ def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
         exact = document["closed_form"] or {}
         burst = one.link.burst
         bursts = (
-            (None, None, None)
-            if burst is None
-            else (burst.mean, "frames" if burst.of_frames else "ms", burst.loss)
+            (None, None, None) if burst is None else (burst.mean, "frames" if burst.of_frames else "ms", burst.loss)
         )
         rows.writerow([
             *(one.flow.capture, one.flow.handshake, one.link.name, *(_plain(getattr(one.link, name)) for name in link), *bursts),

@@ -71,9 +71,7 @@ def _order(ranking: Ranking, *, every: bool) -> Table:
     ]
     shown = rows if every else rows[:FEW]
     notes = ["scores add up to 1; of each criterion its weight times its grade, which add up to the order"]
-    notes += [
-        f"{clean(one.name)} is left out: it counts alike for all" for one in ranking.ranked if not one.graded
-    ]
+    notes += [f"{clean(one.name)} is left out: it counts alike for all" for one in ranking.ranked if not one.graded]
     return Table("Ranking", columns, shown, more=len(rows) - len(shown), notes=notes)  # fmt: skip
 
 
@@ -145,8 +143,7 @@ def _criterion(one: Ranked) -> dict[str, Any]:
         "graded": one.graded,
         "grades": dict(one.grades) if one.graded else None,
         "turning_points": [
-            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below}
-            for turn in one.turns
+            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below} for turn in one.turns
         ],
         "parts": [
             {

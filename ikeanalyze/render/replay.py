@@ -76,9 +76,7 @@ def _head(replayed: Replayed) -> Facts:
         rows.append(("handshake", str(replayed.handshake)))
     rows += [("note", clean(note)) for note in replayed.notes]
     if counts.stray:
-        rows.append(
-            ("strays", f"{count(counts.stray, 'datagram')} of others, the first from {counts.stray_from}")
-        )
+        rows.append(("strays", f"{count(counts.stray, 'datagram')} of others, the first from {counts.stray_from}"))
     if counts.not_ike:
         rows.append(("not IKE", count(counts.not_ike, "datagram")))
     if counts.refused:
@@ -290,9 +288,7 @@ def _mutated(mutated: Mutated) -> Iterator[Section]:
 
 
 def _check(check: Check) -> str:
-    tries = (
-        "" if check.attempts == 1 else f" after {count(check.attempts, 'request')} in {check.seconds:.1f} s"
-    )
+    tries = "" if check.attempts == 1 else f" after {count(check.attempts, 'request')} in {check.seconds:.1f} s"
     if check.answer is None:
         return f"no answer{tries}"
     return f"yes: {clean(check.answer.answer.kind)}{tries}"
@@ -336,6 +332,4 @@ def _document(replayed: Replayed) -> dict[str, Any]:
     return document(replayed)
 
 
-FORMATS: Final[Formats[Replayed]] = Formats(
-    {Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(_document)}
-)
+FORMATS: Final[Formats[Replayed]] = Formats({Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(_document)})

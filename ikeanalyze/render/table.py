@@ -57,9 +57,7 @@ def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Fitted:
     """Widths for `columns`: what can be left out goes first, then the widest is cut."""
-    natural = [
-        max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)
-    ]
+    natural = [max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
 
     def excess(least: bool) -> int:
@@ -91,11 +89,8 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], fitted: Fitted) -> Iterator[str]:
     """The heading, then a line for each row; without spaces at the end."""
     layout = [
-        (i, width, columns[i].right, columns[i].middle)
-        for i, width in zip(fitted.columns, fitted.widths, strict=True)
+        (i, width, columns[i].right, columns[i].middle) for i, width in zip(fitted.columns, fitted.widths, strict=True)
     ]
     yield _GAP.join(pad(columns[i].name, width, right=right) for i, width, right, _ in layout).rstrip()
     for row in rows:
-        yield _GAP.join(
-            pad(row[i], width, right=right, middle=middle) for i, width, right, middle in layout
-        ).rstrip()
+        yield _GAP.join(pad(row[i], width, right=right, middle=middle) for i, width, right, middle in layout).rstrip()

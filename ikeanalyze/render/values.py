@@ -70,9 +70,7 @@ def endpoint(address: str | None, port: int | None) -> str:
     return clean(address) if port is None else f"{clean(address)} port {port}"
 
 
-def key_exchanges(
-    first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + "
-) -> str | None:
+def key_exchanges(first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + ") -> str | None:
     """All key exchange methods of a proposal, in the order in which they are done."""
     names = [first, *(slot["method"] or f"method {slot['id']}" for slot in additional or ())]
     known = [clean(name) for name in names if name]
@@ -111,6 +109,4 @@ def clean(text: str) -> str:
     """`text` on one line and harmless to a terminal: what is not printable is written as an escape."""
     if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -17,9 +17,7 @@ SCHEMA: Final = "ikeanalyze.verification/1"
 #: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
 _GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
 _KEYS: Final = "keys"
-_CHAINS: Final = (
-    "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
-)
+_CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
 
 
 def summary(checks: Sequence[Check]) -> str:
@@ -123,9 +121,7 @@ def _outcome(checks: Sequence[Check]) -> str:
 
 
 def _notes(handshakes: Sequence[Verified]) -> list[str]:
-    signed = any(
-        check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks
-    )
+    signed = any(check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks)
     return [_CHAINS] if signed else []
 
 
@@ -171,9 +167,7 @@ def document(verification: Verification) -> dict[str, Any]:
             }
             for one in verification.handshakes
         ],
-        "warnings": [
-            {"capture": one.capture, "frame": one.frame, "what": one.what} for one in verification.warnings
-        ],
+        "warnings": [{"capture": one.capture, "frame": one.frame, "what": one.what} for one in verification.warnings],
         "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
     }
 

@@ -45,15 +45,11 @@ def kind_of(shape: Shape, credentials: Credentials) -> Kind:
     if word is None or "auth_initiator" in shape.guessed:
         return _by_credentials(shape, credentials, kind)
     if kind is None:
-        raise CannotReplayError(
-            f"the recorded initiator authenticates with {word}, which cannot be re-enacted"
-        )
+        raise CannotReplayError(f"the recorded initiator authenticates with {word}, which cannot be re-enacted")
     _required(kind, credentials, shape)
     own = key_family(credentials.key)
     if kind is Kind.SIGNATURE and _family(word) != own:
-        raise CannotReplayError(
-            f"the recorded initiator signs with {word}, the key of the credentials is for {own}"
-        )
+        raise CannotReplayError(f"the recorded initiator signs with {word}, the key of the credentials is for {own}")
     return kind
 
 
@@ -69,9 +65,7 @@ def _family(word: str) -> str | None:
     return next((one for one in _FAMILIES if word.startswith(one)), None)
 
 
-def own_identity(
-    kind: Kind, shape: Shape, credentials: Credentials, address: Identification
-) -> Identification:
+def own_identity(kind: Kind, shape: Shape, credentials: Credentials, address: Identification) -> Identification:
     """Who we say that we are: the credentials' word, else the recorded one, else what the credentials imply."""
     known = credentials.local_identity or shape.identity_i
     if known is not None:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 _Key = tuple[str, int, int]
 
 
-def compare(
-    recorded: "Analysis", handshake: int, live: "Analysis", spi_i: bytes, run: int
-) -> Compared | None:
+def compare(recorded: "Analysis", handshake: int, live: "Analysis", spi_i: bytes, run: int) -> Compared | None:
     """The handshake of the capture and that with this SPIi of our own; None: there is no such one."""
     ours = handshake_with(live, spi_i)
     if ours is None:

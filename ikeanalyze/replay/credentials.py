@@ -149,9 +149,7 @@ class _File:
                 raise CredentialsError(f"{path}: there is no {table!r}; there are [{'], ['.join(_KEYS)}]")
             for key, value in content.items():
                 if key not in _KEYS[table]:
-                    raise self._wrong(
-                        f"{table}.{key}", f"is not known; [{table}] has {', '.join(_KEYS[table])}"
-                    )
+                    raise self._wrong(f"{table}.{key}", f"is not known; [{table}] has {', '.join(_KEYS[table])}")
                 self._values[f"{table}.{key}"] = value
 
     def loaded(self) -> Loaded:
@@ -254,9 +252,7 @@ class _File:
             what = lacking if password is None else "is not encrypted, but there is a local.key_password"
             raise self._wrong("local.key", f"names {path}, which {what}") from None
         except (ValueError, UnsupportedAlgorithm):
-            what = (
-                "has no private key in PEM" if password is None else "does not open with local.key_password"
-            )
+            what = "has no private key in PEM" if password is None else "does not open with local.key_password"
             raise self._wrong("local.key", f"names {path}, which {what}") from None
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey):
             what = "whose key is neither RSA, ECDSA, Ed25519 nor Ed448"

@@ -41,9 +41,7 @@ class EapPeer:
     method: str | None  # the method that ran last: EAP-MSCHAPv2; None: none yet
     key: bytes | None  # MSK; None: the method makes none
 
-    def __init__(
-        self, identity: str, password: str, only: str | None, randomness: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, identity: str, password: str, only: str | None, randomness: Callable[[int], bytes]) -> None:
         """`only`: the one method to be run, by name; None: whichever the server asks for and we can do."""
         self._identity = identity
         self._password = password
@@ -95,9 +93,7 @@ class EapPeer:
         """CHAP's (RFC 1994, section 4.1): it proves nothing of the server and makes no key."""
         cursor = Cursor(data)
         challenge = cursor.get_bytes(cursor.get_uint8())
-        value = hashlib.md5(
-            bytes([identifier]) + self._password.encode() + challenge, usedforsecurity=False
-        ).digest()
+        value = hashlib.md5(bytes([identifier]) + self._password.encode() + challenge, usedforsecurity=False).digest()
         self._proof = self.key = None
         return bytes([len(value)]) + value  # without a name, as strongSwan: the identity was said
 

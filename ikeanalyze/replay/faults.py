@@ -150,12 +150,8 @@ def _part(text: str, part: str) -> tuple[str, dict[str, Any]]:
 
 @dataclass(slots=True)
 class _Direction:
-    queue: list[tuple[int, int, Any]] = field(
-        default_factory=list
-    )  # when it comes out, its number, what it is
-    held: list[tuple[int, Any]] = field(
-        default_factory=list
-    )  # until when at the latest, for the next to pass
+    queue: list[tuple[int, int, Any]] = field(default_factory=list)  # when it comes out, its number, what it is
+    held: list[tuple[int, Any]] = field(default_factory=list)  # until when at the latest, for the next to pass
 
 
 class Faults:

@@ -234,9 +234,7 @@ class Initiator:
         largest = self._shape.fragment_size if accepted.fragmentation else None
         parts, opened = protection.seal(kind, message_id, payloads, largest)
         if len(parts) > MOST_FRAGMENTS:
-            raise RefusedError(
-                f"fragments of {largest} bytes would make more than {MOST_FRAGMENTS} of a message"
-            )
+            raise RefusedError(f"fragments of {largest} bytes would make more than {MOST_FRAGMENTS} of a message")
         self._sent = parts[0], opened
         return self._transmit(parts, kind, message_id, 1, now_ns)
 
@@ -337,9 +335,7 @@ class Initiator:
             self._port = _NAT_PORT
         return self._next_keys(now_ns)
 
-    def _on_intermediate(
-        self, arrived: Arrived, payloads: Sequence[Payload], now_ns: int
-    ) -> tuple[Outgoing, ...]:
+    def _on_intermediate(self, arrived: Arrived, payloads: Sequence[Payload], now_ns: int) -> tuple[Outgoing, ...]:
         protection, own = self._agreed()[0], self._own
         assert own is not None
         assert arrived.opened is not None

@@ -23,9 +23,7 @@ from ikeanalyze.wire.ikev2_payloads import KeyExchange
 from ikeanalyze.wire.key_exchanges import check_key_exchange, method_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
-_UNCOMPRESSED: Final = (
-    b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none
-)
+_UNCOMPRESSED: Final = b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none
 
 _CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
     {
@@ -42,9 +40,7 @@ class OwnKeyExchange:
 
     method: int
     data: bytes  # of our KE payload: public value, or encapsulation key
-    _derive: Callable[[bytes], bytes] = field(
-        repr=False
-    )  # from the peer's data; `ValueError` if it is no good
+    _derive: Callable[[bytes], bytes] = field(repr=False)  # from the peer's data; `ValueError` if it is no good
 
     def secret(self, peer: KeyExchange) -> bytes:
         """The shared secret: g^ir of RFC 7296, section 2.14, or SK(n) of RFC 9370, section 2.2.2.

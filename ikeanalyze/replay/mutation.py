@@ -102,9 +102,7 @@ def _payload_gone(data: bytearray, chance: random.Random) -> None:
 
 def _payload(data: bytearray, chance: random.Random) -> tuple[int, int] | None:
     """Where one of the payloads is, and its bytes; None: no payload can be read."""
-    found: Sequence[tuple[int, int]] = [
-        (one.offset, 4 + len(one.body)) for one in payloads(bytes(data)).payloads
-    ]
+    found: Sequence[tuple[int, int]] = [(one.offset, 4 + len(one.body)) for one in payloads(bytes(data)).payloads]
     return chance.choice(found) if found else None
 
 

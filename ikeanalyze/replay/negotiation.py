@@ -67,9 +67,7 @@ class Accepted:
 Answer = Cookie | OtherMethod | Refused | Accepted
 
 
-def read_answer(
-    data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint
-) -> Answer:
+def read_answer(data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint) -> Answer:
     """The meaning of an IKE_SA_INIT response whose header was checked. Never raises.
 
     `method`: of our KE payload. `local`, `remote`: where the request came from and went to, for NAT detection.
@@ -153,8 +151,7 @@ def first_error(chain: Iterable[Payload]) -> str | None:
 def nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:
     """Data of NAT_DETECTION_SOURCE_IP and NAT_DETECTION_DESTINATION_IP of a message (RFC 7296, section 2.23)."""
     first, second = (
-        nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port)
-        for address, port in (source, destination)
+        nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port) for address, port in (source, destination)
     )
     return first, second
 

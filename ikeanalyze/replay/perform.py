@@ -81,9 +81,7 @@ def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replaye
     handshakes = [one for one in read_recorded(order.capture, analysis, chosen, order.ports) if one.first]
     if not handshakes:
         which = "it" if order.handshake is None else f"handshake {order.handshake}"
-        raise CannotReplayError(
-            f"{order.capture}: no IKE_SA_INIT request is whole in {which}, so nothing can be sent"
-        )
+        raise CannotReplayError(f"{order.capture}: no IKE_SA_INIT request is whole in {which}, so nothing can be sent")
     one = handshakes[0]
     if order.mutants is not None:
         mutants, seed = order.mutants, _seed(order)
@@ -95,18 +93,16 @@ def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replaye
 
         return _go(order, analysis, one.id if len(handshakes) == 1 else None, plan, mutated, listener)
     if one.partial:
-        listener.say(
-            f"of handshake {one.id}, {_count(one.partial, 'datagram')} cut in the capture will not be sent"
-        )
+        listener.say(f"of handshake {one.id}, {_count(one.partial, 'datagram')} cut in the capture will not be sent")
     sent = one.requests
     size = sum(len(message.data) for message in sent)
     lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
-    plan = f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
+    plan = (
+        f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
+    )
 
     def verbatim(runs: Runs, replayed: Replayed) -> Replayed:
-        return replace(
-            replayed, runs=tuple(runs.verbatim(one, order.runs, speed=order.speed, wait_s=order.wait_s))
-        )
+        return replace(replayed, runs=tuple(runs.verbatim(one, order.runs, speed=order.speed, wait_s=order.wait_s)))
 
     return _go(order, analysis, one.id, plan, verbatim, listener)
 

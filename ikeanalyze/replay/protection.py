@@ -86,18 +86,14 @@ class Protection:
         first, plaintext = encode_chain(payloads)
         flags = _INITIATOR | _RESPONSE * response
         header = Header(self._spi_i, self._spi_r, 0, _VERSION, exchange_type, flags, message_id, 0)
-        parts = seal_message(
-            self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite
-        )
+        parts = seal_message(self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite)
         return parts, Opened(plaintext, first, verified=True)
 
     def open(self, sealed: Sealed) -> Opened | None:
         """What is inside a message of the responder; None: the keys do not open it."""
         return self._opener.open_sealed(sealed, from_initiator=False)
 
-    def authenticate_intermediate(
-        self, request: tuple[bytes, Opened], response: tuple[bytes, Opened]
-    ) -> None:
+    def authenticate_intermediate(self, request: tuple[bytes, Opened], response: tuple[bytes, Opened]) -> None:
         """Take an IKE_INTERMEDIATE exchange into IntAuth (RFC 9242, section 3.3.2), before its keys are changed.
 
         Each of the two: the message or the first of its fragments, and what was inside.

@@ -36,9 +36,7 @@ class Renewed:
     changed: tuple[str, ...]  # what is new in it; empty: it is as recorded
 
 
-def renew(
-    message: RecordedMessage, source: Endpoint, destination: Endpoint, randomness: Randomness
-) -> Renewed:
+def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, randomness: Randomness) -> Renewed:
     """The message with what must be new."""
     if message.exchange_type != ExchangeType.IKE_SA_INIT or message.response or len(message.data) < 2 * _SPI:
         return Renewed(message.data, ())

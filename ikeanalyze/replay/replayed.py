@@ -128,13 +128,9 @@ class Replayed:
     policy: str | None = None  # of retransmission, as it was asked for; None: verbatim has none
     faults: tuple[str, ...] = ()  # as they were asked for, by `Fault.name`
     seed: int | None = None  # of faults, jitter and mutants; None: nothing was left to chance
-    notes: tuple[
-        str, ...
-    ] = ()  # of the shape: what is guessed, what is left out; which faults were never met
+    notes: tuple[str, ...] = ()  # of the shape: what is guessed, what is left out; which faults were never met
     interrupted: bool = False  # by the user, before all was done
-    lost: RecordingError | None = (
-        None  # our capture, or the keys to it, could not be written; None: they were
-    )
+    lost: RecordingError | None = None  # our capture, or the keys to it, could not be written; None: they were
     recording: str | None = None  # path of our capture
     keys: str | None = None  # path of the keys to it
     report: str | None = None  # the command line that reads it

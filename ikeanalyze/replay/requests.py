@@ -62,10 +62,7 @@ def auth_payloads(
     if authentication is not None and authentication.method != AuthMethod.SHARED_KEY:
         payloads += [encode_certificate(der(one)) for one in credentials.certificates]
     if shape.asks_certificates or credentials.authorities:
-        digests = [
-            hashlib.sha1(public_key_der(one), usedforsecurity=False).digest()
-            for one in credentials.authorities
-        ]
+        digests = [hashlib.sha1(public_key_der(one), usedforsecurity=False).digest() for one in credentials.authorities]
         payloads.append(encode_certificate_request(digests))
     asked = credentials.remote_identity or shape.identity_r
     if asked is not None:

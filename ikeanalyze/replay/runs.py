@@ -116,9 +116,7 @@ class Runs:
             return Mutated(before, None, None, seed)
         chance = random.Random(seed)
         firsts = [one.first for one in handshakes if one.first is not None]
-        mutants = [
-            mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)
-        ]
+        mutants = [mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)]
         barrage = Barrage(mutants, self._rate)
         driver = Driver(self._transport, most=20 * count + 1000, tallies=self._tallies)
         driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
@@ -169,6 +167,4 @@ class Runs:
 
 
 def _traffic(tally: Tally) -> Traffic:
-    return Traffic(
-        tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup
-    )
+    return Traffic(tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup)

@@ -175,9 +175,7 @@ def read_shape(
         ports=ports,
         keys=keys,
         payloads=True,
-        looked=lambda conversation, sealed, contents: found.extend(
-            ike_sas(conversation, sealed, contents, ())
-        ),
+        looked=lambda conversation, sealed, contents: found.extend(ike_sas(conversation, sealed, contents, ())),
     )
     if not analysis.captures:
         why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
@@ -250,12 +248,10 @@ def _sizes(
     """
     import polars as pl
 
-    requests = analysis.messages.filter(
-        handshake=handshake, sender="initiator", kind="request", set_up=True
-    ).select("message", "type")
-    frames = analysis.frames.join(requests, on="message").filter(
-        pl.col("exchange_type") != ExchangeType.IKE_SA_INIT
+    requests = analysis.messages.filter(handshake=handshake, sender="initiator", kind="request", set_up=True).select(
+        "message", "type"
     )
+    frames = analysis.frames.join(requests, on="message").filter(pl.col("exchange_type") != ExchangeType.IKE_SA_INIT)
     floats = bool((frames["destination_port"] == _PORT_4500).any())
     if not any(kind == NotifyType.IKEV2_FRAGMENTATION_SUPPORTED for kind, _ in notifies):
         return None, floats, []

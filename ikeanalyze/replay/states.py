@@ -147,9 +147,6 @@ def diagram() -> str:
         reached: dict[State, list[str]] = {}
         for event, following in events.items():
             reached.setdefault(following, []).append(event.value)
-        lines += [
-            f"    {state.name} --> {following.name}: {', '.join(words)}"
-            for following, words in reached.items()
-        ]
+        lines += [f"    {state.name} --> {following.name}: {', '.join(words)}" for following, words in reached.items()]
     lines += [f"    {state.name} --> [*]" for state, events in TRANSITIONS.items() if not events]
     return "\n".join(lines) + "\n"

@@ -90,9 +90,7 @@ def read_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT
         raise TargetError(f"{text}: only a link-local address is told with its interface")
     if zone and zone not in (name for _, name in socket.if_nameindex()):
         raise TargetError(f"{text}: there is no interface {zone!r}")
-    if not any_target and not any(
-        address in network for network in _NEAR if network.version == address.version
-    ):
+    if not any_target and not any(address in network for network in _NEAR if network.version == address.version):
         raise TargetError(
             f"{address} is not a loopback, private or link-local address. If its owner agrees, say --any-target"
         )

@@ -114,9 +114,7 @@ class Transport(Protocol):
         """Free all that it holds."""
 
 
-def open_transport(
-    target: Target, record: Record, *, sockets_only: bool = False
-) -> tuple[Transport, str | None]:
+def open_transport(target: Target, record: Record, *, sockets_only: bool = False) -> tuple[Transport, str | None]:
     """The best way to a target, and why it is not layer 3 where it is not.
 
     Raises:

@@ -61,9 +61,7 @@ def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
         # HIP has HITs in place of SPIs
         pl.coalesce("spi_i", "initiator_hit").alias("spii"),
         pl.coalesce("spi_r", "responder_hit").alias("spir"),
-        pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias(
-            "auth"
-        ),
+        pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias("auth"),
         "auth_guessed",
         "nat",
         pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),

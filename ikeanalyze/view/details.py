@@ -118,9 +118,7 @@ def told(message: Message) -> tuple[list[Told], list[str]]:
     return _told_chain(message_chain(message.parts[0].data), ikev1_exchange=None, response=None)
 
 
-def _told_chain(
-    chain: Chain, *, ikev1_exchange: int | None, response: bool | None
-) -> tuple[list[Told], list[str]]:
+def _told_chain(chain: Chain, *, ikev1_exchange: int | None, response: bool | None) -> tuple[list[Told], list[str]]:
     if ikev1_exchange is not None:
         found = [
             Told(
@@ -155,9 +153,7 @@ def _told_radius(message: Message) -> tuple[list[Told], list[str]]:
     found = [Told("RADIUS", message.row["type"], view.length, list(radius_facts(view)))]
     eap = None if view.eap_message is None else read_eap_message(view.eap_message)
     if eap is not None and view.eap_message is not None:
-        found.append(
-            Told("EAP", f"EAP({describe_eap(eap)})", len(view.eap_message), list(payload_facts(eap)))
-        )
+        found.append(Told("EAP", f"EAP({describe_eap(eap)})", len(view.eap_message), list(payload_facts(eap))))
     return found, []
 
 

@@ -19,9 +19,7 @@ def row_bytes(width: int) -> int:
     return _ROW if width >= _AROUND + _ROW * _BYTE else _HALF_ROW
 
 
-def dump(
-    data: bytes, width: int, rows: range | None = None, *, marked: Collection[int] = ()
-) -> Iterator[Text]:
+def dump(data: bytes, width: int, rows: range | None = None, *, marked: Collection[int] = ()) -> Iterator[Text]:
     """A line for each row of `data`, or for those of some offsets in it; bytes at the offsets `marked` stand out.
 
     `rows`: offsets that rows begin at, a multiple of `row_bytes` apart.

@@ -115,9 +115,7 @@ class Listing(Rows):
         row = self.row(line)
         text = Text(_CHOSEN[row["handshake"] in self.chosen])
         for column, width in zip(self.columns, self._widths, strict=True):
-            text.append(pad(column.text(row), width, right=column.right), _style(column, row)).append(
-                self._gap
-            )
+            text.append(pad(column.text(row), width, right=column.right), _style(column, row)).append(self._gap)
         return text
 
 

@@ -70,9 +70,7 @@ class Opened:
 class Browsed:
     """A capture that was read, and what is needed to look into its handshakes."""
 
-    def __init__(
-        self, path: str, analysis: Analysis, keys: Sequence[KeyFile] = (), ports: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, path: str, analysis: Analysis, keys: Sequence[KeyFile] = (), ports: Sequence[int] = ()) -> None:
         self.path: Final = path
         self.analysis: Final = analysis
         self._keys = keys
@@ -119,9 +117,7 @@ class Browsed:
             path = os.path.join(room, f"handshake{suffix}")
             write_selection(self.path, path, numbers)
             looked.take_bytes(read_frames(path, self._ports, spis=None))
-            read(
-                path, ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents
-            )
+            read(path, ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents)
         return looked
 
     def _keys_of(self, chain: list[int]) -> list[KeyFile]:

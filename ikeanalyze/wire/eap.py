@@ -23,9 +23,7 @@ class EapPacket:
     code: int  # 1 request, 2 response, 3 success, 4 failure
     identifier: int
     length: int  # bytes of the whole packet, as it says
-    type: (
-        int | None
-    )  # of a request or response; of an expanded type of vendor 0, that type; None: it has none
+    type: int | None  # of a request or response; of an expanded type of vendor 0, that type; None: it has none
     vendor: int  # of an expanded type: SMI network management private enterprise code; else 0
 
     @property

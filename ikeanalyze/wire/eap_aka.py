@@ -39,9 +39,7 @@ class SimAkaEntry:
 
     type: int
     value_bytes: int  # behind type and length, padding included
-    value: (
-        int | str | None
-    )  # of AT_NOTIFICATION and the like a number, of AT_IDENTITY and AT_KDF_INPUT text; else None
+    value: int | str | None  # of AT_NOTIFICATION and the like a number, of AT_IDENTITY and AT_KDF_INPUT text; else None
 
     @property
     def name(self) -> str:

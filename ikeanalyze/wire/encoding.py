@@ -70,9 +70,7 @@ def encode_certificate(data: bytes, encoding: int = CertEncoding.X509_SIGNATURE)
     return PayloadType.CERT, bytes([encoding]) + data
 
 
-def encode_certificate_request(
-    key_digests: Sequence[bytes], encoding: int = CertEncoding.X509_SIGNATURE
-) -> Payload:
+def encode_certificate_request(key_digests: Sequence[bytes], encoding: int = CertEncoding.X509_SIGNATURE) -> Payload:
     """CERTREQ payload (RFC 7296, section 3.7). `key_digests`: SHA-1 of the public keys of trusted authorities."""
     return PayloadType.CERTREQ, bytes([encoding]) + b"".join(key_digests)
 

@@ -29,8 +29,7 @@ def encode_sa(proposals: Sequence[Proposal]) -> Payload:
 def _proposal(proposal: Proposal, more: int) -> bytes:
     last = len(proposal.transforms) - 1
     body = proposal.spi + b"".join(
-        _transform(one, _MORE_TRANSFORMS if index < last else 0)
-        for index, one in enumerate(proposal.transforms)
+        _transform(one, _MORE_TRANSFORMS if index < last else 0) for index, one in enumerate(proposal.transforms)
     )
     head = proposal.number, proposal.protocol, len(proposal.spi), len(proposal.transforms)
     return _PROPOSAL.pack(more, _PROPOSAL.size + len(body), *head) + body

@@ -136,9 +136,7 @@ class HostId:
     """HOST_ID (RFC 7401, section 5.2.9; in HIPv1 RFC 5201, section 5.2.8)."""
 
     algorithm: int
-    identity: (
-        bytes  # the public key as the algorithm writes it, in version 1 without flags, protocol and algorithm
-    )
+    identity: bytes  # the public key as the algorithm writes it, in version 1 without flags, protocol and algorithm
     curve: str | None  # of ECDSA
     domain: str | None  # host name or network access identifier; None: there is none, or of another type
 

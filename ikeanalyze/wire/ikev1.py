@@ -54,9 +54,7 @@ class Phase1View:
     notifies: tuple[int, ...]  # types
     ke_bytes: int | None  # size of the KE payload's public value
     nonce: bytes | None
-    nat_hashes: tuple[
-        bytes, ...
-    ]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
+    nat_hashes: tuple[bytes, ...]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
     fragment: Fragment | None  # the message is a fragment, and nothing else in it can be read
     error: str | None  # why reading ended before the end, or what of it made no sense; None: all was read
 

@@ -72,9 +72,7 @@ def _said(body: Body1) -> str:
 
 def _transaction(transaction: Transaction) -> str:
     pairs = list(zip(transaction.names, transaction.texts, strict=True))
-    texts = [
-        name if text is None else f"{name}={shortened(text)}" for name, text in pairs[:_SHOWN_ATTRIBUTES]
-    ]
+    texts = [name if text is None else f"{name}={shortened(text)}" for name, text in pairs[:_SHOWN_ATTRIBUTES]]
     text = listed(texts, len(pairs), " ")
     kind = name_of(TransactionType, transaction.type)
     return f"{kind}: {text}" if text else kind

@@ -33,9 +33,7 @@ _FRAGMENT: Final = Struct(">HBB")
 _LAST: Final = 0x01
 
 #: XAuth attributes whose values are shown. All others, and so all that is a password or an answer, are not even kept.
-_SHOWN: Final = frozenset(
-    {XauthAttribute.XAUTH_USER_NAME, XauthAttribute.XAUTH_DOMAIN, XauthAttribute.XAUTH_MESSAGE}
-)
+_SHOWN: Final = frozenset({XauthAttribute.XAUTH_USER_NAME, XauthAttribute.XAUTH_DOMAIN, XauthAttribute.XAUTH_MESSAGE})
 
 
 @dataclass(frozen=True, slots=True)

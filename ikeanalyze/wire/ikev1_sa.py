@@ -65,9 +65,7 @@ class Phase1Transform:
 
     def describe(self) -> str:
         """In a line, what is not said left out: AES-CBC-256/SHA2-256/MODP-2048/PSK."""
-        return "/".join(
-            part for part in (self.encryption, self.hash, self.group, self.auth) if part is not None
-        )
+        return "/".join(part for part in (self.encryption, self.hash, self.group, self.auth) if part is not None)
 
     def _name(self, kind: int, registry: type[Registry]) -> str | None:
         value = self.value(kind)

@@ -70,9 +70,7 @@ class MessageInspection:
     findings: tuple[str, ...]  # of the payloads and of the message as a whole, 50 at most
 
 
-def inspect_payload(
-    payload: Payload, *, response: bool | None = None, method: int | None = None
-) -> Inspection:
+def inspect_payload(payload: Payload, *, response: bool | None = None, method: int | None = None) -> Inspection:
     """Read and check one payload. Never raises.
 
     `response`: whether its message is a response, which tells an ML-KEM ciphertext from an encapsulation key;
@@ -83,24 +81,16 @@ def inspect_payload(
     if payload.type not in PayloadType._value2member_map_:
         if not payload.critical:
             return Inspection(payload, body, ())
-        what = (
-            f"payload of the unknown type {payload.type} is critical: its receiver has to refuse the message"
-        )
+        what = f"payload of the unknown type {payload.type} is critical: its receiver has to refuse the message"
         return Inspection(payload, body, (what,))
     name = name_of(PayloadType, payload.type)
-    found = (
-        check_key_exchange(body, response, method) if isinstance(body, KeyExchange) else _check(payload, body)
-    )
+    found = check_key_exchange(body, response, method) if isinstance(body, KeyExchange) else _check(payload, body)
     return Inspection(payload, body, tuple(f"{name}: {what}" for what in found))
 
 
-def inspect_chain(
-    chain: Chain, *, response: bool | None = None, method: int | None = None
-) -> MessageInspection:
+def inspect_chain(chain: Chain, *, response: bool | None = None, method: int | None = None) -> MessageInspection:
     """Read and check all payloads of a message; the options are those of `inspect_payload`. Never raises."""
-    inspected = tuple(
-        inspect_payload(payload, response=response, method=method) for payload in chain.payloads
-    )
+    inspected = tuple(inspect_payload(payload, response=response, method=method) for payload in chain.payloads)
     found = [] if chain.error is None else [f"payloads: {chain.error}"]
     counts = Counter(payload.type for payload in chain.payloads)
     for kind, count in counts.items():
@@ -131,9 +121,7 @@ def _check(payload: Payload, body: Body) -> list[str]:
             return _check_authentication(body)
         case Nonce(data):
             if len(data) not in _NONCE_BYTES:
-                return [
-                    f"a nonce of {len(data)} bytes, it has to have {_NONCE_BYTES[0]} to {_NONCE_BYTES[-1]}"
-                ]
+                return [f"a nonce of {len(data)} bytes, it has to have {_NONCE_BYTES[0]} to {_NONCE_BYTES[-1]}"]
         case Notify():
             return _check_notify(body)
         case Delete():

@@ -66,9 +66,7 @@ def expected_bytes(method: int, response: bool | None) -> tuple[int, ...]:
     return (parameters.ciphertext if response else parameters.encapsulation_key,)
 
 
-def check_key_exchange(
-    exchange: KeyExchange, response: bool | None = None, negotiated: int | None = None
-) -> list[str]:
+def check_key_exchange(exchange: KeyExchange, response: bool | None = None, negotiated: int | None = None) -> list[str]:
     """What is wrong with a KE payload, in words; empty: nothing that can be told.
 
     `response`: whether it is in a response; `negotiated`: the method that this exchange is for. None: not
@@ -82,9 +80,7 @@ def check_key_exchange(
     expected = expected_bytes(exchange.method, response)
     if expected and size not in expected:
         sizes = " or ".join(map(str, dict.fromkeys(expected)))
-        found.append(
-            f"{name} {part_name(exchange.method, response)} of {size} bytes instead of {sizes}{_hint(size)}"
-        )
+        found.append(f"{name} {part_name(exchange.method, response)} of {size} bytes instead of {sizes}{_hint(size)}")
     elif exchange.method in PARAMETER_SETS:
         parameters = PARAMETER_SETS[exchange.method]
         is_key = not response if response is not None else parameters.ciphertext != size

@@ -280,9 +280,7 @@ _READERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType
         NotifyType.ROHC_SUPPORTED: _rohc,  # RFC 5857, section 2.1.2
         NotifyType.QUICK_CRASH_DETECTION: _bytes(_TOKEN_BYTES),  # RFC 6290
         NotifyType.IKEV2_MESSAGE_ID_SYNC: _message_ids,
-        NotifyType.IPSEC_REPLAY_COUNTER_SYNC: lambda data: int.from_bytes(
-            _sized(data, (4, 8)), "big"
-        ),  # RFC 6311
+        NotifyType.IPSEC_REPLAY_COUNTER_SYNC: lambda data: int.from_bytes(_sized(data, (4, 8)), "big"),  # RFC 6311
         NotifyType.SECURE_PASSWORD_METHODS: hash_algorithms,  # RFC 6467: numbers of two bytes alike
         NotifyType.SIGNATURE_HASH_ALGORITHMS: hash_algorithms,
         NotifyType.PUZZLE: _puzzle,

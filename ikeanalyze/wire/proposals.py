@@ -110,9 +110,7 @@ class Proposal:
 class SecurityAssociation:
     """What could be read of an SA payload."""
 
-    proposals: tuple[
-        Proposal, ...
-    ]  # in the sender's order; if there is an error, the last may lack transforms
+    proposals: tuple[Proposal, ...]  # in the sender's order; if there is an error, the last may lack transforms
     error: str | None  # why reading ended before the end; None: all was read
 
 

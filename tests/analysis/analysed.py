@@ -104,9 +104,7 @@ def _obey_handshake(analysis: Analysis, row: dict[str, Any]) -> None:
     else:
         assert all(time >= 0 for time in times if time is not None)
         assert sum(time or 0 for time in times) == row["setup_ns"]
-        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))[
-            "request_ns"
-        ].min()
+        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))["request_ns"].min()
         assert row["end_ns"] == first + row["setup_ns"]
 
 

@@ -78,9 +78,7 @@ def look(capture: Trace | bytes | Path, *keys: str, **options: Any) -> Look:
             files.append(Path(directory) / f"keys{number}")
             files[-1].write_text(text)
         seen: list[tuple[Conversation, Contents]] = []
-        analysis = read(
-            path, keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options
-        )
+        analysis = read(path, keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options)
         without = ikeanalyze.read(path)
     obey(analysis)
     nothing_counted_otherwise(analysis, without)

@@ -39,9 +39,7 @@ def selectors(kind: int, network: str = "10.1.0") -> Payload:
     return kind, struct.pack(">B3x", 1) + struct.pack(">BBHHH", 7, 0, 16, 0, 65535) + low + high
 
 
-ESP = ike.sa(
-    [Proposal([ike.Transform(ike.ENCR, ike.ENCR_AES_GCM_16, 256), ike.Transform(ike.ESN, 0)], 3, b"spi!")]
-)
+ESP = ike.sa([Proposal([ike.Transform(ike.ENCR, ike.ENCR_AES_GCM_16, 256), ike.Transform(ike.ESN, 0)], 3, b"spi!")])
 CHILD: tuple[Payload, ...] = (ESP, selectors(ike.TS_I), selectors(ike.TS_R, "10.2.0"))
 IDENTITIES = {True: ike.identification(ike.ID_I, b"ini"), False: ike.identification(ike.ID_R, b"res")}
 PSK = ike.auth(2, bytes(32))
@@ -113,9 +111,7 @@ class Sa(Handshake):
         first, plaintext = ike.chain(payloads)
         flags = ike.INITIATOR * from_initiator | ike.RESPONSE * response
         header = Header(self.spi_i, self.spi_r, 0, 0x20, exchange_type, flags, ident, 0)
-        self.inside[ident, exchange_type, from_initiator, response] = Put(
-            first, plaintext, tuple(clear), self.epoch
-        )
+        self.inside[ident, exchange_type, from_initiator, response] = Put(first, plaintext, tuple(clear), self.epoch)
         keys = self.key_sets[self.epoch] if keys is None else keys
         step = max(-(-len(plaintext) // fragments), 1)
         parts = [plaintext[at : at + step] for at in range(0, step * fragments, step)]
@@ -186,9 +182,7 @@ def table(*key_sets: KeySet) -> str:
     for keys in key_sets:
         _, _, _, encryption, integrity = CIPHERS[keys.encryption]
         hexed = [value.hex() for value in (keys.spi_i, keys.spi_r, keys.sk_ei, keys.sk_er)]
-        rows.append(
-            ",".join([*hexed, f'"{encryption}"', keys.sk_ai.hex(), keys.sk_ar.hex(), f'"{integrity}"'])
-        )
+        rows.append(",".join([*hexed, f'"{encryption}"', keys.sk_ai.hex(), keys.sk_ar.hex(), f'"{integrity}"']))
     return "\n".join(rows) + "\n"
 
 

@@ -26,11 +26,7 @@ def followup_keys() -> str:
     """The key sets of pq-followup-ke as its log dumps them, three epochs and two rekeyed IKE SAs; they say no more."""
     return json.dumps(
         [
-            {
-                label.removesuffix(" secret"): value.hex()
-                for label, value in keys.items()
-                if label.startswith("Sk_")
-            }
+            {label.removesuffix(" secret"): value.hex() for label, value in keys.items() if label.startswith("Sk_")}
             for keys in logged_keys(excerpt("pq-followup-ke"))
         ]
     )

@@ -114,10 +114,7 @@ def test_two_handshakes_at_once_between_the_same_hosts():
         trace.message(place * 10 * MS, a, gap=200_000)
         trace.message(place * 10 * MS + 100_000, b, gap=200_000)
     analysis = analyse(trace)
-    assert (
-        rows(analysis.handshakes, "outcome", "retransmitted_messages", "blowup")
-        == [("completed", 0, 1.0)] * 2
-    )
+    assert rows(analysis.handshakes, "outcome", "retransmitted_messages", "blowup") == [("completed", 0, 1.0)] * 2
     sent = analysis.handshakes["initiator_bytes"] + analysis.handshakes["responder_bytes"]
     assert sent.to_list() == [size(*first), size(*last)]
     assert analysis.handshakes["ike_fragments"].to_list() == [3 + 2 + 2 + 3, 2 + 2 + 3 + 3]
@@ -214,9 +211,7 @@ def test_a_rekeyed_ike_sa_is_no_handshake_that_was_cut():
     end = trace.play([*new.informational(), *new.informational()], at=end)
     trace.play(old.informational(), at=end)
     analysis = analyse(trace)
-    assert rows(
-        analysis.handshakes, "outcome", "reason", "initiator_messages", "after_setup_initiator_messages"
-    ) == [
+    assert rows(analysis.handshakes, "outcome", "reason", "initiator_messages", "after_setup_initiator_messages") == [
         ("completed", None, 2, 2),
         ("cut", "REKEYED", 0, 2),
     ]

@@ -23,9 +23,7 @@ def test_the_psk_of_the_log():
     ]
 
 
-@pytest.mark.parametrize(
-    "content", [PSK, f"{PSK}\n", f"0x{PSK.encode().hex()}", f'a : PSK "wrong"\nb : PSK "{PSK}"\n']
-)
+@pytest.mark.parametrize("content", [PSK, f"{PSK}\n", f"0x{PSK.encode().hex()}", f'a : PSK "wrong"\nb : PSK "{PSK}"\n'])
 def test_a_psk_that_is_given(tmp_path, content):
     psk = tmp_path / "psk"
     psk.write_text(content)

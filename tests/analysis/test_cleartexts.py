@@ -85,9 +85,7 @@ def test_ikev1():
     payloads = [NAME, phase.sender.hash_payload()]
     kind, chain = ike.chain(payloads)
     # the encryption bit is 0 (RFC 2408, section 3.1)
-    header = (
-        phase.sealed[0][:16] + bytes([kind, 0x10, 2, 0]) + bytes(4) + (28 + len(chain)).to_bytes(4, "big")
-    )
+    header = phase.sealed[0][:16] + bytes([kind, 0x10, 2, 0]) + bytes(4) + (28 + len(chain)).to_bytes(4, "big")
     assert first.message == header + chain
     assert (first.epoch, first.verified, first.fragments) == (None, False, 1)
 

@@ -13,11 +13,7 @@ def test_everything_refers_to_something():
     assert sorted(set(talk.message_of_unit.tolist())) == list(range(len(talk.messages)))
     assert len(talk.messages) == analysis.messages.height
     assert sorted(set(talk.exchange_of_message.tolist())) == list(range(len(talk.exchanges)))
-    assert (
-        sorted(set(talk.exchanges.handshake.tolist()))
-        == list(range(talk.association.count))
-        == list(range(25))
-    )
+    assert sorted(set(talk.exchanges.handshake.tolist())) == list(range(talk.association.count)) == list(range(25))
     assert talk.last_ns == analysis.captures[0].last_ns
     assert not talk.translated
     # the clear messages, both of each IKE_SA_INIT and their retransmissions

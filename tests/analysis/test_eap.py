@@ -55,9 +55,7 @@ class Login:
             trace.message((at + place // 2 * 30 + place % 2 * 10) * MS, message)
         for place, late in enumerate(asked):
             time = at + (2 + place) * 30 + late
-            trace.send(
-                time * MS, self.radius[2 * place], sport=40000, dport=1812, source=NAS, destination=AAA
-            )
+            trace.send(time * MS, self.radius[2 * place], sport=40000, dport=1812, source=NAS, destination=AAA)
             trace.send(
                 (time + 2) * MS,
                 self.radius[2 * place + 1],

@@ -61,9 +61,7 @@ def protected(sizes, spi=7, secret=bytes(20), hiding=0):
     from scapy.layers.ipsec import ESP, SecurityAssociation
 
     outer = IPv6(src="2001:db8::1", dst="2001:db8::2")
-    association = SecurityAssociation(
-        ESP, spi=spi, crypt_algo="AES-GCM", crypt_key=secret, tunnel_header=outer
-    )
+    association = SecurityAssociation(ESP, spi=spi, crypt_algo="AES-GCM", crypt_key=secret, tunnel_header=outer)
     for size in sizes:
         clear = IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=1, dport=2) / bytes(size - 48)
         if hiding:
@@ -128,9 +126,7 @@ def test_wrong_and_several_keys(tmp_path):
     keys = [key(GCM, bytes([1] * 20)), key(GCM, bytes(20)), key("NULL", b"")]
     traffic = read(tmp_path, protected([60, 70]), keys)
     assert traffic.sas[0].inside.opened == 2
-    assert traffic.unusable_keys == [
-        "x, line 1: NULL cannot be checked, so nothing tells if the key is right"
-    ]
+    assert traffic.unusable_keys == ["x, line 1: NULL cannot be checked, so nothing tells if the key is right"]
     (sa,) = read(tmp_path, protected([60] * 30), keys[:1]).sas
     assert (sa.inside.opened, sa.inside.closed) == (0, 30)
 
@@ -187,9 +183,7 @@ def in_ipv4(source, destination, spi):
     from scapy.layers.ipsec import ESP, SecurityAssociation
 
     outer = IP(src=source, dst=destination)
-    association = SecurityAssociation(
-        ESP, spi=spi, crypt_algo="AES-GCM", crypt_key=bytes(20), tunnel_header=outer
-    )
+    association = SecurityAssociation(ESP, spi=spi, crypt_algo="AES-GCM", crypt_key=bytes(20), tunnel_header=outer)
     clear = IP(src="198.51.100.1", dst="198.51.100.2") / UDP(sport=1, dport=2) / bytes(20)
     return link.ethernet(bytes(association.encrypt(clear)))
 
@@ -231,9 +225,7 @@ def test_from_the_command_line(tmp_path):
     assert sa["inside"]["sizes"] == [{"bytes": 60, "packets": 1}, {"bytes": 70, "packets": 1}]
     assert (done.exit_code, done.stderr) == (0, "")
     table = CliRunner().invoke(app, arguments).stdout
-    assert ["00000007", "2", "0", "130", "65.0", "2", "0", "0"] in [
-        line.split() for line in table.splitlines()
-    ]
+    assert ["00000007", "2", "0", "130", "65.0", "2", "0", "0"] in [line.split() for line in table.splitlines()]
 
 
 def test_packets_are_whole_from_the_spi_on(tmp_path):
@@ -244,9 +236,7 @@ def test_packets_are_whole_from_the_spi_on(tmp_path):
     (frame,) = protected([60])
     (tmp_path / "x.pcap").write_bytes(pcap([Packet(10**18, frame)]))
     taken = []
-    read_packets(
-        str(tmp_path / "x.pcap"), lambda block: None, wanted=Wanted({7}, lambda *one: taken.append(one))
-    )
+    read_packets(str(tmp_path / "x.pcap"), lambda block: None, wanted=Wanted({7}, lambda *one: taken.append(one)))
     ((_, packet, addresses),) = taken
     assert packet == frame[54:]
     assert struct.unpack(">I", packet[:4]) == (7,)

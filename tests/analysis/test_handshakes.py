@@ -130,9 +130,7 @@ def test_retransmissions_of_ikev1():
 def test_fragments_of_ikev1(lost):
     """Message 5 in three fragments, of which one may be lost; then all of them again."""
     old = Old()
-    body = ikev1.encrypted(
-        old.cookies[:8], old.cookies[8:], ikev1.MAIN_MODE, ikev1.ID, Random(1).randbytes(1200)
-    )
+    body = ikev1.encrypted(old.cookies[:8], old.cookies[8:], ikev1.MAIN_MODE, ikev1.ID, Random(1).randbytes(1200))
     parts = [(data, True) for data in ikev1.fragments(body, 500)]
     assert len(parts) == 3
     first = [part for number, part in enumerate(parts, 1) if number != lost]
@@ -265,9 +263,7 @@ def test_two_ikev1_handshakes_at_once():
     for place, (data, by_initiator) in enumerate(last):
         source = {True: "192.0.2.7", False: None}[by_initiator]
         target = {True: None, False: "192.0.2.7"}[by_initiator]
-        trace.send(
-            place * 10 * MS + 3 * MS, data, from_initiator=by_initiator, source=source, destination=target
-        )
+        trace.send(place * 10 * MS + 3 * MS, data, from_initiator=by_initiator, source=source, destination=target)
     analysis = analyse(trace)
     assert rows(analysis.handshakes, "initiator_address", "outcome", "initiator_messages") == [
         ("192.0.2.1", "completed", 5),
@@ -294,7 +290,5 @@ def test_ip_fragments_are_frames_of_one_message():
     row = only(analyse(trace))
     assert len(packets) == 3
     assert (row["initiator_messages"], row["initiator_frames"], row["ip_fragments"]) == (2, 4, 3)
-    assert row["initiator_bytes"] == AROUND + len(start[0].datagrams[0]) + sum(
-        len(one.data) for one in packets
-    )
+    assert row["initiator_bytes"] == AROUND + len(start[0].datagrams[0]) + sum(len(one.data) for one in packets)
     assert row["blowup"] == 1.0

@@ -51,10 +51,7 @@ def test_base_exchange(method):
     assert (row["spi_i"], row["spi_r"], row["initiator_port"], row["responder_port"]) == (None,) * 4
     assert (row["initiator_address"], row["responder_address"]) == ("192.0.2.1", "192.0.2.2")
     assert row["initiator_hit"].startswith("2001:2")
-    assert (
-        bytes.fromhex("".join(part.rjust(4, "0") for part in row["responder_hit"].split(":")))
-        == association.hit_r
-    )
+    assert bytes.fromhex("".join(part.rjust(4, "0") for part in row["responder_hit"].split(":"))) == association.hit_r
     assert (row["initiator_messages"], row["initiator_bytes"]) == (2, i1 + i2)
     assert (row["responder_messages"], row["responder_bytes"]) == (2, r1 + r2)
     assert [(one["type"], one["messages"], one["bytes"]) for one in row["phases"]] == [

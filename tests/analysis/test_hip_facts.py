@@ -65,9 +65,7 @@ def test_ecdsa_with_an_encrypted_identity():
     signature = struct.pack(">H", hip.ECDSA) + bytes(96)
     puzzle, solution = (hip.PUZZLE, bytes(52)), (hip.SOLUTION, bytes(100))
     cipher = hip.numbers16(hip.HIP_CIPHER, 4)
-    r1 = association.message(
-        hip.R1, [puzzle, cipher, mine, (hip.HIP_SIGNATURE_2, signature)], from_initiator=False
-    )
+    r1 = association.message(hip.R1, [puzzle, cipher, mine, (hip.HIP_SIGNATURE_2, signature)], from_initiator=False)
     i2 = association.message(
         hip.I2,
         [

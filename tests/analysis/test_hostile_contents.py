@@ -50,9 +50,7 @@ def damaged(data: bytes, rng: Random, keep: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
-    "name", ["psk-classic", "pq-mlkem768-psk", "eap-md5-radius", "pq-followup-ke", "ikev1-xauth"]
-)
+@pytest.mark.parametrize("name", ["psk-classic", "pq-mlkem768-psk", "eap-md5-radius", "pq-followup-ke", "ikev1-xauth"])
 def test_damaged_captures_with_damaged_keys(name):
     """Through reading and rewriting: no exception but those that say that nothing can be read."""
     (path,) = CAPTURES.glob(f"{name}.pcap*")
@@ -90,9 +88,7 @@ def hostile(first, plaintext, *, fragments=None):
     sa.message_id[True] = 2
     messages += [
         sa._message([data], ike.IKE_AUTH, 1, True, False),
-        sa.put(
-            ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True, message_id=1
-        ),
+        sa.put(ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True, message_id=1),
     ]
     trace = Trace()
     trace.play(messages)

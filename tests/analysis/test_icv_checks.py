@@ -53,15 +53,9 @@ def test_a_missing_fragment(tmp_path):
     """The IKE_INTERMEDIATE request has two, and the capture of it but the first."""
     total = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())["ini"]
     assert ["gen", "IKE_INTERMEDIATE", "request", 1, "EF(2/2)"] in total
-    numbers = [
-        check.frame
-        for check in icvs(recorded("pq-mlkem768-psk"))
-        if "IKE_INTERMEDIATE 1 req" in check.exchange
-    ]
+    numbers = [check.frame for check in icvs(recorded("pq-mlkem768-psk")) if "IKE_INTERMEDIATE 1 req" in check.exchange]
 
-    path = rewritten(
-        "pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame
-    )
+    path = rewritten("pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame)
     found = verify(path, log_of("pq-mlkem768-psk"))
     (missing,) = (check for check in icvs(found) if check.outcome != "passed")
     assert (missing.outcome, missing.why) == ("not made", "of its 2 fragments, the capture lacks 2")

@@ -15,8 +15,7 @@ def test_messages_of_one_length_and_different_content():
     """AES-128 or AES-256: equal length, another proposal; NAT or none: equal length, other hashes."""
     strong = ike.Proposal([ike.Transform(ike.ENCR, ike.ENCR_AES_CBC, 256), *ike.CLASSIC.transforms[1:]])
     handshakes = [
-        Handshake(seed, proposals=[strong if seed % 3 == 0 else ike.CLASSIC], nat=seed % 2 == 0)
-        for seed in range(30)
+        Handshake(seed, proposals=[strong if seed % 3 == 0 else ike.CLASSIC], nat=seed % 2 == 0) for seed in range(30)
     ]
     found = many(*handshakes)
     assert found["encryption"].str.contains("256").to_list() == [seed % 3 == 0 for seed in range(30)]

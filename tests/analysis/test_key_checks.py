@@ -75,9 +75,10 @@ def test_sk_d_of_what_is_replaced(tmp_path):
     assert (second.parent, third.parent) == (first, second)
     assert current_sk_d(first, "another", logs.ppks) == first.key_sets[-1].keys.sk_d
     found = changed(tmp_path, "Sk_d secret", 0, "rekeys")
-    assert [
-        (one.id, check.what) for one in found.handshakes for check in one.checks if check.outcome == "failed"
-    ] == [(1, "SK_d"), (2, "SKEYSEED")]
+    assert [(one.id, check.what) for one in found.handshakes for check in one.checks if check.outcome == "failed"] == [
+        (1, "SK_d"),
+        (2, "SKEYSEED"),
+    ]
 
 
 def test_without_the_capture_of_what_made_it():

@@ -100,9 +100,7 @@ def test_the_first_key_exchange_is_compared_too():
     offer, chosen = ike.sa([ike.CLASSIC]), ike.sa([ike.CLASSIC])
     sa.moved = False
     request = sa.clear(ike.IKE_SA_INIT, [offer, data, ike.nonce(bytes(range(32)))], spi_r=bytes(8))
-    response = sa.clear(
-        ike.IKE_SA_INIT, [chosen, data, ike.nonce(bytes(32))], from_initiator=False, response=True
-    )
+    response = sa.clear(ike.IKE_SA_INIT, [chosen, data, ike.nonce(bytes(32))], from_initiator=False, response=True)
     sa.moved = True
     found = look(played(request, response, *sa.authenticated()), table(*sa.key_sets))
     what = "KE: key exchange with X25519, but ECP-256 was negotiated"

@@ -97,9 +97,7 @@ def test_a_hole_in_the_capture_is_no_loss():
 
 def test_quick_modes_do_not_wait_for_each_other():
     """RFC 2409, section 5.5: several may be under way at once, each with a message ID of its own."""
-    messages = sent(
-        (0, "request"), (500, "request"), (600, "request", 2), (601, "response", 2), protocol="IKEv1"
-    )
+    messages = sent((0, "request"), (500, "request"), (600, "request", 2), (601, "response", 2), protocol="IKEv1")
     assert set(lost(messages)) == {1, 2}
     assert lost([{**message, "message_id": 0} for message in messages]) == {}
 

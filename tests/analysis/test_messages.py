@@ -111,9 +111,7 @@ def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of()
             trace.message(number * 1000 * MS, request, only=some)
         return [warning.what for warning in analyse(trace).warnings]
 
-    assert warned([1, 3]) == [
-        "a message lacks fragments that are not in the capture: counted with those that are"
-    ]
+    assert warned([1, 3]) == ["a message lacks fragments that are not in the capture: counted with those that are"]
     # what one transmission lacks, another one has
     assert warned([1, 3], [1, 2]) == []
 
@@ -128,9 +126,7 @@ def test_what_tcp_sends_again_is_not_needed():
     for number, (begin, end) in enumerate(pieces):
         trace.ip(number * 300 * MS, tcp_packet(stream[begin:end], 40000, 4500, 1 + begin, flags=ACK | PSH))
     back = tcp_framed(answer.datagrams[0])
-    trace.ip(
-        2 * SECOND, tcp_packet(back, 4500, 40000, 1, 1 + len(stream), ACK | PSH, "192.0.2.2", "192.0.2.1")
-    )
+    trace.ip(2 * SECOND, tcp_packet(back, 4500, 40000, 1, 1 + len(stream), ACK | PSH, "192.0.2.2", "192.0.2.1"))
     row = only(analyse(trace))
     headers = 14 + 20 + 20
     needed = 3 * headers + len(stream) + headers + len(back)

@@ -29,9 +29,7 @@ def init_with(request_hashes, response_hashes, *, addresses=("192.0.2.1", "192.0
             for end in (several if isinstance(several, list) else [several])
         ]
         payloads = [ike.sa([ike.CLASSIC]), ike.ke(19, bytes(64)), ike.nonce(b"n" * 32), *hashes]
-        return handshake.clear(
-            34, payloads, from_initiator=from_initiator, response=not from_initiator, spi_r=spi_r
-        )
+        return handshake.clear(34, payloads, from_initiator=from_initiator, response=not from_initiator, spi_r=spi_r)
 
     trace = Trace()
     for time, (ends, from_initiator) in enumerate(((request_hashes, True), (response_hashes, False))):

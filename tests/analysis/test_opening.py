@@ -52,9 +52,7 @@ LOST = {
 
 
 def test_25_handshakes_have_keys_of_their_own():
-    analysis = ikeanalyze.read(
-        CAPTURES / "loss20-classic.pcap", keys=CAPTURES / "loss20-classic.charon.log.gz"
-    )
+    analysis = ikeanalyze.read(CAPTURES / "loss20-classic.pcap", keys=CAPTURES / "loss20-classic.charon.log.gz")
     assert analysis.handshakes["outcome"].to_list() == ["established"] * 25
     assert analysis.messages["decrypted"].drop_nulls().all()
     assert set(analysis.handshakes["auth_initiator"]) == {"ecdsa-384"}
@@ -380,9 +378,7 @@ def snapped(trace, size):
     """The same, of which the capture kept the first `size` bytes of each frame."""
 
     packets = [
-        replace(packet, data=packet.data[:size], length=len(packet.data))
-        if len(packet.data) > size
-        else packet
+        replace(packet, data=packet.data[:size], length=len(packet.data)) if len(packet.data) > size else packet
         for packet in trace.packets
     ]
     return pcap(packets, snaplen=size)

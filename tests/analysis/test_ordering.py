@@ -80,9 +80,7 @@ def test_totals_beyond_the_range_of_the_type():
     assert Runs(np.array([True, False, True])).total(values).tolist() == [4, 2**64 - 1]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30)
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30))
 def test_within_captures(rows):
     rows.sort(key=lambda row: row[0])
     values = np.array([value for _, value, _ in rows], np.uint64)

@@ -94,9 +94,7 @@ def test_a_request_that_was_repeated_in_vain(answered):
     assert ended(trace) == ("unanswered", None)
 
 
-@pytest.mark.parametrize(
-    ("rest", "outcome"), [(10, "unanswered"), (4.001, "unanswered"), (3.9, "cut"), (0, "cut")]
-)
+@pytest.mark.parametrize(("rest", "outcome"), [(10, "unanswered"), (4.001, "unanswered"), (3.9, "cut"), (0, "cut")])
 def test_a_single_request_and_what_the_capture_has_behind_it(rest, outcome):
     trace = timed((0, Handshake(1).setup()[0]))
     trace.ip(round(rest * SECOND), udp_packet(b"something else", 53, 53))

@@ -36,9 +36,7 @@ def test_counted_by_hand():
                  from_initiator=False, response=True),
     ]  # fmt: skip
     sa.message_id[True], sa.moved = 1, True
-    auth = sa.authenticated(
-        request=[IDENTITIES[True], PSK], response=[IDENTITIES[False], PSK, ike.notify(38)]
-    )
+    auth = sa.authenticated(request=[IDENTITIES[True], PSK], response=[IDENTITIES[False], PSK, ike.notify(38)])
     trace = Trace()
     for number, message in enumerate([*init, *auth, auth[1]]):
         trace.message(number * SECOND, message)

@@ -20,9 +20,7 @@ LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
 
 def types(found):
     """Of what was encrypted and is open, with its frame."""
-    return [
-        (one.frame, [payload.type for payload in one.payloads]) for one in found.contents.all if one.encrypted
-    ]
+    return [(one.frame, [payload.type for payload in one.payloads]) for one in found.contents.all if one.encrypted]
 
 
 IDENTITY = [ikev1.ID, ikev1.HASH]
@@ -48,9 +46,7 @@ def test_main_mode():
     phase = Phase()
     found = look(phase.trace(), phase.table())
     assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-    assert [one.plaintext for one in found.contents.all[:1]] == [
-        chain([NAME, phase.sender.hash_payload()])[1]
-    ]
+    assert [one.plaintext for one in found.contents.all[:1]] == [chain([NAME, phase.sender.hash_payload()])[1]]
     for one in found.contents.all[:2]:
         assert (one.epoch, one.verified, one.set_up, one.clear) == (None, False, True, 0)
     # of IKEv1, the clear messages of phase 1 are looked into as well

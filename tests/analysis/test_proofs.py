@@ -31,9 +31,7 @@ ED25519 = bytes.fromhex("300506032b6570")
 ML_DSA_65 = bytes.fromhex("300b0609608648016503040312")
 
 
-def content(
-    exchange_type, payloads, *, initiator=True, response=False, ident=1, encrypted=True, exchange=None
-):
+def content(exchange_type, payloads, *, initiator=True, response=False, ident=1, encrypted=True, exchange=None):
     listed = tuple(Payload(kind, False, body, 0) for kind, body in payloads)
     return Content(
         handshake=0, exchange=ident if exchange is None else exchange, protocol=Protocol.IKEV2,
@@ -49,9 +47,7 @@ def rounds(*pairs):
     for ident, pair in enumerate(pairs, 1):
         for response, payloads in zip((False, True), pair, strict=True):
             if payloads is not None:
-                found.append(
-                    content(ike.IKE_AUTH, payloads, initiator=not response, response=response, ident=ident)
-                )
+                found.append(content(ike.IKE_AUTH, payloads, initiator=not response, response=response, ident=ident))
     return found
 
 
@@ -244,9 +240,7 @@ def test_the_curve_is_that_of_the_certificate(curve, word):
 def test_certificates():
     der = (MADE / "mldsa65.der").read_bytes()
     mine = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    contents = rounds(
-        ([ME, (ike.CERT, b"\x04" + der), mine, signature(ML_DSA_65)], [YOU, (ike.CERT, b""), PSK])
-    )
+    contents = rounds(([ME, (ike.CERT, b"\x04" + der), mine, signature(ML_DSA_65)], [YOU, (ike.CERT, b""), PSK]))
     found = certificates(contents)
     assert [(side, view.key.name, view.size) for side, view in found] == [
         (True, "ML-DSA-65", len(der)),

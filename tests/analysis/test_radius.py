@@ -58,9 +58,7 @@ class Login:
 
 
 def counts(row):
-    return tuple(
-        row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes")
-    )
+    return tuple(row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes"))
 
 
 def test_the_conversation_belongs_to_the_handshake_that_waited():
@@ -179,9 +177,9 @@ def test_a_request_sent_again_is_a_retransmission():
         6 * MS,
         2 * MS,
     )  # sent at 63 and 65, answered at 67
-    assert rows(
-        analysis.handshakes, *(f"aaa_retransmitted_{what}" for what in ("messages", "frames", "bytes"))
-    ) == [(1, 1, first)]
+    assert rows(analysis.handshakes, *(f"aaa_retransmitted_{what}" for what in ("messages", "frames", "bytes"))) == [
+        (1, 1, first)
+    ]
     again = analysis.messages.filter(pl.col("protocol") == "RADIUS", pl.col("transmission") > 1)
     assert rows(again, "type", "message_id", "needed_bytes") == [("Access-Request", 1, 0)]
     assert row["retransmitted_messages"] == 0  # between the peers

@@ -77,16 +77,12 @@ def test_laws_hold_for_packets_out_of_order(seed, rng):
 @FEW
 @given(st.integers(0, 2**32))
 def test_order_in_the_file_changes_nothing_but_frame_numbers(seed):
-    packets = [
-        Packet(packet.time_ns + place, packet.data) for place, packet in enumerate(random_trace(seed).packets)
-    ]
+    packets = [Packet(packet.time_ns + place, packet.data) for place, packet in enumerate(random_trace(seed).packets)]
     shuffled = list(packets)
     Random(seed).shuffle(shuffled)
     first, second = analyse(unsorted(packets)), analyse(unsorted(shuffled))
     for name in ("messages", "exchanges", "handshakes"):
-        one, other = (
-            getattr(found, name).drop("capture", "first_frame", strict=False) for found in (first, second)
-        )
+        one, other = (getattr(found, name).drop("capture", "first_frame", strict=False) for found in (first, second))
         assert one.equals(other)
 
 
@@ -105,9 +101,7 @@ def garbage(draw):
             draw(spis),
             draw(spis),
             draw(st.one_of(st.just(first), payload_types)),
-            draw(
-                st.one_of(st.sampled_from((2, 4, 5, 6, 32, 34, 35, 36, 37, 38, 43, 44)), st.integers(0, 255))
-            ),
+            draw(st.one_of(st.sampled_from((2, 4, 5, 6, 32, 34, 35, 36, 37, 38, 43, 44)), st.integers(0, 255))),
             draw(st.integers(0, 255)),
             draw(st.one_of(st.integers(0, 2), st.integers(0, 2**32 - 1))),
             28 + len(body),
@@ -143,9 +137,7 @@ def test_a_capture_without_ike():
     for time in range(5):
         trace.ip(time, udp_packet(b"question", 5353, 53))
     analysis = analyse(trace)
-    assert [len(getattr(analysis, name)) for name in ("frames", "messages", "exchanges", "handshakes")] == [
-        0
-    ] * 4
+    assert [len(getattr(analysis, name)) for name in ("frames", "messages", "exchanges", "handshakes")] == [0] * 4
     assert analysis.captures[0].accounting["other"] == 5
 
 
@@ -216,9 +208,7 @@ def test_vlan_frames_have_their_own_length():
     messages = handshake.setup()
     trace = Trace(frame=lambda packet: ethernet(packet, vlans=[(0x8100, 5)]))
     trace.play(messages)
-    expected = sum(
-        14 + 4 + 20 + 8 + len(message.datagrams[0]) for message in messages if message.from_initiator
-    )
+    expected = sum(14 + 4 + 20 + 8 + len(message.datagrams[0]) for message in messages if message.from_initiator)
     assert only(analyse(trace))["initiator_bytes"] == expected
 
 
@@ -239,9 +229,7 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
     step = 10 ** (9 - ticks)
     packets = []
     for place, message in enumerate(messages):
-        packet = udp_packet(
-            message.datagrams[0], message.sport, message.dport, message.source, message.destination
-        )
+        packet = udp_packet(message.datagrams[0], message.sport, message.dport, message.source, message.destination)
         packets.append(Packet(START_NS + place // 2 * step, ethernet(packet)))
     analysis = analyse(unsorted(packets))
     row = only(analysis)
@@ -260,7 +248,5 @@ def test_tables_are_told_as_they_become_complete():
 
 def test_tables_of_several_captures_are_not_told_one_by_one():
     told = []
-    read(
-        [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"], finished=lambda *one: told.append(one)
-    )
+    read([CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"], finished=lambda *one: told.append(one))
     assert told == []

@@ -147,9 +147,7 @@ def test_a_request_here_and_its_response_there(tmp_path):
     for side in (True, False):
         trace = Trace()
         trace.play(messages)
-        trace.drop(
-            packet for packet, one in zip(trace.packets, messages, strict=True) if one.response is side
-        )
+        trace.drop(packet for packet, one in zip(trace.packets, messages, strict=True) if one.response is side)
         captures.append(trace)
     found = same_as_alone(written(tmp_path, *captures))
     assert found.handshakes["one_sided"].to_list() == ["initiator", "responder"]
@@ -248,9 +246,7 @@ def test_a_key_file_that_cannot_be_read_costs_no_capture(tmp_path):
     assert len(found.captures) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("_SMALL", 4_000), ("_SMALL", 0)]
-)
+@pytest.mark.parametrize(("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("_SMALL", 4_000), ("_SMALL", 0)])
 def test_where_groups_end_makes_no_difference(recorded, monkeypatch, name, limit):
     paths, keys = recorded
     whole = read(paths[:30], own_keys=keys, payloads=True, cleartext=True)

@@ -60,9 +60,7 @@ def exchanges_of(events):
 def test_messages_are_those_that_the_daemons_generated(recorded):
     _, truth, analysis = recorded
     generated = exchanges_of(truth["ini"]) + exchanges_of(truth["res"])
-    first = analysis.messages.filter(
-        pl.col("protocol") == "IKEv2", pl.col("transmission") == 1, pl.col("set_up")
-    )
+    first = analysis.messages.filter(pl.col("protocol") == "IKEv2", pl.col("transmission") == 1, pl.col("set_up"))
     seen = Counter(zip(first["type"].to_list(), first["kind"].to_list(), strict=True))
     expected = {kind: count for kind, count in generated.items() if kind[0] != "INFORMATIONAL"}
     assert seen == expected
@@ -112,10 +110,7 @@ def test_accounting_and_bytes_are_conserved(recorded):
     kept = capture.accounting["ike"] + capture.accounting["radius"] + capture.accounting["hip"]
     assert analysis.frames["number"].n_unique() == kept
     for row in analysis.handshakes.iter_rows(named=True):
-        link = {
-            what: row[f"initiator_{what}"] + row[f"responder_{what}"]
-            for what in ("messages", "frames", "bytes")
-        }
+        link = {what: row[f"initiator_{what}"] + row[f"responder_{what}"] for what in ("messages", "frames", "bytes")}
         assert link == {what: sum(phase[what] for phase in row["phases"]) for what in link}
         exchanges = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))
         for what, total in link.items():

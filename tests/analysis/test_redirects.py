@@ -17,9 +17,7 @@ def redirected(same_spi: bool):
     first = Handshake(1, notifies=[ike.notify(ike.REDIRECT_SUPPORTED)])
     request = first.init()[0]
     first.moved = False
-    refusal = first.clear(
-        ike.IKE_SA_INIT, [redirect(first)], from_initiator=False, response=True, spi_r=bytes(8)
-    )
+    refusal = first.clear(ike.IKE_SA_INIT, [redirect(first)], from_initiator=False, response=True, spi_r=bytes(8))
     come_from = ike.notify(REDIRECTED_FROM, bytes([1, 4, 192, 0, 2, 2]))
     second = Handshake(2, responder="192.0.2.9", notifies=[come_from])
     if same_spi:

@@ -21,9 +21,7 @@ def offer(spi, nonce=b"n" * 32, transforms=ike.CLASSIC.transforms, protocol=1):
 def exchange(request, response, *, by_initiator=True, ident=5):
     pair = [(request, False), (response, True)]
     return [
-        content(
-            ike.CREATE_CHILD_SA, payloads, initiator=by_initiator != answers, response=answers, ident=ident
-        )
+        content(ike.CREATE_CHILD_SA, payloads, initiator=by_initiator != answers, response=answers, ident=ident)
         for payloads, answers in pair
         if payloads is not None
     ]

@@ -128,9 +128,7 @@ def test_columns_equal_the_rules(slots):
     body, transmission, first_copy = find_turns(
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
-    found = [
-        Turn(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
-    ]
+    found = [Turn(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)]
     assert found == expected
 
 
@@ -206,9 +204,7 @@ def test_fragments_of_one_message_are_one_transmission(first, second, first_fram
     once = size(*start, response) + sum(parts[number - 1] for number in {*first, *second})
     everything = size(*start, response) + sum(parts[number - 1] for number in (*first, *second))
     assert row["blowup"] == everything / once
-    auth = analysis.messages.filter(
-        (analysis.messages["message_id"] == 1) & (analysis.messages["kind"] == "request")
-    )
+    auth = analysis.messages.filter((analysis.messages["message_id"] == 1) & (analysis.messages["kind"] == "request"))
     assert rows(auth, "transmission", "frames", "fragments_seen", "fragments") == [
         (1, first_frames, first_frames, len(request.datagrams)),
         (2, second_frames, second_frames, len(request.datagrams)),

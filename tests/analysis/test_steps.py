@@ -9,9 +9,7 @@ from ikeanalyze.analysis.steps import join_tables
 
 def test_no_captures():
     tables = join_tables([])
-    assert [
-        len(table) for table in (tables.frames, tables.messages, tables.exchanges, tables.handshakes)
-    ] == [0] * 4
+    assert [len(table) for table in (tables.frames, tables.messages, tables.exchanges, tables.handshakes)] == [0] * 4
 
 
 def test_ids_go_on_from_capture_to_capture(tmp_path):
@@ -29,7 +27,4 @@ def test_ids_go_on_from_capture_to_capture(tmp_path):
 
 def test_polars_is_not_loaded_before_the_capture_is_read():
     code = "import sys, ikeanalyze.analysis.read; print('polars' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "False\n"
-    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

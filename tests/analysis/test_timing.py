@@ -301,9 +301,7 @@ def test_parts_add_up_whatever_the_order(times, vantage, rtt_ms, seed):
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(st.integers(0, 3000), min_size=9, max_size=20), st.sampled_from((None, "initiator", "responder"))
-)
+@given(st.lists(st.integers(0, 3000), min_size=9, max_size=20), st.sampled_from((None, "initiator", "responder")))
 def test_parts_of_ikev1_add_up_whatever_the_order(times, vantage):
     rng = Random(1)
     first = ikev1.main_mode(rng)

@@ -30,9 +30,7 @@ def pcap_record(
     return struct.pack(order + "4I", seconds, fraction, len(data), wire) + extra + data
 
 
-def block(
-    kind: int, body: bytes, order: str = "<", size: int | None = None, trailer: int | None = None
-) -> bytes:
+def block(kind: int, body: bytes, order: str = "<", size: int | None = None, trailer: int | None = None) -> bytes:
     body += bytes(-len(body) % 4)
     whole = len(body) + 12
     return (
@@ -46,9 +44,7 @@ def option(code: int, value: bytes, order: str = "<") -> bytes:
     return struct.pack(order + "2H", code, len(value)) + value + bytes(-len(value) % 4)
 
 
-def section(
-    order: str = "<", length: int = -1, version: tuple[int, int] = (1, 0), options: bytes = b""
-) -> bytes:
+def section(order: str = "<", length: int = -1, version: tuple[int, int] = (1, 0), options: bytes = b"") -> bytes:
     return block(0x0A0D0D0A, struct.pack(order + "I2Hq", 0x1A2B3C4D, *version, length) + options, order)
 
 

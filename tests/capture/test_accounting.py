@@ -62,13 +62,9 @@ def handshake(rng: Random) -> Trace:
         trace.send(end + MS, data)
     request = radius.access_request(1, eap.eap(eap.RESPONSE, 0, eap.IDENTITY, b"user"), rng)
     trace.send(end, request, sport=1812, dport=1812)
-    trace.send(
-        end, radius.accept(request, eap.eap(eap.SUCCESS, 1)), sport=1812, dport=1812, from_initiator=False
-    )
+    trace.send(end, radius.accept(request, eap.eap(eap.SUCCESS, 1)), sport=1812, dport=1812, from_initiator=False)
     source, destination = trace.initiator, trace.responder
-    trace.ip(
-        end, ip.packet(rng.randbytes(64), source, destination, rng.choice([0, 1, 6, 44, 50, 51, 58, 60, 139]))
-    )
+    trace.ip(end, ip.packet(rng.randbytes(64), source, destination, rng.choice([0, 1, 6, 44, 50, 51, 58, 60, 139])))
     stream = TCP_PREFIX + tcp_framed(messages[0].ike[0]) + tcp_framed_esp(rng.randbytes(50))
     stream += tcp_framed(rng.randbytes(100)) + tcp_framed(messages[-1].ike[0])
     isn = rng.choice([1, 2**32 - 200])
@@ -121,9 +117,7 @@ def test_mutated_packets(seed: int, ports: tuple[int, ...]) -> None:
             where = rng.randrange(min(len(data), rng.choice([20, 60, 120, 9999])))
             data[where] = rng.choice([*VALUES, data[where] ^ 1 << rng.randrange(8)])
         size = rng.choice([len(data)] * 5 + [rng.randrange(len(data) + 1)])
-        packets.append(
-            Packet(packet.time_ns, bytes(data[:size]), length=len(data) + rng.choice([0, 0, 0, 9]))
-        )
+        packets.append(Packet(packet.time_ns, bytes(data[:size]), length=len(data) + rng.choice([0, 0, 0, 9])))
     linktype = rng.choice([trace.linktype, trace.linktype, *sorted(FRAMERS), 51, 204, 228, 229])  # type: ignore[attr-defined]
     capture = read(pcap(packets, linktype=linktype), ports)
     assert capture.packets == len(packets)
@@ -143,9 +137,7 @@ KINDS = {
     "icmp": transport.icmp_error(udp_packet(bytes(100)), "192.0.2.1", "192.0.2.2"),
     "fragment": ip.ip_fragments(udp_packet(Handshake(1).sealed(35, 3000).ike[0]), 576, 1)[0],
     "later fragment": ip.ip_fragments(udp_packet(bytes(3000), 1, 1, A, B), 1280, 1)[1],
-    "extensions": ipv6(
-        bytes(90), extensions=[ip.hop_by_hop(), ip.routing(), ip.destination_options(bytes(30))]
-    ),
+    "extensions": ipv6(bytes(90), extensions=[ip.hop_by_hop(), ip.routing(), ip.destination_options(bytes(30))]),
     "dns": udp_packet(bytes(100), 53, 53),
 }
 

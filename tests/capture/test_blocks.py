@@ -72,9 +72,7 @@ def test_blocks_as_written_by_others(order: str) -> None:
     packet = Packet(5 << 32, b"some bytes", 3, comment="why")
     its_time = struct.pack(order + "II", 5, 0)
     head = PacketHead(3, its_time, ((1, b"why"),))
-    assert enhanced_packet(head, b"some bytes", order) == pcapng_file.packet_block(
-        packet, Interface(), "EPB", order
-    )
+    assert enhanced_packet(head, b"some bytes", order) == pcapng_file.packet_block(packet, Interface(), "EPB", order)
 
 
 @ORDERS
@@ -97,9 +95,7 @@ def test_what_a_packet_block_tells(order: str) -> None:
     its_time = struct.pack(order + "II", 7, 9)
     assert read_packet_head(block, order) == PacketHead(2, its_time, ((2, bytes(4)),))
     assert read_packet_head(enhanced(b"", 7 << 32 | 9, 2, order=order), order) == PacketHead(2, its_time, ())
-    assert read_packet_head(obsolete(b"123", 7 << 32 | 9, 2, order=order), order) == PacketHead(
-        2, its_time, ()
-    )
+    assert read_packet_head(obsolete(b"123", 7 << 32 | 9, 2, order=order), order) == PacketHead(2, its_time, ())
     # lost packets were counted in 16 bits, and are in 64 (epb_dropcount)
     assert read_packet_head(obsolete(b"123", 7 << 32 | 9, 2, 5, order), order) == PacketHead(
         2, its_time, ((4, struct.pack(order + "Q", 5)),)

@@ -58,9 +58,7 @@ def test_a_datagram(ends, sport, dport, marked, checksum, before, message) -> No
     message = SPI_I + message
     marker = MARKER if marked else b""
     with_checksum = checksum or ends == V6
-    old = ip.packet(
-        udp(marker + sealed(before), sport, dport, *ends, with_checksum=with_checksum), *ends, ttl=3
-    )
+    old = ip.packet(udp(marker + sealed(before), sport, dport, *ends, with_checksum=with_checksum), *ends, ttl=3)
     assert raw(old, Clear(message)) == udp_packet(marker + message, sport, dport, *ends, ttl=3)
 
 
@@ -241,9 +239,9 @@ def test_what_is_too_long_for_a_length_gets_an_ethernet_type() -> None:
         udp_packet(opened(2000))
     )
     tag = bytes.fromhex("81000007")
-    assert clear_frame(
-        snap(udp_packet(sealed()), tag), 1, at + 4, Clear(opened(2000))
-    ).frame == link.ethernet(udp_packet(opened(2000)), vlans=[(0x8100, 7)])
+    assert clear_frame(snap(udp_packet(sealed()), tag), 1, at + 4, Clear(opened(2000))).frame == link.ethernet(
+        udp_packet(opened(2000)), vlans=[(0x8100, 7)]
+    )
 
 
 # ---- what cannot be done

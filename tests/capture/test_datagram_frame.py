@@ -9,9 +9,7 @@ from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
 
 
 @pytest.mark.parametrize("size", [0, 1, 28, 1200, 60_000])
-@pytest.mark.parametrize(
-    ("source", "destination"), [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")]
-)
+@pytest.mark.parametrize(("source", "destination"), [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")])
 def test_as_scapy_builds_it(source, destination, size):
     data = random.Random(size).randbytes(size)
     ends = Endpoint(ip_address(source).packed, 500), Endpoint(ip_address(destination).packed, 4500)

@@ -58,9 +58,7 @@ def test_one_port_4500(other: int, swap: bool) -> None:
 
 @pytest.mark.parametrize("ends", [(500, 4500), (4500, 500)])
 def test_nat_that_mixed_500_and_4500(ends: tuple[int, int]) -> None:
-    capture = read_packets(
-        sent(MARKER + AUTH, *ends), sent(AUTH, *ends), sent(ESP, *ends), sent(b"\xff", *ends)
-    )
+    capture = read_packets(sent(MARKER + AUTH, *ends), sent(AUTH, *ends), sent(ESP, *ends), sent(b"\xff", *ends))
     assert counted(capture) == {"ike": 2, "esp": 1, "nat_keepalive": 1}
     assert rows(capture, "encapsulation") == [(Encapsulation.UDP_4500,), (Encapsulation.UDP_500,)]
 
@@ -246,9 +244,7 @@ def test_not_hip(packet: bytes) -> None:
 
 
 def test_little_on_the_port_of_hip() -> None:
-    assert (
-        one(b"", 10500, 10500) == one(b"\xff", 10500, 10500) == one(b"\0\0\0", 10500, 40000) == {"other": 1}
-    )
+    assert one(b"", 10500, 10500) == one(b"\xff", 10500, 10500) == one(b"\0\0\0", 10500, 40000) == {"other": 1}
 
 
 KINDS = {

@@ -146,11 +146,7 @@ def test_against_tshark(tshark):
     read_esp(str(path), blocks.append)
     done = tshark.run("-n", "-Y", "esp", "-T", "fields", "-e", "esp.spi", "-e", "esp.sequence", capture=path)
     said = [(int(line.split()[0], 16), int(line.split()[1])) for line in done.lines]
-    pairs = [
-        pair
-        for block in blocks
-        for pair in zip(block["spi"].tolist(), block["sequence"].tolist(), strict=True)
-    ]
+    pairs = [pair for block in blocks for pair in zip(block["spi"].tolist(), block["sequence"].tolist(), strict=True)]
     assert pairs == said != []
 
 

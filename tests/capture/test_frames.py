@@ -81,9 +81,7 @@ def test_standard_input_and_compression(tmp_path: Path, monkeypatch: pytest.Monk
 def test_batches_make_no_difference(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = some_trace(1280)
     shake = Handshake(2, switch=False)
-    for index, part in enumerate(
-        [shake.sealed(35, 5000, message_id=1), shake.sealed(35, 4000, message_id=2)]
-    ):
+    for index, part in enumerate([shake.sealed(35, 5000, message_id=1), shake.sealed(35, 4000, message_id=2)]):
         trace.message(2 * SECOND + index, part)
     stream = transport.TCP_PREFIX + transport.tcp_framed(shake.init()[0].ike[0]) * 3
     trace.ip(3 * SECOND, transport.tcp_packet(b"", 4500, 9, 0, flags=transport.SYN))
@@ -143,9 +141,7 @@ def test_damage_and_too_many_warnings() -> None:
 
 def fields_of(path: Path, display: str, *names: str) -> list[list[str]]:
     command = ["tshark", "-n", "-r", str(path), "-Y", display, "-Tfields", "-Eoccurrence=f"]
-    done = subprocess.run(
-        [*command, *(f"-e{name}" for name in names)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*command, *(f"-e{name}" for name in names)], capture_output=True, text=True, check=True)
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
@@ -199,9 +195,7 @@ def test_tshark_counts_the_same_on_fragments_and_odd_ports(tmp_path: Path) -> No
     capture = obey(read_frames(str(path)))
     # tshark shows a message where its last IP fragment is
     last_frames = {
-        unit: number
-        for number, unit, protocol in rows(capture, "number", "unit", "protocol")
-        if protocol == 0
+        unit: number for number, unit, protocol in rows(capture, "number", "unit", "protocol") if protocol == 0
     }
     expected = [int(number) for (number,) in fields_of(path, "isakmp", "frame.number")]
     assert sorted(last_frames.values()) == expected

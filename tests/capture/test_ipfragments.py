@@ -36,10 +36,7 @@ US = 1000
 def pieces(
     message: bytes = LARGE, family: str = "ipv4", ident: int = 77, mtu: int = 1280, port: int = 500
 ) -> list[bytes]:
-    return [
-        link.ethernet(part)
-        for part in ip_fragments(udp_packet(message, 500, port, *ENDS[family]), mtu, ident)
-    ]
+    return [link.ethernet(part) for part in ip_fragments(udp_packet(message, 500, port, *ENDS[family]), mtu, ident)]
 
 
 def trace_of(frames: list[bytes], gap: int = 10 * US) -> Trace:
@@ -153,9 +150,7 @@ def test_a_network_that_doubles_the_last_fragments(family: str, order: tuple[int
             trace.add((600 + number) * MS, data)
         capture = read_trace(trace)
         assert counted(capture) == {"ike": len(frames) + len(follows)}
-        assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * len(frames) + [
-            (1, False) for _ in follows
-        ]
+        assert rows(capture, "unit", "capture_duplicate") == [(0, False)] * len(frames) + [(1, False) for _ in follows]
         assert capture.warnings == []
     # all of it is a message that was sent again
     assert set(rows(read_trace(trace_of(parts * 2, gap=5 * MS)), "unit")) == {(0,), (1,)}
@@ -215,10 +210,7 @@ def test_never_completed_until_the_end() -> None:
 def test_overlapping_fragments() -> None:
     segment = udp(LARGE, 500, 500)
     parts = [(0, 1600, True), (1200, 2800, True), (2400, len(segment), False)]
-    frames = [
-        link.ethernet(ipv4(segment[begin:end], ident=9, offset=begin, more=more))
-        for begin, end, more in parts
-    ]
+    frames = [link.ethernet(ipv4(segment[begin:end], ident=9, offset=begin, more=more)) for begin, end, more in parts]
     for order in permutations(frames):
         capture = read_packets(*order)
         assert counted(capture) == {"ike": 3}

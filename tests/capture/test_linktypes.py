@@ -28,11 +28,7 @@ def test_name(number: int, name: str) -> None:
 def test_agrees_with_dpkt() -> None:
     # From 105 on DLT_* and LINKTYPE_* are one number, but for the first two; dpkt has the third wrong.
     differing = {"PFSYNC", "PKTAP", "BLUETOOTH_LINUX_MONITOR"}
-    theirs = {
-        n[4:]: v
-        for n, v in vars(dpkt.pcap).items()
-        if n.startswith("DLT_") and isinstance(v, int) and v > 104
-    }
+    theirs = {n[4:]: v for n, v in vars(dpkt.pcap).items() if n.startswith("DLT_") and isinstance(v, int) and v > 104}
     ours = {name: int(number) for name, number in LinkType.__members__.items() if name in theirs}
     assert len(ours) > 50
     assert {n: v for n, v in ours.items() if v != theirs[n]}.keys() <= differing

@@ -46,9 +46,7 @@ def test_total_length_too_small(total: int) -> None:
 
 
 def test_total_length_beyond_the_frame_is_not_believed() -> None:
-    capture = read_packets(
-        frame(ipv4(V4, total_length=20 + len(V4) + 9)), frame(ipv6(V6, payload_length=9000))
-    )
+    capture = read_packets(frame(ipv4(V4, total_length=20 + len(V4) + 9)), frame(ipv6(V6, payload_length=9000)))
     assert counted(capture) == {"ike": 2}
 
 

@@ -79,11 +79,7 @@ def test_lengths_in_the_old_order(version: tuple[int, int], order: str) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_lengths_of_version_2_3_are_told_apart_by_size(order: str) -> None:
-    records = (
-        swapped(b"old", 1000, order)
-        + pcap_record(b"new", length=60, order=order)
-        + swapped(b"same", 4, order)
-    )
+    records = swapped(b"old", 1000, order) + pcap_record(b"new", length=60, order=order) + swapped(b"same", 4, order)
     walked, buffer = walk(pcap_header(order, version=(2, 3)), records + swapped(b"cut", 900, order)[:-1])
     assert [p[:2] for p in packets(walked, buffer)] == [(b"old", 1000), (b"new", 60), (b"same", 4)]
     assert walked.stop == len(records)

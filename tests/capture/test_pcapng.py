@@ -188,9 +188,7 @@ def test_wrong_block(bad: bytes, what: str) -> None:
 
 def test_block_length_without_the_padding_is_tolerated() -> None:
     body = struct.pack("<5I", 0, 0, 5, 5, 5) + b"abcde"
-    assert [
-        p[0] for p in read(GOOD + block(6, body, size=37) + block(6, body, size=37, trailer=37) + GOOD)
-    ] == [
+    assert [p[0] for p in read(GOOD + block(6, body, size=37) + block(6, body, size=37, trailer=37) + GOOD)] == [
         b"good",
         b"abcde",
         b"abcde",
@@ -216,9 +214,7 @@ def test_unfinished(whole: bytes, kept: int, text: str) -> None:
     assert reader.unfinished(buffer, walked.stop, len(GOOD) + kept) == text
 
 
-@pytest.mark.parametrize(
-    "head", [bytes(12), section()[:8] + bytes(4), block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a")]
-)
+@pytest.mark.parametrize("head", [bytes(12), section()[:8] + bytes(4), block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a")])
 def test_wrong_section_header(head: bytes) -> None:
     with pytest.raises(ValueError, match=r"magic|bytes long"):
         header_size(head[:12])

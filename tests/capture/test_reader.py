@@ -35,12 +35,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(p for p in CAPTURES.iterdir() if p.suffix in (".pcap", ".pcapng"))
 Packet = tuple[bytes, int, int, int]
 
-PCAP = (
-    pcap_header()
-    + pcap_record(b"first", 1)
-    + pcap_record(b"", 2, length=9)
-    + pcap_record(bytes(range(60)), 3, 4)
-)
+PCAP = pcap_header() + pcap_record(b"first", 1) + pcap_record(b"", 2, length=9) + pcap_record(bytes(range(60)), 3, 4)
 PCAPNG = (
     section()
     + interface(options=option(2, b"left"))
@@ -270,13 +265,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pipe_of_another_process() -> None:
     path = CAPTURES / "loss20-classic.pcap"
-    program = (
-        "from ikeanalyze.capture.reader import open_capture as o; print(sum(map(len, o('-').batches())))"
-    )
+    program = "from ikeanalyze.capture.reader import open_capture as o; print(sum(map(len, o('-').batches())))"
     with path.open("rb") as file, subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE) as cat:
-        done = subprocess.run(
-            [sys.executable, "-c", program], stdin=cat.stdout, capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, "-c", program], stdin=cat.stdout, capture_output=True, text=True)
     assert int(done.stdout) == len(read(path)[0])
 
 
@@ -298,9 +289,7 @@ def test_file_is_closed(file: Path) -> None:
     chunk=st.sampled_from([20, 64, CHUNK]),
     edits=st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=4)), max_size=3),
 )
-def test_whatever_is_in_the_file(
-    content: bytes, chunk: int, edits: list[tuple[float, bytes]], file: Path
-) -> None:
+def test_whatever_is_in_the_file(content: bytes, chunk: int, edits: list[tuple[float, bytes]], file: Path) -> None:
     data = bytearray(content)
     for where, value in edits:
         at = int(where * (len(data) - 1))
@@ -382,10 +371,7 @@ def test_tshark_agrees_on_clocks(file: Path) -> None:
     "content",
     [
         pcap_header(">", NANOSECONDS) + pcap_record(bytes(60), 5, 999_999_999, 70, ">"),
-        pcap_header(version=(2, 3))
-        + struct.pack("<4I", 1, 2, 90, 60)
-        + bytes(60)
-        + pcap_record(bytes(60), length=61),
+        pcap_header(version=(2, 3)) + struct.pack("<4I", 1, 2, 90, 60) + bytes(60) + pcap_record(bytes(60), length=61),
         pcap_header(">", version=(2, 1)) + struct.pack(">4I", 1, 2, 90, 60) + bytes(60),
         pcap_header(snaplen=20) + pcap_record(bytes(60)) * 2,
     ],

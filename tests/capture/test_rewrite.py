@@ -114,14 +114,10 @@ def cases(draw: st.DrawFn) -> tuple[list[Packet], dict[int, Edit], list[Packet],
     return packets, edits, expected, [kind for kind, _ in links]
 
 
-@given(
-    cases(), st.sampled_from(["<", ">"]), st.sampled_from([None, 6, 9, 0x94]), st.sampled_from([None, -3600])
-)
+@given(cases(), st.sampled_from(["<", ">"]), st.sampled_from([None, 6, 9, 0x94]), st.sampled_from([None, -3600]))
 def test_a_pcapng_file(case, order, resolution, offset) -> None:
     packets, edits, expected, kinds = case
-    interfaces = [
-        Interface(kind, resolution, offset, 65535, f"if{index}") for index, kind in enumerate(kinds)
-    ]
+    interfaces = [Interface(kind, resolution, offset, 65535, f"if{index}") for index, kind in enumerate(kinds)]
     form = {"byteorder": order, "interfaces": interfaces, "comment": "of the file"}
     assert written(pcapng(packets, **form), edits) == pcapng(expected, **form)
 
@@ -132,9 +128,7 @@ def test_a_pcap_file(case, order, nanoseconds) -> None:
     numbers = [number for number, packet in enumerate(packets, 1) if packet.interface == 0]
     edits = {numbers.index(number) + 1: edit for number, edit in edits.items() if number in numbers}
     expected = [packet for packet in expected if packet.interface == 0]
-    source = pcap(
-        [packets[n - 1] for n in numbers], byteorder=order, nanoseconds=nanoseconds, linktype=kinds[0]
-    )
+    source = pcap([packets[n - 1] for n in numbers], byteorder=order, nanoseconds=nanoseconds, linktype=kinds[0])
     interface = Interface(kinds[0], 9 if nanoseconds else 6)
     blocks = b"".join(pcapng_file.packet_block(packet, interface) for packet in expected)
     assert written(source, edits) == head_of_pcap(9 if nanoseconds else 6, kinds[0]) + blocks
@@ -222,9 +216,9 @@ def test_obsolete_packet_blocks_become_enhanced_ones(order: str) -> None:
     source = head + obsolete(FRAME, 7, 0, order=order) + obsolete(SEALED, 8, 1, 3, order)
     lost = option(4, struct.pack(order + "Q", 3), order)
     comment = option(1, b"why", order) + END
-    assert written(source, {1: EDIT, 2: EDIT}) == head + enhanced(
-        CLEAR, 7, 0, order=order, options=comment
-    ) + enhanced(OPENED, 8, 1, order=order, options=lost + comment)
+    assert written(source, {1: EDIT, 2: EDIT}) == head + enhanced(CLEAR, 7, 0, order=order, options=comment) + enhanced(
+        OPENED, 8, 1, order=order, options=lost + comment
+    )
     assert written(source, {1: Edit()}) == head + obsolete(SEALED, 8, 1, 3, order)
 
 
@@ -236,9 +230,7 @@ def test_simple_packet_blocks_stay_simple(order: str) -> None:
     assert written(source, {1: quiet}) == head + simple(CLEAR, order=order) + simple(FRAME, 2000, order)
     assert written(source, {2: replace(quiet, keep=True)}) == source + simple(CLEAR, order=order)
     unlimited = section(order) + interface_block(1, 0, order)
-    assert written(unlimited + simple(FRAME, order=order), {1: quiet}) == unlimited + simple(
-        CLEAR, order=order
-    )
+    assert written(unlimited + simple(FRAME, order=order), {1: quiet}) == unlimited + simple(CLEAR, order=order)
     out, result = run(source, {1: EDIT, 2: EDIT})
     assert out == head + simple(CLEAR, order=order) * 2
     ((number, what),) = result.warnings
@@ -260,10 +252,7 @@ def test_a_block_that_counts_its_packet_without_padding() -> None:
     short = struct.pack("<I", len(padded) - 3)
     wrong = padded[:4] + short + padded[8:-4] + short
     head = section() + interface_block()
-    assert (
-        written(head + wrong * 2, {1: EDIT})
-        == head + enhanced(CLEAR, options=option(1, b"why") + END) + wrong
-    )
+    assert written(head + wrong * 2, {1: EDIT}) == head + enhanced(CLEAR, options=option(1, b"why") + END) + wrong
 
 
 def test_a_comment_of_the_file() -> None:
@@ -599,9 +588,7 @@ def test_a_frame_check_sequence_is_right(tmp_path: Path, form: str) -> None:
     told = {
         "pcap": pcap([Packet(TIME, frame)], linktype=1 | 1 << 26 | 2 << 28),
         "pcapng": section() + interface_block(options=option(13, b"\x20") + END) + enhanced(frame),
-        "flags": section()
-        + interface_block()
-        + enhanced(frame, options=option(2, struct.pack("<I", 4 << 5)) + END),
+        "flags": section() + interface_block() + enhanced(frame, options=option(2, struct.pack("<I", 4 << 5)) + END),
     }
     (tmp_path / "in").write_bytes(told[form])
     rewrite(str(tmp_path / "in"), str(tmp_path / "out"), {1: EDIT})

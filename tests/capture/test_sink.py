@@ -27,9 +27,7 @@ def fail(path: Path, error: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_on_an_error_nothing_is_left_and_the_old_file_stays(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_on_an_error_nothing_is_left_and_the_old_file_stays(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
     with pytest.raises(error):

@@ -380,9 +380,7 @@ def test_connections_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     again=st.integers(0, 5),
     shuffled=st.booleans(),
 )
-def test_all_is_found_however_it_is_cut(
-    seed: int, isn: int, largest: int, again: int, shuffled: bool
-) -> None:
+def test_all_is_found_however_it_is_cut(seed: int, isn: int, largest: int, again: int, shuffled: bool) -> None:
     rng = Random(seed)
     messages = rng.sample(MESSAGES, 4)
     data = TCP_PREFIX
@@ -404,9 +402,7 @@ def test_all_is_found_however_it_is_cut(
             segments[index], segments[swap] = segments[swap], segments[index]
     for _ in range(again):
         begin = rng.randrange(len(data))
-        segments.insert(
-            rng.randint(1, len(segments)), (begin, min(len(data), begin + rng.randint(2, largest + 1)))
-        )
+        segments.insert(rng.randint(1, len(segments)), (begin, min(len(data), begin + rng.randint(2, largest + 1))))
     connection = Connection(isn=isn)
     for begin, end in segments:
         connection.segment(True, data[begin:end], seq=isn + begin, gap=SECOND)

@@ -36,11 +36,7 @@ def test_captures_stand_one_behind_the_other():
     traffic = group.traffic()
     assert traffic.last_ns.tolist() == [captures[0].last_ns, 0, captures[2].last_ns]
     columns = traffic.columns
-    assert (
-        captures_of(columns["source"]).tolist()
-        == captures_of(columns["destination"]).tolist()
-        == [0] * 4 + [2] * 4
-    )
+    assert captures_of(columns["source"]).tolist() == captures_of(columns["destination"]).tolist() == [0] * 4 + [2] * 4
     # a host of one capture is none of another, and yet has its address
     assert len(set(columns["source"].tolist())) == 4
     initiator = ["2001:db8::1", "2001:db8::2"]

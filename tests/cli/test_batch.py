@@ -29,9 +29,7 @@ def refused(run, *arguments):
 def test_done(run):
     done = run("batch", "runs", "-o", "out")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert re.fullmatch(
-        r"ikeanalyze: 3 captures read in \d+\.\d s\. out: 3 captures, 3 handshakes\n", done.stderr
-    )
+    assert re.fullmatch(r"ikeanalyze: 3 captures read in \d+\.\d s\. out: 3 captures, 3 handshakes\n", done.stderr)
     assert pl.read_parquet("out/handshakes").height == 3
     done = run("batch", "runs", "-o", "out")
     assert done.exit_code == 0
@@ -90,9 +88,7 @@ def test_labels_and_keys(run):
     Path("psk/1.pcap").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
     Path("keys").mkdir()
     Path("keys/1.json").write_bytes((CAPTURES / "psk-classic.keys.json").read_bytes())
-    done = run(
-        "batch", "psk", "-o", "out", "--keys", "keys", "--label", "{config}/{n:int}.pcap", "--port", "4711"
-    )
+    done = run("batch", "psk", "-o", "out", "--keys", "keys", "--label", "{config}/{n:int}.pcap", "--port", "4711")
     assert done.exit_code == 0
     (row,) = pl.read_parquet("out/handshakes").select("outcome", "config", "n").rows()
     assert row == ("established", "psk", 1)

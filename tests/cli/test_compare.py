@@ -39,10 +39,7 @@ def dataset(tmp_path_factory):
 def test_terminal(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--metric", "retransmissions")
     assert done.exit_code == 0
-    assert (
-        done.stderr
-        == f"ikeanalyze: {dataset}: 1 capture could not be read. What was in them is in no group\n"
-    )
+    assert done.stderr == f"ikeanalyze: {dataset}: 1 capture could not be read. What was in them is in no group\n"
     assert "  baseline       loss=5" in done.stdout.splitlines()
     start = done.stdout.splitlines().index("retransmissions")
     rows = [line.split() for line in done.stdout.splitlines()[start + 2 : start + 4]]

@@ -163,9 +163,7 @@ def test_whatever_is_lost(seed, lost):
     left = iter(after)
     assert all(any(one == other for other in left) for one in untouched)
     sealed = {sa.spi_i: sa for sa in sas}
-    new = [
-        data[14 + 20 + 8 + 4 :] for _, data in after if (0, data) not in [(0, one) for _, one in untouched]
-    ]
+    new = [data[14 + 20 + 8 + 4 :] for _, data in after if (0, data) not in [(0, one) for _, one in untouched]]
     assert len(new) == edits.messages
     for message in new:
         flags, ident = message[19], int.from_bytes(message[20:24], "big")

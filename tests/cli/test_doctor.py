@@ -83,9 +83,7 @@ def test_old_versions(monkeypatch):
 def test_least(monkeypatch, requirement, least):
     import importlib.metadata
 
-    monkeypatch.setattr(
-        importlib.metadata, "requires", lambda name: [requirement, 'polars>=9; extra == "test"']
-    )
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: [requirement, 'polars>=9; extra == "test"'])
     assert doctor._least("polars") == least
 
 

@@ -9,9 +9,7 @@ ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
 PQ = str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")
 SECRETS = [
-    value
-    for keys in json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text())
-    for value in keys.values()
+    value for keys in json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text()) for value in keys.values()
 ]
 
 
@@ -52,9 +50,7 @@ def test_warnings(run, tmp_path):
     done = run("keys", str(path))
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == f"ikeanalyze: {path}: line 2: is no row of a key table; not used"
-    assert (
-        done.stderr.splitlines()[-1] == f"ikeanalyze: {path}: 10 more warnings. --verbose shows all of them"
-    )
+    assert done.stderr.splitlines()[-1] == f"ikeanalyze: {path}: 10 more warnings. --verbose shows all of them"
     assert len(run("keys", str(path), "--verbose").stderr.splitlines()) == 20
     assert run("keys", str(path), "--quiet").stderr == ""
 
@@ -112,9 +108,7 @@ def test_several_files_are_one_output_without_repetitions(run, tmp_path):
 
 
 def test_what_wireshark_has_no_room_for(run, tmp_path):
-    done = run(
-        "keys", str(CAPTURES / "psk-classic.keys.json"), "--to", "wireshark", "-o", str(tmp_path / "x")
-    )
+    done = run("keys", str(CAPTURES / "psk-classic.keys.json"), "--to", "wireshark", "-o", str(tmp_path / "x"))
     assert done.exit_code == 1
     assert "not in Wireshark's table: the SPIs are not known" in done.stderr
     assert not (tmp_path / "x").exists()

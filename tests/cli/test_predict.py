@@ -45,9 +45,7 @@ def test_the_document_shows_what_it_does(run, monkeypatch):
 def test_no_link_no_prediction(run):
     done = run("predict", PQ)
     assert done.exit_code == 2
-    assert done.stderr.startswith(
-        "ikeanalyze: Invalid value for --rtt: name the link by it, or by --scenario."
-    )
+    assert done.stderr.startswith("ikeanalyze: Invalid value for --rtt: name the link by it, or by --scenario.")
 
 
 def test_lists_are_combined(run):
@@ -95,17 +93,13 @@ def test_scenarios(run, tmp_path):
 
 
 def test_policies_of_one_kind_are_told_apart(run):
-    found = predictions(
-        run, CLASSIC, "--rtt", "1", "--policy", "strongswan:tries=1", "--policy", "strongswan:tries=2"
-    )
+    found = predictions(run, CLASSIC, "--rtt", "1", "--policy", "strongswan:tries=1", "--policy", "strongswan:tries=2")
     assert [one["policy"]["name"] for one in found] == ["strongswan:tries=1", "strongswan:tries=2"]
 
 
 def test_csv_and_files(run, tmp_path):
     path = tmp_path / "x.csv"
-    done = run(
-        "predict", CLASSIC, "--rtt", "10,20", "--format", "csv", "-o", str(path), "--quiet", "--runs", "10"
-    )
+    done = run("predict", CLASSIC, "--rtt", "10,20", "--format", "csv", "-o", str(path), "--quiet", "--runs", "10")
     assert (done.exit_code, done.stdout) == (0, "")
     assert [row["rtt_ms"] for row in csv.DictReader(io.StringIO(path.read_text()))] == ["10.0", "20.0"]
     page, folder = tmp_path / "x.html", tmp_path / "figures"
@@ -182,8 +176,7 @@ def test_what_computation_is_not_known(run):
     done = run("predict", str(CAPTURES / "pq-loss15.pcap"), "--rtt", "10", "--runs", "10")
     assert "its path's round-trip time is estimated from above" in done.stderr
     assert (
-        "computation is not known where a retransmission was answered (responder in IKE_INTERMEDIATE 1"
-        in done.stderr
+        "computation is not known where a retransmission was answered (responder in IKE_INTERMEDIATE 1" in done.stderr
     )
 
 

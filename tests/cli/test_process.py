@@ -47,9 +47,7 @@ def stand_in(*arguments: str, **options) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["report", "--help"], ["ladder", "-h"], ["doctor", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["ladder", "-h"], ["doctor", "--help"]])
 def test_help(arguments):
     done = run(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -148,9 +146,7 @@ def test_little_output_on_a_full_disk(arguments, buffered, tmp_path):
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONUNBUFFERED": buffered}
     command = [sys.executable, "-m", "ikeanalyze", *arguments]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment
-        )
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment)
     last = done.stderr.splitlines()[-1]
     assert last.startswith(b"ikeanalyze: standard output: cannot be written: No space left on device")
     assert done.returncode == 1
@@ -162,9 +158,7 @@ def test_nobody_reads_the_output(arguments, tmp_path):
     os.close(reading)
     environment = {**os.environ, "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "ikeanalyze", *arguments]
-    done = subprocess.run(
-        command, stdout=writing, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment
-    )
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60, cwd=ROOT, env=environment)
     os.close(writing)
     assert done.returncode == 0
     assert b"error" not in done.stderr
@@ -174,9 +168,7 @@ def test_nobody_reads_the_output(arguments, tmp_path):
 def test_closed_standard_error(command):
     """Nobody can be told of anything, and the result is the same."""
     arguments = [sys.executable, "-m", "ikeanalyze", command, "captures/psk-classic.pcap"]
-    done = subprocess.run(
-        arguments, stdout=subprocess.PIPE, cwd=ROOT, timeout=60, preexec_fn=lambda: os.close(2)
-    )
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, cwd=ROOT, timeout=60, preexec_fn=lambda: os.close(2))
     assert (done.returncode, done.stdout.decode()) == (0, run(*arguments[3:]).stdout)
     assert done.stdout
 

@@ -18,9 +18,7 @@ def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     (folder / "in").mkdir()
     for loss in (5, 20):
-        (folder / "in" / f"loss{loss}.pcapng").write_bytes(
-            (LAB / f"loss_loss-percent-{loss}.pcapng").read_bytes()
-        )
+        (folder / "in" / f"loss{loss}.pcapng").write_bytes((LAB / f"loss_loss-percent-{loss}.pcapng").read_bytes())
     from typer.testing import CliRunner
 
     from ikeanalyze.cli import app
@@ -40,9 +38,7 @@ def test_an_example(run):
 def test_show(run, tmp_path):
     done = run("rank", "epc-aka", "--show", "-o", str(tmp_path / "mine.toml"))
     assert (done.exit_code, done.stdout) == (0, "")
-    mine, shipped = (
-        run("rank", name, "--format", "csv") for name in (str(tmp_path / "mine.toml"), "epc-aka")
-    )
+    mine, shipped = (run("rank", name, "--format", "csv") for name in (str(tmp_path / "mine.toml"), "epc-aka"))
     assert mine.stdout == shipped.stdout != ""
 
 
@@ -57,9 +53,7 @@ def test_measured(run, dataset):
     done = run("rank", str(dataset / "c.toml"), "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")
     document = json.loads(done.stdout)
-    compared = run(
-        "compare", str(dataset / "ds"), "--by", "loss", "--metric", "frames", "--format", "json", "--quiet"
-    )
+    compared = run("compare", str(dataset / "ds"), "--by", "loss", "--metric", "frames", "--format", "json", "--quiet")
     means = [one["mean"]["value"] for one in json.loads(compared.stdout)["metrics"][0]["groups"]]
     assert list(document["criteria"][0]["parts"][0]["values"].values()) == pytest.approx(means)
     assert document["ranking"][0]["alternative"] == "little loss"
@@ -83,9 +77,7 @@ def test_what_a_dataset_lacks(run, dataset, change, what):
 
 def test_the_example_of_the_documentation(run, dataset):
     text = (LAB.parents[1] / "docs" / "rank.md").read_text().partition("```toml\n")[2].partition("```")[0]
-    measured = (
-        'dataset = "runs", metric = "setup_ms", by = "config", groups = { PSK = "psk", EAP-TLS = "tls" }'
-    )
+    measured = 'dataset = "runs", metric = "setup_ms", by = "config", groups = { PSK = "psk", EAP-TLS = "tls" }'
     assert measured in text
     ours = 'dataset = "ds", metric = "setup_ms", by = "loss", groups = { PSK = 5, EAP-TLS = 20 }'
     (dataset / "c.toml").write_text(text.replace(measured, ours))
@@ -98,9 +90,7 @@ def test_the_example_of_the_documentation(run, dataset):
 
 
 def test_what_is_wrong(run, tmp_path):
-    (tmp_path / "c.toml").write_text(
-        'alternatives = ["a", "b"]\n[[criterion]]\nname = "x"\ngrades = { a = 1 }\n'
-    )
+    (tmp_path / "c.toml").write_text('alternatives = ["a", "b"]\n[[criterion]]\nname = "x"\ngrades = { a = 1 }\n')
     done = run("rank", str(tmp_path / "c.toml"))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"ikeanalyze: {tmp_path}/c.toml: criterion 'x'.grades: has no number for b\n"

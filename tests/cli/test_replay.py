@@ -53,9 +53,7 @@ def test_verbatim(run, tmp_path):
     with peer(Standing()) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare", "-w", str(live))
     assert done.exit_code == 0
-    assert done.stderr.startswith(
-        f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports "
-    )
+    assert done.stderr.startswith(f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports ")
     assert "by ordinary UDP sockets (asked for): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
     lines = done.stdout.splitlines()
     assert "  mode       verbatim" in lines
@@ -77,19 +75,14 @@ def test_reenact_as_json(run, tmp_path, credentials):
     assert done.exit_code == 0, done.stderr
     assert "reenact: sending to" in done.stderr
     assert (
-        "of the shape of handshake 1 (2 messages, 672 bytes were recorded), each message up to 6 times"
-        in done.stderr
+        "of the shape of handshake 1 (2 messages, 672 bytes were recorded), each message up to 6 times" in done.stderr
     )
     assert "run 2 of 2: established" in done.stderr
     found = json.loads(done.stdout)
     assert (found["schema"], found["mode"], found["way"]) == ("ikeanalyze.replay/1", "reenact", "UDP")
     assert all(one.established and one.deleted for one in behave.all.values())
     assert [run_["handshake"]["established"] for run_ in found["runs"]] == [True, True]
-    assert (
-        [run_["blowup"] for run_ in found["runs"]]
-        == [run_["report_blowup"] for run_ in found["runs"]]
-        == [1, 1]
-    )
+    assert [run_["blowup"] for run_ in found["runs"]] == [run_["report_blowup"] for run_ in found["runs"]] == [1, 1]
     assert found["runs"][0]["compared"]["outcome"]["live"].startswith("established")
     assert found["runs"][0]["handshake"]["deleted"] is True
     assert found["policy"] == "exponential:timeout=2,tries=5"
@@ -143,9 +136,7 @@ def impaired(run, credentials, *options):
 
 
 def test_a_fault_that_nothing_met_is_told(run, credentials):
-    done = impaired(
-        run, credentials, "--drop", "IKE_INTERMEDIATE:2/3", "--duplicate", "IKE_AUTH", "--seed", "4"
-    )
+    done = impaired(run, credentials, "--drop", "IKE_INTERMEDIATE:2/3", "--duplicate", "IKE_AUTH", "--seed", "4")
     assert done.exit_code == 0, done.stderr
     said = "faults that nothing met: drop IKE_INTERMEDIATE:2/3"
     assert f"ikeanalyze: {said}\n" in done.stderr
@@ -167,9 +158,7 @@ def test_impair_without_any_ike_sa_is_a_failure(run, credentials):
     credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
     done = impaired(run, credentials, "--duplicate", "IKE_SA_INIT:request", "--quiet")
     assert done.exit_code == 1
-    assert (
-        "no IKE SA was established: AUTHENTICATION_FAILED; faults of our own met 1 datagram (" in done.stderr
-    )
+    assert "no IKE SA was established: AUTHENTICATION_FAILED; faults of our own met 1 datagram (" in done.stderr
 
 
 def test_mutated(run):
@@ -181,9 +170,7 @@ def test_mutated(run):
         return []
 
     with peer(sturdy) as one:
-        done = run(
-            "replay", str(PSK), *at(one.target), "--sockets", "--mutate", "20", "--seed", "3", "--rate", "500"
-        )
+        done = run("replay", str(PSK), *at(one.target), "--sockets", "--mutate", "20", "--seed", "3", "--rate", "500")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert "  mode       mutated first messages" in lines

@@ -17,9 +17,7 @@ ONE_HANDSHAKE = ["psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", 
 
 def run(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ikeanalyze", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, cwd=CAPTURES.parent, **options
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=CAPTURES.parent, **options)
 
 
 def report(*arguments: str | Path) -> dict:
@@ -91,9 +89,7 @@ def test_for_people(name):
 
 def test_several_of_which_one_is_bad(tmp_path):
     (tmp_path / "bad.pcap").write_bytes(b"no capture at all, but some bytes")
-    done = run(
-        "report", CAPTURES / "psk-classic.pcap", tmp_path / "bad.pcap", tmp_path / "none", "--format", "json"
-    )
+    done = run("report", CAPTURES / "psk-classic.pcap", tmp_path / "bad.pcap", tmp_path / "none", "--format", "json")
     assert done.returncode == 3
     document = json.loads(done.stdout)
     assert len(document["captures"]) == 1
@@ -160,9 +156,7 @@ def test_a_name_that_is_no_utf8(form, tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (3, f"ikeanalyze: {tmp_path}/\\xff.pcap: no such file\n")
     if form == "parquet":
-        assert pl.read_parquet(out / "handshakes.parquet")["capture"].to_list() == [
-            f"{tmp_path}/caf\\xe9.pcap"
-        ]
+        assert pl.read_parquet(out / "handshakes.parquet")["capture"].to_list() == [f"{tmp_path}/caf\\xe9.pcap"]
         return
     text = out.read_text("utf-8")
     assert "caf\\" in text

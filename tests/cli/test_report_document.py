@@ -70,7 +70,5 @@ def test_parts_add_up(documents, name):
             whole = link["a_to_b"][count] + link["b_to_a"][count]
             assert sum(phase[count] for phase in one["phases"].values()) == whole
         parts = [one["breakdown"][part] for part in PARTS if one["breakdown"][part] is not None]
-        assert sum(parts) == pytest.approx(
-            one["setup_ms"] or 0, abs=1e-5
-        )  # None: of an IKE SA made by rekeying
+        assert sum(parts) == pytest.approx(one["setup_ms"] or 0, abs=1e-5)  # None: of an IKE SA made by rekeying
     assert found["totals"]["handshakes"] == len(found["handshakes"])

@@ -34,9 +34,7 @@ def test_figures_beside_any_format(run, tmp_path):
 
 def test_tables_and_figures(run, reader, tmp_path):
     tables, figures = tmp_path / "tables", tmp_path / "figures"
-    done = run(
-        "report", CAPTURE, "--format", "parquet", "-o", str(tables), "--figures", str(figures), "--quiet"
-    )
+    done = run("report", CAPTURE, "--format", "parquet", "-o", str(tables), "--figures", str(figures), "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
     assert len(list(tables.iterdir())) == 5
     assert (figures / "setup-parts.svg").exists()

@@ -126,9 +126,7 @@ def test_many_handshakes(run):
     assert {handshake["auth"]["initiator"] for handshake in document["handshakes"]} == {"ecdsa-384"}
     for handshake in document["handshakes"]:
         assert [one["side"] for one in handshake["certificates"]] == ["initiator", "responder"]
-    rows = list(
-        csv.DictReader(io.StringIO(run("report", *given("loss20-classic"), "--format", "csv").stdout))
-    )
+    rows = list(csv.DictReader(io.StringIO(run("report", *given("loss20-classic"), "--format", "csv").stdout)))
     assert all(row["key_exchange_bytes"] == "192" for row in rows)
     assert all(int(row["payload_CERT_bytes"]) > int(row["certificate_bytes"]) > 0 for row in rows)
 
@@ -179,9 +177,7 @@ def test_a_capture_as_keys_and_keys_as_a_capture(run):
     other = given("pq-mlkem768-psk")[0]
     done = run("report", capture, "--keys", other)
     assert done.exit_code == 3
-    assert done.stderr.endswith(
-        f"{other}: is a capture and no file with keys. Name it as CAPTURE, without --keys\n"
-    )
+    assert done.stderr.endswith(f"{other}: is a capture and no file with keys. Name it as CAPTURE, without --keys\n")
     done = run("report", capture, keys)
     assert done.exit_code == 3
     assert done.stderr.endswith("it looks like text. It has keys: name it with --keys\n")

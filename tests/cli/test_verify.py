@@ -20,9 +20,7 @@ def test_all_passes(run):
 def test_something_fails(run, tmp_path):
     done = run(*arguments(keys=changed_log(NAME, tmp_path / "log", "key exchange secret")))
     assert done.exit_code == 1
-    assert done.stderr == (
-        f"ikeanalyze: {capture_of(NAME)}: 1 check failed: SKEYSEED of epoch 0 (handshake 1)\n"
-    )
+    assert done.stderr == (f"ikeanalyze: {capture_of(NAME)}: 1 check failed: SKEYSEED of epoch 0 (handshake 1)\n")
     assert "23 passed, 1 failed" in done.stdout
 
 
@@ -103,11 +101,7 @@ def test_no_secret_in_what_is_shown(run, tmp_path, form, failing):
     keys = changed_log(NAME, tmp_path / "log", "SKEYSEED", 1) if failing else None
     done = run(*arguments(keys=keys), "--format", form, "--verbose", "--all")
     shown = (done.stdout + done.stderr).lower()
-    secrets = [
-        content
-        for label, content in log(NAME)
-        if label in ("SKEYSEED", "SK_p", "secret") or "secret" in label
-    ]
+    secrets = [content for label, content in log(NAME) if label in ("SKEYSEED", "SK_p", "secret") or "secret" in label]
     assert len(secrets) > 15
     for secret in filter(None, secrets):
         assert secret.hex()[:12] not in shown

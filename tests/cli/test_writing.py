@@ -12,9 +12,7 @@ from tests.render.handmade import CAPTURE
 
 
 @pytest.mark.parametrize("directory", ["", "-"])
-@pytest.mark.parametrize(
-    "command", [("report", CAPTURE), ("compare", "dataset", "--by", "capture")], ids=" ".join
-)
+@pytest.mark.parametrize("command", [("report", CAPTURE), ("compare", "dataset", "--by", "capture")], ids=" ".join)
 def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
     monkeypatch.chdir(tmp_path)
     done = run(*command, "--figures", directory)

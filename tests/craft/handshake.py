@@ -239,18 +239,12 @@ class Handshake:
 
     # ---- the rest of the set-up
 
-    def intermediate(
-        self, method: int = ike.ML_KEM_768, *, fragments: tuple[int, int] = (2, 1)
-    ) -> list[Message]:
+    def intermediate(self, method: int = ike.ML_KEM_768, *, fragments: tuple[int, int] = (2, 1)) -> list[Message]:
         """An additional key exchange (RFC 9242 and 9370)."""
         to, back = ike.KE_BYTES[method]
-        return self.exchange(
-            ike.IKE_INTERMEDIATE, (8 + to, 8 + back), fragments=fragments, first=(ike.KE, ike.KE)
-        )
+        return self.exchange(ike.IKE_INTERMEDIATE, (8 + to, 8 + back), fragments=fragments, first=(ike.KE, ike.KE))
 
-    def auth(
-        self, *, fragments: tuple[int, int] = (1, 1), sizes: tuple[int, int] | None = None
-    ) -> list[Message]:
+    def auth(self, *, fragments: tuple[int, int] = (1, 1), sizes: tuple[int, int] | None = None) -> list[Message]:
         """One exchange. `sizes`: of the payloads; by default some 200 bytes, and 1,100 a fragment."""
         if sizes is None:
             request, response = (200 if count == 1 else 1100 * count - 150 for count in fragments)
@@ -270,9 +264,7 @@ class Handshake:
         return self.exchange(ike.INFORMATIONAL, (size, 0), by_initiator=by_initiator, first=(ike.DELETE, 0))
 
     def create_child_sa(self, *, by_initiator: bool = True, size: int = 180) -> list[Message]:
-        return self.exchange(
-            ike.CREATE_CHILD_SA, (size, size), by_initiator=by_initiator, first=(ike.SA, ike.SA)
-        )
+        return self.exchange(ike.CREATE_CHILD_SA, (size, size), by_initiator=by_initiator, first=(ike.SA, ike.SA))
 
     def followup_ke(self, method: int = ike.ML_KEM_768, *, by_initiator: bool = True) -> list[Message]:
         """After a CREATE_CHILD_SA (RFC 9370, section 2.2.4)."""

@@ -53,11 +53,7 @@ def packet(
 
 def with_checksum(data: bytes, source: str, destination: str) -> bytes:
     """As outside UDP: over the pseudo-header of IPv6 or IPv4 (RFC 7401, section 5.1.1)."""
-    return (
-        data[:4]
-        + struct.pack(">H", checksum.with_pseudo_header(data, source, destination, ip.HIP))
-        + data[6:]
-    )
+    return data[:4] + struct.pack(">H", checksum.with_pseudo_header(data, source, destination, ip.HIP)) + data[6:]
 
 
 def esp_info(new: int, old: int = 0, keymat: int = 0) -> Parameter:
@@ -173,9 +169,7 @@ class Association:
 
     def i1(self) -> HipMessage:
         group = DH_P256 if self.method == "BEX" else DH_X25519
-        return self.message(
-            I1, [(DH_GROUP_LIST, bytes([group]))], receiver=bytes(16) if self.opportunistic else None
-        )
+        return self.message(I1, [(DH_GROUP_LIST, bytes([group]))], receiver=bytes(16) if self.opportunistic else None)
 
     def r1(self, difficulty: int = 10) -> HipMessage:
         group = DH_P256 if self.method == "BEX" else DH_X25519
@@ -248,9 +242,7 @@ class Association:
         spi = self.spi_i if by_initiator else self.spi_r
         return [
             self._update([esp_info(spi, spi), locators(address), seq], from_initiator=by_initiator),
-            self._update(
-                [esp_info(spi, spi), other_seq, ack, (ECHO_REQUEST, echo)], from_initiator=not by_initiator
-            ),
+            self._update([esp_info(spi, spi), other_seq, ack, (ECHO_REQUEST, echo)], from_initiator=not by_initiator),
             self._update([other_ack, (ECHO_RESPONSE, echo)], from_initiator=by_initiator),
         ]
 
@@ -269,9 +261,7 @@ class Association:
     def close(self, *, by_initiator: bool = True) -> list[HipMessage]:
         echo = self.rng.randbytes(16)
         return [
-            self.message(
-                CLOSE, [(ECHO_REQUEST, echo), self._mac(), *self._signature()], from_initiator=by_initiator
-            ),
+            self.message(CLOSE, [(ECHO_REQUEST, echo), self._mac(), *self._signature()], from_initiator=by_initiator),
             self.message(
                 CLOSE_ACK,
                 [(ECHO_RESPONSE, echo), self._mac(), *self._signature()],

@@ -27,9 +27,7 @@ def header(
     message_id: int,
     length: int,
 ) -> bytes:
-    return ike_header(
-        cookie_i, cookie_r, next_payload, exchange_type, flags, message_id, length, version=0x10
-    )
+    return ike_header(cookie_i, cookie_r, next_payload, exchange_type, flags, message_id, length, version=0x10)
 
 
 def message(
@@ -104,6 +102,5 @@ def quick_mode(rng: Random, cookies: bytes) -> list[bytes]:
     """Three messages of a phase 2, the first by the initiator. `cookies`: 16 bytes, those of phase 1."""
     ident = rng.randrange(1, 2**32)
     return [
-        encrypted(cookies[:8], cookies[8:16], QUICK_MODE, HASH, rng.randbytes(size), ident)
-        for size in (160, 160, 48)
+        encrypted(cookies[:8], cookies[8:16], QUICK_MODE, HASH, rng.randbytes(size), ident) for size in (160, 160, 48)
     ]

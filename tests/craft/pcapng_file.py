@@ -21,9 +21,7 @@ BlockKind = Literal["EPB", "SPB", "PB"]
 @dataclass(frozen=True, slots=True)
 class Interface:
     linktype: int = link.ETHERNET
-    tsresol: int | None = (
-        9  # as in the option: a power of 10, or with bit 7 set of 2; None: no option, microseconds
-    )
+    tsresol: int | None = 9  # as in the option: a power of 10, or with bit 7 set of 2; None: no option, microseconds
     tsoffset: int | None = None  # seconds, added to every time
     snaplen: int = 0  # 0: no limit
     name: str | None = None
@@ -65,9 +63,7 @@ def interface_description(interface: Interface, byteorder: ByteOrder = "<") -> b
     return block(INTERFACE_DESCRIPTION, body + options + (bytes(4) if options else b""), byteorder)
 
 
-def packet_block(
-    packet: Packet, interface: Interface, kind: BlockKind = "EPB", byteorder: ByteOrder = "<"
-) -> bytes:
+def packet_block(packet: Packet, interface: Interface, kind: BlockKind = "EPB", byteorder: ByteOrder = "<") -> bytes:
     data = packet.data[: interface.snaplen] if interface.snaplen else packet.data
     padded = data + bytes(-len(data) % 4)
     if kind == "SPB":

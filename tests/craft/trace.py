@@ -153,9 +153,7 @@ class Trace:
         snaplen: int = 262144,
     ) -> bytes:
         """The capture as a pcap file."""
-        return pcap(
-            self.packets, byteorder=byteorder, nanoseconds=nanoseconds, linktype=linktype, snaplen=snaplen
-        )
+        return pcap(self.packets, byteorder=byteorder, nanoseconds=nanoseconds, linktype=linktype, snaplen=snaplen)
 
     def pcapng(
         self,

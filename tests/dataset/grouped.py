@@ -15,12 +15,8 @@ LAB = Path(__file__).parents[2] / "captures" / "lab"
 def tables(rows, labels=("config",), **more):
     """`rows`: dictionaries of columns; an outcome is `completed` unless it is said."""
     kinds = {name: pl.Series([row.get(name) for row in rows]).dtype for name in labels}
-    defaults = [
-        {"capture": "a.pcap", "handshake": i + 1, "outcome": "completed", **row} for i, row in enumerate(rows)
-    ]
-    handshakes = pl.DataFrame(defaults, schema={**HANDSHAKES, **kinds}).with_columns(
-        pl.col("capture").cast(pl.String)
-    )
+    defaults = [{"capture": "a.pcap", "handshake": i + 1, "outcome": "completed", **row} for i, row in enumerate(rows)]
+    handshakes = pl.DataFrame(defaults, schema={**HANDSHAKES, **kinds}).with_columns(pl.col("capture").cast(pl.String))
     exchanges = pl.LazyFrame(schema={**EXCHANGES, "capture": pl.String})
     return Tables("ds", handshakes.lazy(), exchanges, list(labels), **more)
 

@@ -54,9 +54,7 @@ def test_the_same_files_as_by_processes(cluster, captures):
     batch("by-processes", "runs", workers=Processes(2), label=label)
     assert files(captures / "by-cluster") == files(captures / "by-processes")
     assert (summary.read, len(summary.failed), summary.handshakes) == (25, 1, 24)
-    assert (
-        sum(one["rows"]["messages"] for one in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
-    )
+    assert sum(one["rows"]["messages"] for one in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
 
 
 def test_both_workers_do_it(cluster, captures):
@@ -179,9 +177,7 @@ def test_a_scheduler_without_ikeanalyze(captures):
     environment = {**os.environ, "PYTHONPATH": str(captures / "other")}
     with scheduler(captures, environment) as (_, address):
         workers = Cluster(address)
-        with pytest.raises(
-            TaskError, match="the scheduler or a worker does not have ikeanalyze as it is here"
-        ):
+        with pytest.raises(TaskError, match="the scheduler or a worker does not have ikeanalyze as it is here"):
             batch("out", "runs", workers=workers)
 
 

@@ -17,9 +17,7 @@ def bytes_of_log(name, others):
     truth = json.loads((LAB.parent / f"{name}.truth.json").read_text())
     sent = [event for event in truth["ini"] + truth["res"] if event[0] == "send" and event[5] not in others]
     # over port 4500 goes a marker
-    on_wire = sum(
-        event[5] + ETHERNET_TO_UDP + (0 if 500 in (event[2], event[4]) else MARKER) for event in sent
-    )
+    on_wire = sum(event[5] + ETHERNET_TO_UDP + (0 if 500 in (event[2], event[4]) else MARKER) for event in sent)
     return on_wire / len(truth["results"]), len(sent) / len(truth["results"])
 
 
@@ -103,9 +101,7 @@ def test_the_baseline_agrees_in_the_other_columns():
             ("pq", 5.0, 60), ("pq", 20.0, 900), ("classic", 5.0, 20), ("classic", 20.0, 100), ("tcp", 0.0, 1),
         )
     ]  # fmt: skip
-    found = compare(
-        tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], baseline="classic"
-    )
+    found = compare(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], baseline="classic")
     assert [group.values for group in found.groups] == [
         ("classic", 5.0),
         ("classic", 20.0),
@@ -227,8 +223,6 @@ def test_labels_too_large_to_be_added_up():
     rows += [{"config": "c", "load": 5e-324}, {"config": "d", "load": 1.0}]
     found = compare(tables(rows, ("config", "load")), ["config"], metrics=["load"], baseline="c")
     a, b, c, d = found.metrics[0].groups
-    assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [
-        (1, {"not known": 1}, 1e99)
-    ] * 2
+    assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [(1, {"not known": 1}, 1e99)] * 2
     assert (c.mean.value, d.mean.value) == (5e-324, 1.0)
     assert d.against.ratio is None  # more than a float can say

@@ -63,9 +63,7 @@ def test_conditions():
     table = pl.DataFrame({"a": ["x", "y", None], "n": [1.0, 2.0, None], "b": [True, False, None]})
 
     def which(*conditions):
-        chosen = table.with_row_index().filter(
-            meets([Condition(*one) for one in conditions], table.schema, [])
-        )
+        chosen = table.with_row_index().filter(meets([Condition(*one) for one in conditions], table.schema, []))
         return chosen["index"].to_list()
 
     assert which() == [0, 1, 2]

@@ -167,10 +167,7 @@ def test_a_full_disk(out):
     done = subprocess.run(command(out, "runs"), capture_output=True, text=True, preexec_fn=limit, timeout=60)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert (
-        "out: cannot be written to (File too large). What is done is kept: the same command goes on\n"
-        in done.stderr
-    )
+    assert "out: cannot be written to (File too large). What is done is kept: the same command goes on\n" in done.stderr
     assert not [path for path in out.rglob("*") if "part-" in path.name or path.name.endswith(".tmp")]
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).captures.collect().height == 2
@@ -223,10 +220,7 @@ def test_ctrl_c(out):
         said = process.stderr.read()
     assert process.returncode in (130, 0)
     if process.returncode == 130:
-        assert (
-            said
-            == f"ikeanalyze: what is done is in {out}; the same command goes on\nikeanalyze: interrupted\n"
-        )
+        assert said == f"ikeanalyze: what is done is in {out}; the same command goes on\nikeanalyze: interrupted\n"
     assert alive(str(out)) == []
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).handshakes.collect().height == 60
@@ -271,9 +265,7 @@ def test_a_damaged_shard_that_other_labels_need(out):
     batch(out, "runs")
     file = next((out / "handshakes").glob("*.parquet"))
     file.write_bytes(bytes(file.stat().st_size))
-    with pytest.raises(
-        DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command"
-    ) as error:
+    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command") as error:
         batch(out, "runs", label=LABEL)
     assert "is kept" not in str(error.value)
     file.unlink()
@@ -283,9 +275,7 @@ def test_a_damaged_shard_that_other_labels_need(out):
 
 def test_nothing_is_kept_where_nothing_was_made(out):
     runs(Path("runs"), 1)
-    with pytest.raises(
-        DatasetError, match=r"/proc/x: cannot be written to \(.*\)\. Name another folder with -o$"
-    ):
+    with pytest.raises(DatasetError, match=r"/proc/x: cannot be written to \(.*\)\. Name another folder with -o$"):
         batch("/proc/x", "runs")
 
 
@@ -304,9 +294,7 @@ def test_kill_9_at_ten_random_moments(tmp_path):
     environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
     ended = 0
     for _ in range(10):
-        with subprocess.Popen(
-            command(out, str(folder)), stderr=subprocess.DEVNULL, env=environment
-        ) as process:
+        with subprocess.Popen(command(out, str(folder)), stderr=subprocess.DEVNULL, env=environment) as process:
             try:
                 process.wait(rng.uniform(0.2, takes))
             except subprocess.TimeoutExpired:

@@ -29,9 +29,7 @@ def of(capture, keys=None):
 
 
 def test_beside_the_capture(made):
-    root = made(
-        "a.pcap", "a.keys", "a.keys.json", "a.charon.log", "a.charon.log.gz", "ab.keys", "a.log", "b.keys"
-    )
+    root = made("a.pcap", "a.keys", "a.keys.json", "a.charon.log", "a.charon.log.gz", "ab.keys", "a.log", "b.keys")
     assert of(root / "a.pcap") == ["a.keys", "a.keys.json", "a.charon.log", "a.charon.log.gz"]
     assert of(root / "c.pcap") == []
 
@@ -60,9 +58,7 @@ def test_in_folders_of_a_folder(made):
     keys = KeyFiles(folders=[str(root / "keys")])
 
     def where(capture):
-        return [
-            os.path.relpath(one.path, root) for one in keys.of(Listed(capture, str(root / capture), 1, 1))
-        ]
+        return [os.path.relpath(one.path, root) for one in keys.of(Listed(capture, str(root / capture), 1, 1))]
 
     assert where("runs/psk/1.pcap") == ["keys/psk/1.log"]
     assert where("runs/eap/1.pcap") == ["keys/eap/1.log"]
@@ -133,9 +129,7 @@ def test_digest_of_all(made):
     root = made("a", "b")
     a, b = file_state(str(root / "a")), file_state(str(root / "b"))
     each = sorted(hashlib.sha256(name).hexdigest() for name in (b"a", b"b"))
-    assert (
-        digest_of_all([a, b]) == digest_of_all([b, a]) == hashlib.sha256("\n".join(each).encode()).hexdigest()
-    )
+    assert digest_of_all([a, b]) == digest_of_all([b, a]) == hashlib.sha256("\n".join(each).encode()).hexdigest()
     assert digest_of_all([]) is None
     (root / "a").unlink()
     gone = file_state(str(root / "b"))

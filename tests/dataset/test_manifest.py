@@ -23,9 +23,7 @@ FAILED = Entry("b.pcap", "/r/b.pcap", 0, 6, None, "failed", "the file is empty",
 
 
 def shard(name, *entries):
-    return Shard(
-        name, "1.0", {"ports": [], "vantage": None}, {"run": "int"}, {"captures": len(entries)}, entries
-    )
+    return Shard(name, "1.0", {"ports": [], "vantage": None}, {"run": "int"}, {"captures": len(entries)}, entries)
 
 
 def saved(folder, *shards, complete=True):

@@ -24,9 +24,7 @@ def dataset(monkeypatch):
 
 
 def test_statistics():
-    assert group_values("ds", "config", "setup_ms", "mean") == pytest.approx(
-        {"psk": mean(PSK), "rsa": mean(RSA)}
-    )
+    assert group_values("ds", "config", "setup_ms", "mean") == pytest.approx({"psk": mean(PSK), "rsa": mean(RSA)})
     found = group_values("ds", "config", "setup_ms", "median")
     assert found == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
 

@@ -34,9 +34,7 @@ def peak(folder, out):
                 pids = [str(process.pid), *children.read_text().split()]
                 for pid in pids:
                     status = Path(f"/proc/{pid}/status").read_text()
-                    most = max(
-                        [most, *(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)]
-                    )
+                    most = max([most, *(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)])
             except OSError:
                 pass  # just ended
             time.sleep(0.01)

@@ -68,9 +68,9 @@ def test_bytes_by_payload():
         2 * 8 + 2 * 64,
     ]
     # what was looked into and has none, has none; what was not looked into is not known
-    assert measured(
-        "payload_CERT_bytes", *captures, "lab/rsa-chain3.pcapng", keys=[*keys, "lab/rsa-chain3.keys.json"]
-    )[:2] == [0, 0]
+    assert measured("payload_CERT_bytes", *captures, "lab/rsa-chain3.pcapng", keys=[*keys, "lab/rsa-chain3.keys.json"])[
+        :2
+    ] == [0, 0]
     assert measured("payload_KE_bytes", *captures, keys=keys[:1])[1] is None
 
 
@@ -90,9 +90,7 @@ def test_labels_that_are_numbers():
     assert table.select(loss.value, cpu.value).collect().rows() == [(5.0, 1.5)]
 
 
-@pytest.mark.parametrize(
-    "name", ["x", "phases", "start_ns", "setup_ns", "initiator_port", "config", "phase_X_bytes"]
-)
+@pytest.mark.parametrize("name", ["x", "phases", "start_ns", "setup_ns", "initiator_port", "config", "phase_X_bytes"])
 def test_what_is_no_metric(name):
     with pytest.raises(CompareError, match=f"there is no metric '{name}'; there are .*, setup_ms"):
         measured(name, "psk-classic.pcap")

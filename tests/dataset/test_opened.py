@@ -80,9 +80,7 @@ def test_a_shard_that_was_cut(out):
     file = next((out / "messages").iterdir())
     size = file.stat().st_size
     os.truncate(file, size - 1)
-    with pytest.raises(
-        DatasetError, match=f"{file}: is damaged: it has {size - 1:,} bytes, and had {size:,}"
-    ):
+    with pytest.raises(DatasetError, match=f"{file}: is damaged: it has {size - 1:,} bytes, and had {size:,}"):
         ikeanalyze.dataset.open(out)
 
 

@@ -24,9 +24,7 @@ def task(tmp_path):
     shards.make_folders(dataset)
     path = tmp_path / "a.pcap"
     path.write_bytes(capture(1))
-    return Task(
-        str(dataset), (Wanted("a.pcap", str(path), {}, ()),), (), {}, Reading(), ikeanalyze.__version__
-    )
+    return Task(str(dataset), (Wanted("a.pcap", str(path), {}, ()),), (), {}, Reading(), ikeanalyze.__version__)
 
 
 @pytest.fixture

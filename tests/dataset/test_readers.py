@@ -14,9 +14,7 @@ from tests.dataset.made import TABLES, batch, runs, small_groups
 ROOT = Path(__file__).parent.parent.parent
 LAB = ROOT / "captures" / "lab"
 DOCS = (ROOT / "docs" / "dataset.md").read_text()
-PYTHON, SQL = (
-    re.findall(rf"^```{kind}\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL) for kind in ("python", "sql")
-)
+PYTHON, SQL = (re.findall(rf"^```{kind}\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL) for kind in ("python", "sql"))
 
 
 @pytest.fixture(scope="module")

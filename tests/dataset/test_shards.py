@@ -14,9 +14,7 @@ def empty(**rows):
     frames = {table: pl.DataFrame(schema=columns_of(table, {})) for table in TABLES}
     for table, captures in rows.items():
         blank = dict.fromkeys(columns_of(table, {}))
-        frames[table] = pl.DataFrame(
-            [{**blank, "capture": one} for one in captures], schema=columns_of(table, {})
-        )
+        frames[table] = pl.DataFrame([{**blank, "capture": one} for one in captures], schema=columns_of(table, {}))
     return frames
 
 

@@ -195,17 +195,14 @@ def test_noise_is_called_a_difference_as_seldom_as_it_says():
     # retransmissions at 20 % loss: many ties
     random = np.random.default_rng(9)
     called = sum(
-        differ(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05
-        for _ in range(400)
+        differ(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05 for _ in range(400)
     )
     assert called / 400 == pytest.approx(0.05, abs=0.033)
 
 
 def test_many_against_few_takes_no_time():
     random = np.random.default_rng(4)
-    assert (
-        differ(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
-    )
+    assert differ(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
 
 
 def test_corrected():
@@ -228,10 +225,7 @@ def test_many_samples_at_once_have_the_numbers_of_each_alone():
     def numbers(estimate):
         if estimate is None:
             return None
-        bounds = [
-            None if bound is None else pytest.approx(bound, rel=1e-12)
-            for bound in (estimate.low, estimate.high)
-        ]
+        bounds = [None if bound is None else pytest.approx(bound, rel=1e-12) for bound in (estimate.low, estimate.high)]
         return (pytest.approx(estimate.value, rel=1e-12), *bounds, estimate.method, estimate.resamples)
 
     def plain(estimate):
@@ -239,12 +233,8 @@ def test_many_samples_at_once_have_the_numbers_of_each_alone():
             return None
         return (estimate.value, estimate.low, estimate.high, estimate.method, estimate.resamples)
 
-    assert [plain(one) for one in means(samples, 0.95, 500)] == [
-        numbers(mean(one, 0.95, 500)) for one in samples
-    ]
-    assert [plain(one) for one in ratios(pairs, 0.95, 500)] == [
-        numbers(ratio(*pair, 0.95, 500)) for pair in pairs
-    ]
+    assert [plain(one) for one in means(samples, 0.95, 500)] == [numbers(mean(one, 0.95, 500)) for one in samples]
+    assert [plain(one) for one in ratios(pairs, 0.95, 500)] == [numbers(ratio(*pair, 0.95, 500)) for pair in pairs]
     assert differences(pairs) == [differ(*pair) for pair in pairs]
 
 

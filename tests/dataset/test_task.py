@@ -143,8 +143,7 @@ def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
     wanted = tuple(replace(task.captures[n], keys=own) for n in (0, 2))
     together = hidden(task, perform(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
     alone = [
-        hidden(task, perform(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list()
-        for one in wanted
+        hidden(task, perform(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list() for one in wanted
     ]
     assert together == alone
     assert sum(said.startswith("run.keys: line ") for said in alone[0]) == 2

@@ -44,10 +44,7 @@ def fields(tshark, capture, *names, only="ikex", apart=",", **how):
     rows = [line.split("\t") for line in done.lines]
     yes_no = {"1": "True", "0": "False"}  # as newer versions have it
     return [
-        [
-            yes_no.get(value, value) if name in BOOLEANS else value
-            for name, value in zip(names, row, strict=True)
-        ]
+        [yes_no.get(value, value) if name in BOOLEANS else value for name, value in zip(names, row, strict=True)]
         for row in rows
     ]
 
@@ -91,8 +88,6 @@ def recorded_statistics(tshark, name):
     """Lines of `-z ikex,handshakes` and of `-z ikex,exchanges` of a recorded capture."""
     done = ask(tshark, CAPTURES / name, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges")
     lines = [line.rstrip() for line in done.lines if line.strip()]
-    border = lines.index(
-        "IKE handshakes: what sets each IKE SA up, from the initiator and from the responder"
-    )
+    border = lines.index("IKE handshakes: what sets each IKE SA up, from the initiator and from the responder")
     # tshark draws the last one first
     return lines[border:], lines[:border]

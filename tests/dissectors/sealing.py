@@ -23,9 +23,7 @@ def _gcm(icv):
 
 
 def _ccm(icv):
-    return lambda key, iv, plain, associated: AESCCM(key[:-3], tag_length=icv).encrypt(
-        key[-3:] + iv, plain, associated
-    )
+    return lambda key, iv, plain, associated: AESCCM(key[:-3], tag_length=icv).encrypt(key[-3:] + iv, plain, associated)
 
 
 def _chacha(key, iv, plain, associated):
@@ -72,22 +70,15 @@ class Sealed:
 
     def proposal(self, *more):
         """What IKE_SA_INIT agrees on."""
-        transforms = [
-            ike.Transform(ike.ENCR, self.number, 8 * (self.key_size & ~7) if self.number != 28 else None)
-        ]
+        transforms = [ike.Transform(ike.ENCR, self.number, 8 * (self.key_size & ~7) if self.number != 28 else None)]
         if not self.aead:
             transforms.append(ike.Transform(ike.INTEG, ike.AUTH_HMAC_SHA2_256_128))
-        return ike.Proposal(
-            [*transforms, ike.Transform(ike.PRF, 5), ike.Transform(ike.DH, ike.CURVE25519), *more]
-        )
+        return ike.Proposal([*transforms, ike.Transform(ike.PRF, 5), ike.Transform(ike.DH, ike.CURVE25519), *more])
 
     def next_epoch(self):
         """New keys."""
         names = ["sk_ei", "sk_er"] if self.aead else ["sk_ei", "sk_er", "sk_ai", "sk_ar"]
-        keys = {
-            name: self.rng.randbytes(self.key_size if name < "sk_e" or "e" in name[3] else 32)
-            for name in names
-        }
+        keys = {name: self.rng.randbytes(self.key_size if name < "sk_e" or "e" in name[3] else 32) for name in names}
         self.keys = keys
         self.sets.append(
             {
@@ -123,17 +114,13 @@ class Sealed:
         numbers = b"" if fragment is None else struct.pack(">HH", *fragment)
         size = 4 + len(numbers) + self.iv + len(plain) + icv
         outer = ike.SK if fragment is None else ike.SKF
-        head = ike.ike_header(
-            self.handshake.spi_i, self.handshake.spi_r, outer, kind, flags, ident, 28 + size
-        )
+        head = ike.ike_header(self.handshake.spi_i, self.handshake.spi_r, outer, kind, flags, ident, 28 + size)
         head += struct.pack(">BBH", first, 0, size) + numbers
         return self._protect(head, plain, bool(flags & ike.INITIATOR))
 
     def message(self, kind, payloads, ident, *, response=False, from_initiator=None):
         """One message with SK."""
-        return self.fragments(
-            kind, payloads, ident, response=response, from_initiator=from_initiator, count=None
-        )[0]
+        return self.fragments(kind, payloads, ident, response=response, from_initiator=from_initiator, count=None)[0]
 
     def fragments(self, kind, payloads, ident, *, count, response=False, from_initiator=None):
         """A message in `count` fragments; None: with SK."""

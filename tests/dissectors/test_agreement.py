@@ -25,17 +25,12 @@ def test_handshakes(tshark, name):
     want = []
     for number, row in enumerate(analysed(name).handshakes.filter(IKE).iter_rows(named=True), 1):
         counts = [
-            row[f"{side}_{what}"]
-            for side in ("initiator", "responder")
-            for what in ("messages", "frames", "bytes")
+            row[f"{side}_{what}"] for side in ("initiator", "responder") for what in ("messages", "frames", "bytes")
         ]
         setup = "-" if row["setup_ns"] is None else f"{row['setup_ns'] / 1e6:.3f}"
         ends = [row[key] for key in ("spi_i", "spi_r", "initiator_address", "responder_address")]
         want.append(
-            [
-                str(one)
-                for one in (number, *ends, *counts, row["retransmitted_messages"], setup, row["outcome"])
-            ]
+            [str(one) for one in (number, *ends, *counts, row["retransmitted_messages"], setup, row["outcome"])]
         )
     assert got == want
 

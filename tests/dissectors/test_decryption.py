@@ -166,9 +166,7 @@ def test_only_the_last_epochs_keys(tshark):
         keys=json.dumps(last),
     )
     fits = "by the key set whose tag fits"
-    assert lines == [[str(number), "", "no key fits"] for number in (4, 5, 6)] + [
-        [n, "1", fits] for n in ("7", "8")
-    ]
+    assert lines == [[str(number), "", "no key fits"] for number in (4, 5, 6)] + [[n, "1", fits] for n in ("7", "8")]
 
 
 @WITH_CIPHERS
@@ -188,9 +186,7 @@ def test_follow_up_key_exchanges(tshark):
     link = ike.notify(ike.ADDITIONAL_KEY_EXCHANGE, b"link")
     kind, follow = ike.CREATE_CHILD_SA, ike.IKE_FOLLOWUP_KE
     asked = sealed.message(kind, [ike.sa([offer(new[0])]), ike.nonce(bytes(32)), public], 2)
-    granted = sealed.message(
-        kind, [ike.sa([offer(new[1])]), ike.nonce(bytes(32)), public, link], 2, response=True
-    )
+    granted = sealed.message(kind, [ike.sa([offer(new[1])]), ike.nonce(bytes(32)), public, link], 2, response=True)
     more = sealed.message(follow, [ike.ke(ike.ML_KEM_1024, rng.randbytes(1567)), link], 3)
     end = sealed.message(follow, [ike.ke(ike.ML_KEM_768, rng.randbytes(1088))], 3, response=True)
     flags = ike.INITIATOR
@@ -227,9 +223,7 @@ def test_modulus(tshark):
         for number, key in enumerate((good, wrong), 1)
     ]
     capture = captured(*opening, *datagrams)
-    lines = fields(
-        tshark, capture, "frame.number", "ikex.ke.modulus_ok", only="ikex.epoch", keys=sealed.key_file()
-    )
+    lines = fields(tshark, capture, "frame.number", "ikex.ke.modulus_ok", only="ikex.epoch", keys=sealed.key_file())
     assert lines == [["3", "True"], ["4", "False"]]
     text = "1 coefficients of the ML-KEM-512 encapsulation key are not below 3329 (FIPS 203, 7.2)"
     assert (4, text) in findings(tshark, capture, keys=sealed.key_file())
@@ -262,9 +256,7 @@ def test_bad_key_files(tshark, content, said):
 @pytest.mark.parametrize("tshark", ["host", "trixie"], indirect=True)
 def test_without_ciphers(tshark):
     lines = fields(tshark, PQ, "ikex.decryption", only="ikex.decryption", keys=keys_of("pq-mlkem768-psk"))
-    assert (
-        lines == [["not by this version of Wireshark: `ikeanalyze decrypt` writes the capture in clear"]] * 5
-    )
+    assert lines == [["not by this version of Wireshark: `ikeanalyze decrypt` writes the capture in clear"]] * 5
 
 
 def test_clear_messages_need_no_ciphers(tshark):

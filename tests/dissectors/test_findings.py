@@ -69,9 +69,7 @@ def test_response_without_request_and_the_other_way_round(tshark):
 
 def test_extra_round_trips(tshark):
     trace = play(Handshake(Random(4)).init(before="both"))
-    reasons = fields(
-        tshark, trace.pcap(), "frame.number", "ikex.extra_round_trip", only="ikex.extra_round_trip"
-    )
+    reasons = fields(tshark, trace.pcap(), "frame.number", "ikex.extra_round_trip", only="ikex.extra_round_trip")
     assert reasons == [["2", "COOKIE"], ["4", "INVALID_KE_PAYLOAD"]]
     attempts = fields(tshark, trace.pcap(), "ikex.attempt")
     assert attempts == [["1"], ["1"], ["2"], ["2"], ["3"], ["3"]]

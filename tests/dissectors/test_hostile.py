@@ -126,16 +126,14 @@ def test_many_fragments_announced(tshark):
     trace = Trace()
     trace.play(handshake.init())
     for number in (1, 2, 65535, 0):
-        part = ike.skf(
-            handshake.spi_i, handshake.spi_r, ike.IKE_AUTH, ike.INITIATOR, 1, 35, [rng.randbytes(40)]
-        )[0]
+        part = ike.skf(handshake.spi_i, handshake.spi_r, ike.IKE_AUTH, ike.INITIATOR, 1, 35, [rng.randbytes(40)])[0]
         trace.send(number * MS + 50 * MS, part[:32] + struct.pack(">HH", number, 65535) + part[36:])
     total = 3000
     for at in range(total):
         number = rng.randrange(1, 60_000)
-        part = ike.skf(
-            handshake.spi_i, handshake.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, 35, [rng.randbytes(40)]
-        )[0]
+        part = ike.skf(handshake.spi_i, handshake.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, 35, [rng.randbytes(40)])[
+            0
+        ]
         trace.send((1000 + at) * MS * 100, part[:32] + struct.pack(">HH", number, 60_000) + part[36:])
     begun = time.monotonic()
     look(tshark, trace.pcap())

@@ -79,9 +79,7 @@ def test_extension_headers_and_other_ports(tshark):
     trace = Trace()
     trace.send(0, request.datagrams[0], dport=5000, sport=6000)
     assert fields(tshark, trace.pcap(), "ikex.exchange") == []
-    assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [
-        ["IKE_SA_INIT"]
-    ]
+    assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [["IKE_SA_INIT"]]
 
 
 def test_nothing_for_other_traffic(tshark):

@@ -69,9 +69,7 @@ def test_lengths_are_those_of_the_daemons_log(tshark):
 
 
 def test_esp_and_ike_and_the_prefix_in_a_recorded_stream(tshark):
-    seen = read(
-        tshark, RECORDED / "tcp-psk.pcap", "frame.number", "iketcp.prefix", "esp.spi", "isakmp.exchangetype"
-    )
+    seen = read(tshark, RECORDED / "tcp-psk.pcap", "frame.number", "iketcp.prefix", "esp.spi", "isakmp.exchangetype")
     assert seen[:4] == [
         ["9", "IKETCP", "", ""],
         ["13", "", "", "34"],
@@ -101,17 +99,13 @@ def test_messages_are_those_of_the_report(tshark, name):
     seen = read(tshark, capture, "isakmp.messageid", only="isakmp")
     numbers = [int(number, 0) for (numbers,) in seen for number in numbers.split(",")]
     assert numbers == messages["message_id"].to_list()
-    assert (
-        read(tshark, capture, "frame.number", only="iketcp.lost || iketcp.unknown || iketcp.incomplete") == []
-    )
+    assert read(tshark, capture, "frame.number", only="iketcp.lost || iketcp.unknown || iketcp.incomplete") == []
 
 
 def test_however_the_stream_is_cut(tshark):
     stream = PREFIX + framed(REQUEST) + framed_esp(ESP) + b"\0\x03\xff" + framed(REQUEST)
     sizes = (1, 5, 7, 100, 10_000)
-    capture = in_streams(
-        [[stream[at : at + size] for at in range(0, len(stream), size)] for size in sizes]
-    ).pcap()
+    capture = in_streams([[stream[at : at + size] for at in range(0, len(stream), size)] for size in sizes]).pcap()
     names = ("tcp.srcport", "iketcp.prefix", "isakmp.length", "esp.spi", "iketcp.keepalive")
     seen = read(tshark, capture, *names, "iketcp.lost", "iketcp.incomplete", "iketcp.unknown", only="iketcp")
     for number in range(len(sizes)):
@@ -123,9 +117,7 @@ def test_however_the_stream_is_cut(tshark):
 def test_several_messages_in_a_segment_share_the_info_column(tshark):
     capture = sent([PREFIX + framed(REQUEST) + framed_esp(ESP)]).pcap()
     done = tshark.run("-n", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
-    assert re.search(
-        r"Stream prefix, IKE_SA_INIT MID=00 Initiator Request.*, ESP \(SPI=0x8feeea65\)", done.lines[2]
-    )
+    assert re.search(r"Stream prefix, IKE_SA_INIT MID=00 Initiator Request.*, ESP \(SPI=0x8feeea65\)", done.lines[2])
 
 
 def test_the_other_direction_has_no_prefix(tshark):
@@ -168,9 +160,7 @@ def test_what_makes_no_sense_is_a_finding(tshark):
     found = {(port, seq != "1"): values for port, seq, *values in seen}
     for number, (_, finding) in enumerate(NONSENSE):
         port = str(40000 + number)
-        assert [
-            name for name, value in zip(findings, found[port, True], strict=True) if value
-        ] == finding.split()
+        assert [name for name, value in zip(findings, found[port, True], strict=True) if value] == finding.split()
         assert found[port, False] == ["", "", ""]
     assert lua_errors(tshark, capture) == []
 
@@ -191,9 +181,7 @@ def test_going_on(tshark):
 
 def test_cut_off_by_the_snaplen(tshark):
     capture = sent([PREFIX + framed(REQUEST)]).pcap(snaplen=200)
-    assert read(tshark, capture, "iketcp.prefix", "frame.number", only="iketcp.incomplete") == [
-        ["IKETCP", "3"]
-    ]
+    assert read(tshark, capture, "iketcp.prefix", "frame.number", only="iketcp.incomplete") == [["IKETCP", "3"]]
 
 
 @pytest.mark.parametrize(("ports", "frames"), [("443", "1"), ("443,4500-4501", "12"), ("", "")])

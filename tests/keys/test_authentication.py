@@ -49,9 +49,7 @@ def opened_messages() -> list[tuple[bytes, Opened]]:
 def test_intermediate_octets():
     request, response, *_ = opened_messages()
     assert find_sealed(request[0]).fragment == (1, 2)
-    assert [intermediate_octets(*request), intermediate_octets(*response)] == contents(
-        log(NAME), "IntAuth_A|P"
-    )
+    assert [intermediate_octets(*request), intermediate_octets(*response)] == contents(log(NAME), "IntAuth_A|P")
 
 
 def test_int_auth():
@@ -63,9 +61,7 @@ def test_int_auth():
         int_auth(SHA384, key, b"", data) for key, data in zip((first.sk_pi, first.sk_pr), octets, strict=True)
     ] == values
     # of a second exchange the first one's value comes before the octets
-    assert int_auth(SHA384, b"key", b"before", b"octets") == hmac.digest(
-        b"key", b"beforeoctets", hashlib.sha384
-    )
+    assert int_auth(SHA384, b"key", b"before", b"octets") == hmac.digest(b"key", b"beforeoctets", hashlib.sha384)
 
 
 def test_signed_octets_and_auth():
@@ -85,9 +81,7 @@ def test_signed_octets_and_auth():
         (response, nonce_i, keys.sk_pr, ike.ID_R, auth_response),
     ]
     for number, (message, nonce, sk_p, id_type, opened) in enumerate(sides):
-        inside = {
-            payload.type: payload.body for payload in read_payloads(opened.plaintext, opened.first).payloads
-        }
+        inside = {payload.type: payload.body for payload in read_payloads(opened.plaintext, opened.first).payloads}
         octets = signed_octets(SHA384, message, nonce, sk_p, inside[id_type], combined)
         assert octets == logged_octets[number]
         assert shared_key_auth(SHA384, PSK, octets) == logged_auth[number]

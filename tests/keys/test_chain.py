@@ -31,9 +31,7 @@ def made(number: int, suite: Suite = GCM, **other) -> KeySet:
                      "integrity": None, **keys, **other})  # fmt: skip
 
 
-def sealed(
-    keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: Suite = GCM
-) -> bytes:
+def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: Suite = GCM) -> bytes:
     iv = bytes(16 if suite is CBC else 8)
     return seal(keys, Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv, suite=suite)
 
@@ -139,9 +137,7 @@ def test_the_order_of_the_chain():
         ring = KeyRing(keys)
         assert positions(ring, messages) == expected
         # nobody accepts these: the keys had changed before that message
-        assert (
-            positions(ring, [sealed(epochs[0], 2), sealed(epochs[0], 9), sealed(epochs[1], 3)]) == [None] * 3
-        )
+        assert positions(ring, [sealed(epochs[0], 2), sealed(epochs[0], 9), sealed(epochs[1], 3)]) == [None] * 3
         assert positions(ring, [sealed(epochs[2], 9)]) == [2]
 
 
@@ -287,11 +283,7 @@ def test_nothing_to_open():
 
 
 @settings(max_examples=60)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0, 8, 0x20, 0x28])), max_size=12
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0, 8, 0x20, 0x28])), max_size=12))
 def test_whatever_comes_only_its_own_keys_open_it(events):
     epochs = [made(number) for number in range(4)]
     ring = KeyRing(epochs)

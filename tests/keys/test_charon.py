@@ -172,9 +172,7 @@ def test_ikev1_cookies_of_one_source_alone(dump):
 
 
 def test_ikev1_without_cookie():
-    log = [
-        line for line in lines("charon-5.9.8-ikev1.i") if b"natd_chunk" not in line and b"HASH_" not in line
-    ]
+    log = [line for line in lines("charon-5.9.8-ikev1.i") if b"natd_chunk" not in line and b"HASH_" not in line]
     findings, _ = read(log)
     assert findings.phase1 == []
     assert "does not say of which IKE SA" in findings.warnings[0].what
@@ -211,9 +209,7 @@ def test_the_daemon_starts_again_and_counts_from_the_beginning():
 
 def test_a_log_that_is_cut_anywhere():
     log = lines("pq-mlkem768-psk.charon")
-    er, pi, after = (
-        next(n for n, line in enumerate(log) if text in line) for text in (b"Sk_er", b"Sk_pi", b"reinit")
-    )
+    er, pi, after = (next(n for n, line in enumerate(log) if text in line) for text in (b"Sk_er", b"Sk_pi", b"reinit"))
     for end in range(90, 130):
         findings, _ = read(log[:end])
         found = plain(findings.key_sets)

@@ -116,9 +116,7 @@ def test_threads_without_end():
 def test_a_whole_log_from_the_journal():
     log = [line.split(b" ", 1)[1].split(b"] ", 1)[1] for line in lines("psk-classic.charon")]
     prefix = b"Nov 21 12:00:00 host charon-systemd[812]: "
-    log = [
-        (b" " * len(prefix) if line[:4] == b"    " or b": " in line[:7] else prefix) + line for line in log
-    ]
+    log = [(b" " * len(prefix) if line[:4] == b"    " or b": " in line[:7] else prefix) + line for line in log]
     findings, _ = read(log)
     assert plain(findings.key_sets) == expected("psk-classic")
     assert findings.key_sets[0].spi_i.hex() == "3a910afcdbd92e0e"

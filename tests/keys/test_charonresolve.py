@@ -59,9 +59,7 @@ def test_a_proposal_by_spis():
 
 def test_null_encryption_has_empty_keys():
     values = {**KEYS, "sk_ei": b"", "sk_er": b""}
-    findings, _ = finish(
-        Records([Derived(1, values, Sa(proposal="NULL/HMAC_SHA2_256_128/PRF_HMAC_SHA1/ECP_256"))])
-    )
+    findings, _ = finish(Records([Derived(1, values, Sa(proposal="NULL/HMAC_SHA2_256_128/PRF_HMAC_SHA1/ECP_256"))]))
     (keys,) = findings.key_sets
     assert (keys.encryption, keys.integrity, keys.sk_ai) == (11, 12, b"a" * 32)
 

@@ -60,14 +60,10 @@ def test_text_as_it_is_read():
 
 
 def test_string_types_do_not_matter():
-    printable = name(
-        (COUNTRY, "CH", PRINTABLE), (ORGANIZATION, "Lab", PRINTABLE), (COMMON, "resp", PRINTABLE)
-    )
+    printable = name((COUNTRY, "CH", PRINTABLE), (ORGANIZATION, "Lab", PRINTABLE), (COMMON, "resp", PRINTABLE))
     assert printable != LAB
     assert same_name(printable, LAB)
-    assert not same_name(
-        name((COUNTRY, "CH", PRINTABLE), (ORGANIZATION, "Lab", UTF8), (COMMON, "Resp", UTF8)), LAB
-    )
+    assert not same_name(name((COUNTRY, "CH", PRINTABLE), (ORGANIZATION, "Lab", UTF8), (COMMON, "Resp", UTF8)), LAB)
     assert not same_name(name((COUNTRY, "CH", PRINTABLE), (COMMON, "resp", UTF8)), LAB)
     assert not same_name(b"", LAB)
     assert not same_name(LAB[:-1], LAB)

@@ -25,9 +25,7 @@ ALGORITHMS = {
 
 def key(encryption, size, integrity, mac_size, first=1):
     secret = bytes((first + n) % 256 for n in range(size))
-    return EspKey(
-        Origin("x", 1), "IPv4", "*", "*", None, encryption, secret, integrity, bytes(range(mac_size))
-    )
+    return EspKey(Origin("x", 1), "IPv4", "*", "*", None, encryption, secret, integrity, bytes(range(mac_size)))
 
 
 def packets(names, esn=False):

@@ -71,9 +71,7 @@ def test_ways_to_write_a_log(file, change):
 
 
 def test_several_formats_in_one_file(file):
-    found = read_keys(
-        file(LOG + b"some other line\n" + ROW.encode() + (LOGS / "libreswan-4.10.secrets").read_bytes())
-    )
+    found = read_keys(file(LOG + b"some other line\n" + ROW.encode() + (LOGS / "libreswan-4.10.secrets").read_bytes()))
     assert found.formats == ("Wireshark ikev2_decryption_table", "tcpdump -E secrets", "charon log")
     assert len(found.key_sets) == 1 + 5 + 2
     assert [w.line for w in found.warnings] == [n + LOG.count(b"\n") + 2 for n in (3, 9)]  # salts
@@ -81,9 +79,7 @@ def test_several_formats_in_one_file(file):
 
 def test_what_is_no_row_among_rows(file):
     found = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
-    assert [(w.line, w.what) for w in found.warnings] == [
-        (n, "is no row of a key table; not used") for n in (1, 3)
-    ]
+    assert [(w.line, w.what) for w in found.warnings] == [(n, "is no row of a key table; not used") for n in (1, 3)]
 
 
 def test_warnings_are_bounded(file):

@@ -43,9 +43,7 @@ key_sets = st.builds(
     derivation=st.none()
     | st.builds(Derivation, maybe, st.lists(octets, max_size=3).map(tuple), maybe, maybe, st.none() | texts),
 )
-phase1 = st.builds(
-    Phase1Key, st.just(ORIGIN), st.binary(min_size=8, max_size=8), st.binary(min_size=1, max_size=32)
-)
+phase1 = st.builds(Phase1Key, st.just(ORIGIN), st.binary(min_size=8, max_size=8), st.binary(min_size=1, max_size=32))
 esp = st.builds(
     EspKey,
     st.just(ORIGIN),

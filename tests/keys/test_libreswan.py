@@ -88,9 +88,7 @@ def test_other_keys_of_the_same_ike_sa():
 
 
 def test_directions_that_disagree():
-    other = SECRETS[7].replace(
-        b"0xe1534936bf9142be 0x0a6e706e7e038f39", b"0xdf28ac62d64e64aa 0xf0002250a694d5b9"
-    )
+    other = SECRETS[7].replace(b"0xe1534936bf9142be 0x0a6e706e7e038f39", b"0xdf28ac62d64e64aa 0xf0002250a694d5b9")
     found = read([SECRETS[0], other]).key_sets
     assert [(keys.integrity, bool(keys.sk_ei), bool(keys.sk_er)) for keys in found] == [
         (12, True, False),
@@ -133,9 +131,7 @@ def test_secrets_of_esp():
     assert "esp_sa" in findings.warnings[0].what
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"ikev2 I", b"ikev2 X 0x1 0x2 a:0x b:0x", b"user@host: x", b"ikev2=insist"]
-)
+@pytest.mark.parametrize("line", [b"", b"ikev2 I", b"ikev2 X 0x1 0x2 a:0x b:0x", b"user@host: x", b"ikev2=insist"])
 def test_other_lines(line):
     findings = Findings("x")
     assert not LibreswanReader(findings).feed(1, line)

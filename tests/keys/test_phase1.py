@@ -49,10 +49,7 @@ CIPHERS = {
 def recorded_opener() -> Phase1Opener:
     messages = ike_messages("ikev1-xauth")
     public = [
-        payload.body
-        for message in messages
-        for payload in payloads(message).payloads
-        if payload.type == ikev1.KE
+        payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
     ]
     (key,) = contents(excerpt("ikev1-xauth"), "encryption key Ka")
     keys = Phase1Key(Origin("log", None), messages[0][:8], key)
@@ -89,10 +86,7 @@ def test_a_recorded_handshake():
 def test_a_wrong_key_gives_nothing():
     messages = ike_messages("ikev1-xauth")
     public = [
-        payload.body
-        for message in messages
-        for payload in payloads(message).payloads
-        if payload.type == ikev1.KE
+        payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
     ]
     for number in range(20):
         keys = Phase1Key(Origin("log", None), messages[0][:8], Random(number).randbytes(16))

@@ -63,9 +63,7 @@ def test_first_keys(name):
 
 def test_keys_after_an_additional_key_exchange():
     before, after = logged_keys(log("pq-mlkem768-psk"))
-    seed = skeyseed_after_additional(
-        SHA384, before["Sk_d secret"], after["key exchange secret"], after["nonces"]
-    )
+    seed = skeyseed_after_additional(SHA384, before["Sk_d secret"], after["key exchange secret"], after["nonces"])
     assert seed == after["SKEYSEED"]
     (pair,) = (pair for pair in spis("pq-mlkem768-psk") if any(pair[1]))
     assert session_keys(SHA384, GCM_256, seed, after["nonces"], *pair) == as_logged(after)
@@ -75,23 +73,15 @@ def test_two_additional_key_exchanges_and_two_rekeyings_with_followups():
     pairs = spis("pq-followup-ke")
     first, second, third, replaced, replaced_again = logged_keys(excerpt("pq-followup-ke"))
     for before, after in ((first, second), (second, third)):
-        seed = skeyseed_after_additional(
-            SHA384, before["Sk_d secret"], after["key exchange secret"], after["nonces"]
-        )
+        seed = skeyseed_after_additional(SHA384, before["Sk_d secret"], after["key exchange secret"], after["nonces"])
         assert seed == after["SKEYSEED"]
     for before, after in ((third, replaced), (replaced, replaced_again)):
-        additional = after[
-            "additional key exchange secret"
-        ]  # two ML-KEM secrets of 32 bytes, one behind the other
+        additional = after["additional key exchange secret"]  # two ML-KEM secrets of 32 bytes, one behind the other
         assert len(additional) == 64
         secrets = [after["key exchange secret"], additional[:32], additional[32:]]
-        assert (
-            skeyseed_of_rekeying(SHA384, before["Sk_d secret"], secrets, after["nonces"]) == after["SKEYSEED"]
-        )
+        assert skeyseed_of_rekeying(SHA384, before["Sk_d secret"], secrets, after["nonces"]) == after["SKEYSEED"]
     for logged in (first, second, third, replaced, replaced_again):
-        found = [
-            session_keys(SHA384, FOLLOWUP, logged["SKEYSEED"], logged["nonces"], *pair) for pair in pairs
-        ]
+        found = [session_keys(SHA384, FOLLOWUP, logged["SKEYSEED"], logged["nonces"], *pair) for pair in pairs]
         assert as_logged(logged) in found
 
 
@@ -111,9 +101,7 @@ def test_prfs_of_aes_take_half_of_each_nonce():
 
 def test_lengths():
     algorithm = PRF[Prf.AES128_XCBC]
-    keys = session_keys(
-        algorithm, Suite(Encryption.AES_CTR, 192, Integrity.AES_XCBC_96), bytes(16), b"n", b"i", b"r"
-    )
+    keys = session_keys(algorithm, Suite(Encryption.AES_CTR, 192, Integrity.AES_XCBC_96), bytes(16), b"n", b"i", b"r")
     assert [len(key) for key in astuple(keys)] == [16, 16, 16, 28, 28, 16, 16]
     keys = session_keys(SHA256, Suite(Encryption.CHACHA20_POLY1305, None, 0), bytes(32), b"n", b"i", b"r")
     assert [len(key) for key in astuple(keys)] == [32, 0, 0, 36, 36, 32, 32]

@@ -30,9 +30,7 @@ def keys_for(encryption: int, key_bits: int | None, integrity: int, **other) -> 
     a = INTEGRITY[integrity].key if integrity else 0
     keys = [rng.randbytes(size) for size in (e, e, a, a)]
     fields = {"encryption": encryption, "integrity": integrity, **other}
-    return KeySet(
-        Origin("keys", 1), SPI_I, SPI_R, sk_ei=keys[0], sk_er=keys[1], sk_ai=keys[2], sk_ar=keys[3], **fields
-    )
+    return KeySet(Origin("keys", 1), SPI_I, SPI_R, sk_ei=keys[0], sk_er=keys[1], sk_ai=keys[2], sk_ar=keys[3], **fields)
 
 
 def header(flags: int = INITIATOR, message_id: int = 1, spi_i: bytes = SPI_I) -> Header:
@@ -163,9 +161,7 @@ def test_made_and_opened(encryption, key_bits, integrity):
         (INITIATOR, None, (0, b"")),
         (INITIATOR, (2, 3), (0, CHAIN[3:31])),
     ):
-        message = seal(
-            keys, header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
-        )
+        message = seal(keys, header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)])
         opened = opener.open(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
         assert find_sealed(message).fragment == fragment

@@ -105,9 +105,7 @@ def test_ecdsa_of_rfc_4754(method, curve, digest, size):
     assert "certificate's key is" in check_signature(Authentication(method, signature), raw(RSA_KEY), OCTETS)
 
 
-@pytest.mark.parametrize(
-    "digest", [hashes.SHA1(), hashes.SHA256(), hashes.SHA512()], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("digest", [hashes.SHA1(), hashes.SHA256(), hashes.SHA512()], ids=lambda one: one.name)
 def test_rsa_of_rfc_7296(digest):
     signature = RSA_KEY.sign(OCTETS, padding.PKCS1v15(), digest)
     holds(Authentication(1, signature), x509_of(RSA_KEY, hashes.SHA256()))
@@ -118,9 +116,7 @@ def test_a_raw_rsa_key():
     holds(Authentication(1, RSA_KEY.sign(OCTETS, padding.PKCS1v15(), hashes.SHA1())), certificate)
 
 
-@pytest.mark.parametrize(
-    ("number", "digest"), [(5, hashes.SHA1()), (11, hashes.SHA256()), (13, hashes.SHA512())]
-)
+@pytest.mark.parametrize(("number", "digest"), [(5, hashes.SHA1()), (11, hashes.SHA256()), (13, hashes.SHA512())])
 def test_rsa_of_rfc_7427(number, digest):
     identifier = der(0x30, oid(f"1.2.840.113549.1.1.{number}"), b"\5\0")
     signature = RSA_KEY.sign(OCTETS, padding.PKCS1v15(), digest)
@@ -152,9 +148,7 @@ def test_pss_with_default_parameters():
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP521R1()], ids=lambda one: one.name)
 def test_ecdsa_of_rfc_7427(curve):
     key = ec.generate_private_key(curve)
-    authentication = method_14(
-        der(0x30, oid("1.2.840.10045.4.3.3")), key.sign(OCTETS, ec.ECDSA(hashes.SHA384()))
-    )
+    authentication = method_14(der(0x30, oid("1.2.840.10045.4.3.3")), key.sign(OCTETS, ec.ECDSA(hashes.SHA384())))
     holds(authentication, raw(key))
     assert "certificate's key is RSA" in check_signature(authentication, raw(RSA_KEY), OCTETS)
 

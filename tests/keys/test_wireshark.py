@@ -34,10 +34,7 @@ def test_ikev2():
 
 
 def test_rows_of_one_ike_sa_are_all_kept_in_order():
-    rows = [
-        f'{SPIS},{n:072x},{n:072x},"AES-GCM-256 with 16 octet ICV [RFC5282]",,,"NONE [RFC4306]"'
-        for n in range(3)
-    ]
+    rows = [f'{SPIS},{n:072x},{n:072x},"AES-GCM-256 with 16 octet ICV [RFC5282]",,,"NONE [RFC4306]"' for n in range(3)]
     assert [int(keys.sk_ei.hex(), 16) for keys in read(*rows).key_sets] == [0, 1, 2]
 
 
@@ -59,9 +56,7 @@ def test_names(name, size, transform):
 @pytest.mark.parametrize(("bits", "icv", "transform"), [(128, 8, 18), (192, 12, 19), (256, 16, 20)])
 def test_aead(bits, icv, transform):
     key = "ab" * (bits // 8 + 4)
-    (keys,) = read(
-        f'{SPIS},{key},{key},"AES-GCM-{bits} with {icv} octet ICV [RFC5282]",,,"NONE [RFC4306]"'
-    ).key_sets
+    (keys,) = read(f'{SPIS},{key},{key},"AES-GCM-{bits} with {icv} octet ICV [RFC5282]",,,"NONE [RFC4306]"').key_sets
     assert (keys.encryption, keys.integrity, keys.sk_ai) == (transform, 0, b"")
 
 

@@ -49,9 +49,7 @@ def test_wireshark_takes_all_names_with_these_lengths(tmp_path):
 
 @pytest.mark.tshark
 def test_wireshark_would_complain(tmp_path):
-    (tmp_path / "ikev2_decryption_table").write_text(
-        f'{SPIS},ab,ab,"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"\n'
-    )
+    (tmp_path / "ikev2_decryption_table").write_text(f'{SPIS},ab,ab,"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"\n')
     assert "Length of SK_ei" in complaints(tmp_path)[0]
 
 
@@ -76,8 +74,6 @@ def test_what_wireshark_has_no_name_for(transform, key):
     assert encryption_name(transform, key) is None
 
 
-@pytest.mark.parametrize(
-    ("transform", "icv"), [(5, None), (8, None), (None, None), (None, 20 + 1), (99, None)]
-)
+@pytest.mark.parametrize(("transform", "icv"), [(5, None), (8, None), (None, None), (None, 20 + 1), (99, None)])
 def test_what_wireshark_has_no_name_for_either(transform, icv):
     assert integrity_name(transform, icv) is None

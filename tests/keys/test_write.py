@@ -23,17 +23,13 @@ def tshark(capture, config, *arguments: str) -> str:
 
 
 @pytest.mark.tshark
-@pytest.mark.parametrize(
-    ("epoch", "groups", "identities"), [(0, {"20", "36"}, set()), (1, {"20"}, {"ini", "res"})]
-)
+@pytest.mark.parametrize(("epoch", "groups", "identities"), [(0, {"20", "36"}, set()), (1, {"20"}, {"ini", "res"})])
 def test_wireshark_reads_each_epoch_with_its_table(tmp_path, epoch, groups, identities):
     """ML-KEM-768 is in IKE_INTERMEDIATE, identities are in IKE_AUTH."""
     write_tables(str(tmp_path), tables(PQ, [], []))
     fields = [("-e", field) for field in ("isakmp.key_exchange.dh_group", "isakmp.id.data.fqdn")]
     good = ("-Y", "isakmp && !_ws.malformed", "-T", "fields")
-    rows = tshark(
-        CAPTURES / "pq-mlkem768-psk.pcap", tmp_path / f"epoch-{epoch}", *good, *fields[0], *fields[1]
-    )
+    rows = tshark(CAPTURES / "pq-mlkem768-psk.pcap", tmp_path / f"epoch-{epoch}", *good, *fields[0], *fields[1])
     cells = [row.split("\t") for row in rows.splitlines()]
     assert {cell[0] for cell in cells} - {""} == groups
     assert {name for cell in cells for name in cell[1].split(",")} - {""} == identities
@@ -56,9 +52,7 @@ def test_wireshark_reads_ikev1(tmp_path):
         tables([], from_log, [EspKey(ORIGIN, "IPv4", "*", "*", None, "NULL", b"", "NULL", b"")]),
     )
     assert sorted(os.listdir(tmp_path)) == ["esp_sa", "ikev1_decryption_table"]
-    tshark(
-        CAPTURES / "psk-classic.pcap", tmp_path, "-c", "1"
-    )  # which complains of rows that it does not take
+    tshark(CAPTURES / "psk-classic.pcap", tmp_path, "-c", "1")  # which complains of rows that it does not take
 
 
 @pytest.mark.parametrize("name", ["pq-mlkem768-psk", "loss20-classic", "psk-classic"])
@@ -68,9 +62,7 @@ def test_tables_come_back_as_they_were(tmp_path, name):
     paths = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     back = [keys for path in paths for keys in read_keys(str(path)).key_sets]
     names = ("spi_i", "spi_r", "encryption", "integrity", "sk_ei", "sk_er", "sk_ai", "sk_ar")
-    assert [[getattr(keys, n) for n in names] for keys in back] == [
-        [getattr(keys, n) for n in names] for keys in sets
-    ]
+    assert [[getattr(keys, n) for n in names] for keys in back] == [[getattr(keys, n) for n in names] for keys in sets]
 
 
 def test_one_table_where_one_is_enough():

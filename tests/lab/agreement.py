@@ -38,8 +38,7 @@ def check(path: Path) -> dict:
     for role in ("initiator", "responder"):
         sent = ike.filter(pl.col("sender") == role)
         messages = [
-            f"{kind} {what} {number}"
-            for kind, what, number in sent.select("type", "kind", "message_id").rows()
+            f"{kind} {what} {number}" for kind, what, number in sent.select("type", "kind", "message_id").rows()
         ]
         assert messages == list(map(in_our_words, expected[role]["messages"])), role
         again = sent.filter(pl.col("transmission") > 1)["kind"].value_counts()
@@ -64,9 +63,7 @@ def agree_on_outcomes(manifest: dict, found) -> None:
     """IKE SAs are established where the responder's daemon says so, those begun here among them; errors are those that were got."""
     expected = manifest["expected"]
     handshakes = [
-        one
-        for one in found.handshakes.iter_rows(named=True)
-        if one["outcome"] in ESTABLISHED.get(one["protocol"], ())
+        one for one in found.handshakes.iter_rows(named=True) if one["outcome"] in ESTABLISHED.get(one["protocol"], ())
     ]
     assert len(handshakes) == expected["responder"]["established"]
     spis = {one["spi_i"] for one in handshakes}
@@ -75,9 +72,7 @@ def agree_on_outcomes(manifest: dict, found) -> None:
         return  # which names not all that it gets, and logs no keys of what it does not establish
     got = Counter(
         name
-        for sender, transmission, payloads in found.messages.select(
-            "sender", "transmission", "payloads"
-        ).iter_rows()
+        for sender, transmission, payloads in found.messages.select("sender", "transmission", "payloads").iter_rows()
         if sender == "responder" and transmission == 1
         for payload in payloads or ()
         if (name := payload.removeprefix("N(").removesuffix(")")) in ERRORS
@@ -124,9 +119,7 @@ def sizes(found, sent: pl.DataFrame) -> list[int]:
     """The bytes of each datagram's IKE message or fragment, by Ethernet's, IP's and UDP's lengths."""
     frames = found.frames.join(sent.select("message"), on="message", how="semi").sort("number")
     result = []
-    for length, port, other, source in frames.select(
-        "bytes", "source_port", "destination_port", "source"
-    ).rows():
+    for length, port, other, source in frames.select("bytes", "source_port", "destination_port", "source").rows():
         ip = 40 if ":" in source else 20
         marker = 0 if 500 in (port, other) else MARKER
         result.append(length - ETHERNET - ip - UDP - marker)

@@ -100,10 +100,7 @@ def test_a_program_says_its_version(tmp_path):
 def test_what_is_found_is_so():
     found = {row.name: row for row in machine.findings()}
     assert found["root"].there == (os.geteuid() == 0)
-    assert all(
-        row.there or row.remedy or not row.needed or row.name == "network namespaces"
-        for row in found.values()
-    )
+    assert all(row.there or row.remedy or not row.needed or row.name == "network namespaces" for row in found.values())
     for stack in machine.charons():
         if stack.root == Path("/"):
             said = subprocess.run([stack.program, "--version"], capture_output=True, text=True).stdout

@@ -25,9 +25,7 @@ def recorded(tmp_path):
 
 def handshake() -> Handshake:
     cost = Cost(10.0, 0.0, 4.2, 1 << 20, 2 << 20)
-    return Handshake(
-        1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [Step("ping", True, None)]
-    )
+    return Handshake(1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [Step("ping", True, None)])
 
 
 def write(out: Path, recorded, **data) -> Path:
@@ -127,7 +125,5 @@ def test_a_path_that_json_has_to_escape_is_not_in_the_keys(tmp_path, recorded):
     logs = {role: log.rename(odd / log.name) for role, log in recorded["logs"].items()}
     path = write(tmp_path / "out", recorded | {"logs": logs})
     said = json.loads((path.parent / "some.keys.json").read_text())
-    found = [
-        keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in said[kind]
-    ]
+    found = [keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in said[kind]]
     assert set(found) == {"some.initiator.log.gz"}

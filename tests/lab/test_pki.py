@@ -21,9 +21,6 @@ def test_each_certificate_is_issued_by_the_next(kind, bits, length):
 def test_all_in_one_file():
     chain = make("ecdsa", 256, 3, "host.lab")
     key, end, others = pkcs12.load_key_and_certificates(ours(chain, "name", "password"), b"password")
-    assert (
-        key.private_numbers()
-        == serialization.load_pem_private_key(chain.key.encode(), None).private_numbers()
-    )
+    assert key.private_numbers() == serialization.load_pem_private_key(chain.key.encode(), None).private_numbers()
     found = [one.public_bytes(serialization.Encoding.PEM).decode() for one in (end, *others)]
     assert found == list(chain.certificates)

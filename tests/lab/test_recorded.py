@@ -115,7 +115,5 @@ def test_everything_has_an_entry_and_all_is_small():
         beside |= {entry["path"], *entry["keys"], *entry["logs"], entry["truth"], entry["made_by"]}
     files = {path for path in CAPTURES.rglob("*") if path.is_file()}
     assert {path.relative_to(CAPTURES).as_posix() for path in files} <= beside
-    assert {path.name for path in (CAPTURES / "scenarios").iterdir()} == {
-        Path(entry["made_by"]).name for entry in LAB
-    }
+    assert {path.name for path in (CAPTURES / "scenarios").iterdir()} == {Path(entry["made_by"]).name for entry in LAB}
     assert sum(path.stat().st_size for path in files) < 5 << 20

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.lab
 
 
 def tshark(path, *arguments) -> list[str]:
-    done = subprocess.run(
-        ["tshark", "-n", "-r", str(path), *arguments], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["tshark", "-n", "-r", str(path), *arguments], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 

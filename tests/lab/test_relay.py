@@ -6,10 +6,7 @@ from ikeanalyze.lab.relay import MOST_QUEUED, Direction
 
 def direction(**rules):
     return Direction(
-        **(
-            {"delay": 0.0, "jitter": 0.0, "loss": 0.0, "bits_per_second": 0.0, "random": random.Random(1)}
-            | rules
-        )
+        **({"delay": 0.0, "jitter": 0.0, "loss": 0.0, "bits_per_second": 0.0, "random": random.Random(1)} | rules)
     )
 
 

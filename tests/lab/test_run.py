@@ -283,8 +283,7 @@ def test_two_into_the_same_folder(lab, tmp_path):
             said, errors = other.communicate(timeout=60)
         assert (other.returncode, said) == (1, "")
         assert (
-            errors
-            == f"ikeanalyze: {tmp_path}: another run of the lab writes there; choose another folder, or wait\n"
+            errors == f"ikeanalyze: {tmp_path}: another run of the lab writes there; choose another folder, or wait\n"
         )
         assert one.poll() is None
         one.send_signal(signal.SIGTERM)

@@ -6,9 +6,7 @@ from ikeanalyze.lab.scenario import KEYS, ScenarioError, cases, load
 
 
 def test_the_product_of_all_lists_is_run():
-    found = cases(
-        {"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x"
-    )
+    found = cases({"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x")
     points = [(case.number("link.rtt_ms"), case.number("link.loss_percent")) for case in found]
     assert points == [(1, 0), (1, 5), (1, 20), (600, 0), (600, 5), (600, 20)]
     assert len({case.name for case in found}) == 6
@@ -22,9 +20,7 @@ def test_proposals_that_begin_alike_have_names_of_their_own():
 
 
 def test_a_name_fits_into_a_file_system():
-    long = [
-        f"{cipher}-sha384-sha256-ecp384-ecp256-x25519-modp2048-modp3072" for cipher in ("aes128", "aes256")
-    ]
+    long = [f"{cipher}-sha384-sha256-ecp384-ecp256-x25519-modp2048-modp3072" for cipher in ("aes128", "aes256")]
     ike = {"proposals": long, "responder_proposals": long, "esp_proposals": long}
     found = cases({"ike": ike}, "x.toml", "x" * 80)
     assert len({case.name for case in found}) == len(found) == 8

@@ -106,9 +106,7 @@ def test_each_side_has_its_proposals():
 )
 def test_nothing_shows_a_secret(data):
     known, told = both(**data)
-    shown = repr(
-        (known, told["initiator"][0], told["responder"][0], known.account, list(known.chains.values()))
-    )
+    shown = repr((known, told["initiator"][0], told["responder"][0], known.account, list(known.chains.values())))
     secrets = [known.psk, known.xauth, *(chain.key for chain in known.chains.values())]
     if known.account:
         secrets += [known.account.password, known.account.secret]

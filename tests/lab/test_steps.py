@@ -18,9 +18,7 @@ def followed(tmp_path, **data) -> dict:
     manifest = check(run(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert handshake["established"]
-    assert [(step["what"], step["done"]) for step in handshake["steps"]] == [
-        (what, True) for what in data["then"]
-    ]
+    assert [(step["what"], step["done"]) for step in handshake["steps"]] == [(what, True) for what in data["then"]]
     return manifest["expected"]["initiator"]
 
 
@@ -29,16 +27,12 @@ def test_all_of_them(lab, tmp_path):
     kinds = Counter(message.split()[0] for message in said["messages"] if " request " in message)
     informational = kinds.pop("INFORMATIONAL")
     assert min(kinds["CREATE_CHILD_SA"], kinds["IKE_SA_INIT"], kinds["IKE_AUTH"]) >= 2
-    assert (
-        kinds.total() + informational - said["requests_retransmitted"] == 6 + 4
-    )  # which delete what was replaced
+    assert kinds.total() + informational - said["requests_retransmitted"] == 6 + 4  # which delete what was replaced
     assert said["established"] == 3
 
 
 def test_of_ikev1(lab, tmp_path):
-    said = followed(
-        tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True}
-    )
+    said = followed(tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True})
     kinds = Counter(message.split()[0] for message in said["messages"])
     # main mode three messages each time, quick mode two; XAuth's answers are two
     assert (kinds["QUICK_MODE"], kinds["TRANSACTION"]) == (4, 4)

@@ -8,9 +8,7 @@ from ikeanalyze.lab.strongswan import Side, merged, section
 
 
 def test_settings_in_the_form_of_strongswan_conf():
-    settings = merged(
-        {"a": "1", "plugins": {"vici": {"socket": "x"}}}, {"plugins": {"eap-radius": {"b": "2"}}}
-    )
+    settings = merged({"a": "1", "plugins": {"vici": {"socket": "x"}}}, {"plugins": {"eap-radius": {"b": "2"}}})
     expected = "a = 1\nplugins {\n  vici {\n    socket = x\n  }\n  eap-radius {\n    b = 2\n  }\n}\n"
     assert section(settings) == expected
 
@@ -28,9 +26,7 @@ def wait_for(charon, count: int) -> list:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    ("first_wait", "tries"), [(10, 1), (0.1, 1)]
-)  # the command ends first, or charon gives up
+@pytest.mark.parametrize(("first_wait", "tries"), [(10, 1), (0.1, 1)])  # the command ends first, or charon gives up
 def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
     (case,) = scenario.cases(data, "x", "x")

@@ -72,8 +72,7 @@ def send(
         receiver.kill()
         receiver.wait()
     return [
-        Arrival(int(number), int(at) / 1e6, int(delay) / 1e6)
-        for number, at, delay in map(str.split, said.splitlines())
+        Arrival(int(number), int(at) / 1e6, int(delay) / 1e6) for number, at, delay in map(str.split, said.splitlines())
     ]
 
 

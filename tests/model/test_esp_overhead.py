@@ -82,9 +82,7 @@ def test_against_scapy(name, carrier, version, mode):
     from scapy.layers.inet6 import IPv6
     from scapy.layers.ipsec import ESP, SecurityAssociation
 
-    header = (
-        IP(src="192.0.2.1", dst="192.0.2.2") if version == 4 else IPv6(src="2001:db8::1", dst="2001:db8::2")
-    )
+    header = IP(src="192.0.2.1", dst="192.0.2.2") if version == 4 else IPv6(src="2001:db8::1", dst="2001:db8::2")
     cipher, key, integrity, integrity_key = SCAPY[name]
     association = SecurityAssociation(
         ESP,

@@ -103,9 +103,7 @@ def test_the_simulation_agrees(repeats):
     runs = 60_000
     found = simulate(what, link, policy, repeats, runs, np.random.default_rng(7))
     fine = ~np.isnan(found.setup_s)
-    assert fine.mean() == pytest.approx(
-        exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5
-    )
+    assert fine.mean() == pytest.approx(exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5)
     for values, mean in (
         (found.messages[fine], exact.messages),
         (found.bytes[fine], exact.bytes),

@@ -70,14 +70,10 @@ def test_an_mtu_below_what_was_recorded_cuts_smaller():
     assert over_udp(first, found, Link(1, mtu=296), None).parts == ((14 + 20 + 272, 14 + 20 + 48),)
 
 
-@pytest.mark.parametrize(
-    ("name", "mtu"), [("lab/ip-fragments.pcapng", 800), ("ip-fragments-loss10.pcap", 576)]
-)
+@pytest.mark.parametrize(("name", "mtu"), [("lab/ip-fragments.pcapng", 800), ("ip-fragments-loss10.pcap", 576)])
 def test_ip_fragments_as_the_kernel_makes_them(name, mtu):
     found = flow(name)
-    assert [over_udp(one, found, Link(1, mtu=mtu), None).parts for one in messages(found)] == as_recorded(
-        found
-    )
+    assert [over_udp(one, found, Link(1, mtu=mtu), None).parts for one in messages(found)] == as_recorded(found)
     assert as_recorded(found)[2][0][1:]
 
 

@@ -21,9 +21,7 @@ def test_the_papers_packets():
 def test_a_channel_behind_the_processor():
     """480 bytes are 500 in DES: 2 Mbit/s carry 1.92 Mbit/s of clear packets; 100 MIPS keep up with 618 a second."""
     traffic = one_size(480)
-    found = overhead(
-        Question(paper_forms(), [480], True, None, [100], traffic, [1e6, 1.95e6, 3e6], channel=2e6)
-    )
+    found = overhead(Question(paper_forms(), [480], True, None, [100], traffic, [1e6, 1.95e6, 3e6], channel=2e6))
     assert found.grown["des"] == pytest.approx(500 / 480)
     des = peers(found)[("des", 100)]
     assert des.throughput_bps == pytest.approx(1.92e6)

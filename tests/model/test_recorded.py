@@ -107,9 +107,7 @@ def test_a_handshake_in_tcp(tmp_path):
         sent.append(len(data))
         stream = (b"" if number else TCP_PREFIX) + tcp_framed(data)
         side = number % 2  # the initiator begins
-        ends = (
-            (40000, 4500, "192.0.2.1", "192.0.2.2") if side == 0 else (4500, 40000, "192.0.2.2", "192.0.2.1")
-        )
+        ends = (40000, 4500, "192.0.2.1", "192.0.2.2") if side == 0 else (4500, 40000, "192.0.2.2", "192.0.2.1")
         for piece in (stream[:100], stream[100:]):
             ports, hosts = ends[:2], ends[2:]
             packet = tcp_packet(piece, *ports, sequence[side], sequence[1 - side], ACK | PSH, *hosts)
@@ -151,9 +149,7 @@ def test_hip(tmp_path, method):
 )
 def test_no_whole_handshake(name, outcome):
     name = f"lab/{name}.pcapng"
-    with pytest.raises(
-        FlowError, match=f"no handshake that is whole and succeeded, of 1 in it: 1 {outcome}$"
-    ):
+    with pytest.raises(FlowError, match=f"no handshake that is whole and succeeded, of 1 in it: 1 {outcome}$"):
         flow(name)
     with pytest.raises(FlowError, match="none of its handshakes is whole"):
         flow(name, 1)

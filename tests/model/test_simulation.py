@@ -64,9 +64,7 @@ def test_a_responder_that_computes_does_not_answer():
 def test_giving_up():
     # nothing gets through: six transmissions, and the second exchange does not begin
     what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
-    found = run(
-        [what[0], Step(what[1].exchange, Laid(((100, 100),)), SMALL)], Link(10, drop_ip_fragments=True)
-    )
+    found = run([what[0], Step(what[1].exchange, Laid(((100, 100),)), SMALL)], Link(10, drop_ip_fragments=True))
     assert np.isnan(found.setup_s).all()
     assert (found.failed_in == 1).all()
     assert (found.messages == 2 + 6).all()

@@ -48,6 +48,4 @@ def test_other_systems():
     windows = usual({"APPDATA": "C:/Users/a/AppData/Roaming"}, "win32")
     assert windows.plugins == Path("C:/Users/a/AppData/Roaming/Wireshark/plugins")
     assert windows.profiles == Path("C:/Users/a/AppData/Roaming/Wireshark/profiles")
-    assert usual({"HOME": "/home/a", "XDG_CONFIG_HOME": "/c"}, "linux").profiles == Path(
-        "/c/wireshark/profiles"
-    )
+    assert usual({"HOME": "/home/a", "XDG_CONFIG_HOME": "/c"}, "linux").profiles == Path("/c/wireshark/profiles")

@@ -39,9 +39,7 @@ def measured(mean, left_out=None, against=None, bounded=True):
 
 
 def difference(ratio, p, differs):
-    return Difference(
-        Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA, 2000), RankTest(12.0, p / 2, "exact"), p, differs
-    )
+    return Difference(Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA, 2000), RankTest(12.0, p / 2, "exact"), p, differs)
 
 
 NOTHING = Measured(0, {"failed": 2}, None, None, None, None, None, None, None, None, np.array([]))
@@ -73,9 +71,7 @@ def comparison(**changes):
             measured(1079.0, bounded=False),
             measured(2000.25),
             measured(123456.0, against=difference(114.4, 0.0042, True)),
-            measured(
-                3000.5, {"not known": 3}, Difference(None, RankTest(1.0, 0.5, "asymptotic"), 0.5, False)
-            ),
+            measured(3000.5, {"not known": 3}, Difference(None, RankTest(1.0, 0.5, "asymptotic"), 0.5, False)),
             NOTHING,
         ),
     )

@@ -112,11 +112,7 @@ def _add(rows: dict[str, list[dict[str, Any]]], number: int, sent: list[Sent], k
                     "bytes": size,
                     "captured": size,
                     "protocol": protocol,
-                    "encapsulation": "UDP"
-                    if protocol == "RADIUS"
-                    else "UDP 500"
-                    if message_id == 0
-                    else "UDP 4500",
+                    "encapsulation": "UDP" if protocol == "RADIUS" else "UDP 500" if message_id == 0 else "UDP 4500",
                     "message_id": message_id,
                     "fragment": i + 1 if len(sizes) > 1 else None,
                     "fragments": len(sizes) if len(sizes) > 1 else None,
@@ -129,9 +125,7 @@ def _add(rows: dict[str, list[dict[str, Any]]], number: int, sent: list[Sent], k
     _add_exchanges(rows, messages, known)
     row = _handshake(number, start, messages, known)
     if "key_exchanges" in known:
-        row["key_exchanges"] = [
-            one | {"exchange": before[1] + 1 + one["exchange"]} for one in known["key_exchanges"]
-        ]
+        row["key_exchanges"] = [one | {"exchange": before[1] + 1 + one["exchange"]} for one in known["key_exchanges"]]
     rows["handshakes"].append(row)
 
 
@@ -182,9 +176,7 @@ def _exchange_of(message: dict[str, Any]) -> tuple[str, int, int]:
     return message["type"], message["message_id"], message["attempt"]
 
 
-def _handshake(
-    number: int, start: int, messages: list[dict[str, Any]], known: dict[str, Any]
-) -> dict[str, Any]:
+def _handshake(number: int, start: int, messages: list[dict[str, Any]], known: dict[str, Any]) -> dict[str, Any]:
     def counts(who: str, chosen: list[dict[str, Any]]) -> dict[str, int]:
         return {
             f"{who}_messages": len(chosen),

@@ -97,9 +97,7 @@ def _opened(epoch: int, *payloads: str, **more: Any) -> dict[str, Any]:
     return {"decrypted": True, "epoch": epoch, "verified": True, "payloads": list(payloads), **more}
 
 
-CLEAR = {
-    "payloads": ["SA", "KE(ECP-384)", "No", "N(NAT_DETECTION_SOURCE_IP)", "N(NAT_DETECTION_DESTINATION_IP)"]
-}
+CLEAR = {"payloads": ["SA", "KE(ECP-384)", "No", "N(NAT_DETECTION_SOURCE_IP)", "N(NAT_DETECTION_DESTINATION_IP)"]}
 CERTIFICATE = "CERT(X.509 CN=gw.example,O=Example, ECDSA P-384)"
 PQ_READ = _read(
     PQ,
@@ -153,9 +151,7 @@ NEXT: list[Sent] = [
 ]
 
 
-def _key_exchange(
-    exchange: int, purpose: str, slot: int, method: str, number: int, *data: Any
-) -> dict[str, Any]:
+def _key_exchange(exchange: int, purpose: str, slot: int, method: str, number: int, *data: Any) -> dict[str, Any]:
     request, request_bytes, response, response_bytes, *findings = data
     return {
         "exchange": exchange,
@@ -289,9 +285,7 @@ HANDSHAKES += [
             ],
             "key_exchanges": [
                 _key_exchange(0, "IKE SA", 0, "ECP-384", 20, *PUBLIC),
-                _key_exchange(
-                    1, "IKE SA", 1, "ML-KEM-768", 36, "encapsulation key", 1184, "ciphertext", 1088, BAD_KEY
-                ),
+                _key_exchange(1, "IKE SA", 1, "ML-KEM-768", 36, "encapsulation key", 1184, "ciphertext", 1088, BAD_KEY),
                 _key_exchange(3, "rekeying", 0, "ECP-384", 20, "public value", 96, None, None),
             ],
             "certificates": [
@@ -316,9 +310,7 @@ HANDSHAKES += [
             "auth_responder": "psk",
             "auth_guessed": False,
             "payload_bytes": [{"payload": "KE", "bytes": 528}, {"payload": "frame headers", "bytes": 1900}],
-            "key_exchanges": [
-                _key_exchange(0, "IKE SA", 0, "ECP-256", 19, "public value", 64, "public value", 64)
-            ],
+            "key_exchanges": [_key_exchange(0, "IKE SA", 0, "ECP-256", 19, "public value", 64, "public value", 64)],
             "certificates": [],
         },
     ),

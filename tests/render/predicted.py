@@ -13,17 +13,13 @@ from tests.model.flows import exchange, made, message
 
 def spread(mean, scale=1.0):
     """Some distribution with this mean."""
-    return Distribution(
-        mean, 0.01 * mean, 0.5 * mean, 0.9 * mean, 2 * mean, 3 * mean * scale, 0.5 * mean, 4 * mean
-    )
+    return Distribution(mean, 0.01 * mean, 0.5 * mean, 0.9 * mean, 2 * mean, 3 * mean * scale, 0.5 * mean, 4 * mean)
 
 
 def prediction(**changes):
     """One handshake of two exchanges at 20 % loss; `changes` are of its fields, `link` and `use` of theirs."""
     flow = made(
-        exchange(
-            message(300, encrypted=False, marker=0), message(320, encrypted=False, marker=0), answer_ms=1.5
-        ),
+        exchange(message(300, encrypted=False, marker=0), message(320, encrypted=False, marker=0), answer_ms=1.5),
         exchange(message(1200, 300), message(900), before_ms=2, answer_ms=3, aaa_ms=4, trips=2),
     )
     flow = replace(flow, setup_ns=10_500_000, **changes.pop("flow", {}))

@@ -33,9 +33,7 @@ def test_every_column_is_there_and_flat():
 
 def test_what_decrypted_payloads_tell(rendered):
     pq, following, eap, plain = csv.DictReader(io.StringIO(rendered(analysis([6, 8, 7, 1]), Format.CSV)))
-    assert pq["key_exchanges"] == (
-        "IKE SA 0 ECP-384 96/96; IKE SA 1 ML-KEM-768 1184/1088; rekeying 0 ECP-384 96/?"
-    )
+    assert pq["key_exchanges"] == ("IKE SA 0 ECP-384 96/96; IKE SA 1 ML-KEM-768 1184/1088; rekeying 0 ECP-384 96/?")
     assert pq["key_exchange_bytes"] == str(96 + 96 + 1184 + 1088), "of the set-up alone"
     assert pq["key_exchange_findings"] == BAD_KEY
     assert pq["certificates"] == (

@@ -44,9 +44,7 @@ def test_how_radius_was_matched():
     assert aaa(analysis([7])) == "198.51.100.9 (asked by 198.51.100.2, packets matched by EAP)"
     a = analysis([7])
     by_time = a.messages.with_columns(pl.col("matched_by").replace("EAP", "time"))
-    assert (
-        aaa(replace(a, messages=by_time)) == "198.51.100.9 (asked by 198.51.100.2, packets matched by time)"
-    )
+    assert aaa(replace(a, messages=by_time)) == "198.51.100.9 (asked by 198.51.100.2, packets matched by time)"
 
 
 def test_hip_has_hits_and_no_spis():

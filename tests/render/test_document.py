@@ -241,9 +241,7 @@ def test_an_exchange_of_which_one_half_is_decrypted():
 def test_request_not_captured():
     a = analysis([1])
     halves = [c for c in a.exchanges.columns if c.startswith("request_")]
-    a = replace(
-        a, exchanges=a.exchanges.with_columns(pl.lit(None, schema.EXCHANGES[c]).alias(c) for c in halves)
-    )
+    a = replace(a, exchanges=a.exchanges.with_columns(pl.lit(None, schema.EXCHANGES[c]).alias(c) for c in halves))
     (handshake,) = document.handshakes(a)
     assert all(exchange["request"] is None for exchange in handshake["exchanges"])
 
@@ -285,9 +283,7 @@ def test_indented_and_compact_text_say_the_same():
 def test_more_handshakes_than_are_held_at_once(monkeypatch):
     monkeypatch.setattr(document, "_AT_ONCE", 2)
     everything = analysis([1, 6, 7, 2, 6])
-    assert list(document.handshakes(everything)) == list(
-        map(json.loads, document.handshake_texts(everything, 4))
-    )
+    assert list(document.handshakes(everything)) == list(map(json.loads, document.handshake_texts(everything, 4)))
     exchanges = [one["exchange"] for h in document.handshakes(everything) for one in h["key_exchanges"] or ()]
     read = ["IKE_SA_INIT", "IKE_INTERMEDIATE", "CREATE_CHILD_SA"]
     assert exchanges == [*read, "IKE_SA_INIT", *read]
@@ -298,9 +294,7 @@ def test_totals(report):
     for what in COUNTS:
         links = [link for h in report["handshakes"] for link in h["links"]]
         assert totals[what] == sum(link["a_to_b"][what] + link["b_to_a"][what] for link in links)
-        assert totals["retransmissions"][what] == sum(
-            h["retransmissions"][what] for h in report["handshakes"]
-        )
+        assert totals["retransmissions"][what] == sum(h["retransmissions"][what] for h in report["handshakes"])
     assert totals["handshakes"] == 5
     assert totals["outcomes"] == {"established": 2, "completed": 1, "failed": 1, "unanswered": 1, "cut": 0}
     assert totals["setup_ms"] == {"min": 12.75, "median": 13.0, "mean": 330.916667, "max": 967.0, "known": 3}

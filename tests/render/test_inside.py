@@ -85,9 +85,7 @@ def test_bytes_by_payload_add_up():
 def test_radius_matched_by_both():
     a = analysis([7])
     row = pl.int_range(pl.len())
-    some = a.messages.with_columns(
-        pl.when(row == 5).then(pl.lit("time")).otherwise("matched_by").alias("matched_by")
-    )
+    some = a.messages.with_columns(pl.when(row == 5).then(pl.lit("time")).otherwise("matched_by").alias("matched_by"))
     assert inside.matched_by(some) == "3 of 4 packets matched by EAP"
 
 

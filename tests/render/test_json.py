@@ -7,9 +7,7 @@ from tests.render.handmade import analysis
 
 
 def test_the_stream_is_the_document(rendered):
-    a = analysis(
-        warnings=[Warning("x", 3, 'a "b"'), Warning("x", None, "c")], skipped=[Skipped("bad", "no capture")]
-    )
+    a = analysis(warnings=[Warning("x", 3, 'a "b"'), Warning("x", None, "c")], skipped=[Skipped("bad", "no capture")])
     text = rendered(a, Format.JSON)
     assert json.loads(text) == document.report(a)
     assert text.endswith("}\n")

@@ -76,9 +76,7 @@ def test_payloads_of_clear_and_of_decrypted_messages():
 def test_payloads_are_named_once():
     a = select.handshake(analysis(), 3)
     names = pl.lit(["IDi(x)"])
-    a = replace(
-        a, messages=a.messages.with_columns(pl.when(pl.col("message_id") == 1).then(names).alias("payloads"))
-    )
+    a = replace(a, messages=a.messages.with_columns(pl.when(pl.col("message_id") == 1).then(names).alias("payloads")))
     out = io.StringIO()
     ladder.write(a, out, View())
     assert out.getvalue().count("IDi(x)") == 2, "one request in three transmissions, one response"

@@ -28,6 +28,4 @@ def test_numbers_are_those_of_a_plain_report():
 
 def test_what_keys_tell_stays():
     capture, keys = CAPTURES / "pq-mlkem768-psk.pcap", CAPTURES / "pq-mlkem768-psk.keys.json"
-    assert numbers(without_looks(read(capture, keys=keys, payloads=True))) == numbers(
-        read(capture, keys=keys)
-    )
+    assert numbers(without_looks(read(capture, keys=keys, payloads=True))) == numbers(read(capture, keys=keys))

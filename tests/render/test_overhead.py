@@ -58,9 +58,7 @@ def test_json(computed, tmp_path):
     peers = {(peer["suite"], peer["mips"]): peer for peer in found["processors"]}
     assert peers[("clear", 100)]["ceiling_bps"] is None
     assert peers[("3des", 100)]["delays"][0]["total_ms"] is None
-    assert peers[("3des", 300)]["delays"][0]["processor"]["load"] == pytest.approx(
-        1e6 / (3 * 791001), rel=1e-4
-    )
+    assert peers[("3des", 300)]["delays"][0]["processor"]["load"] == pytest.approx(1e6 / (3 * 791001), rel=1e-4)
 
 
 def test_csv_and_markdown(computed, tmp_path):

@@ -36,9 +36,7 @@ def test_an_ike_sa_without_its_child_sa():
 
 def test_sums_of_what_was_decrypted():
     together = dict(titled(analysis([6, 8, 7, 1]), "Together").rows)
-    assert together["decrypted"] == (
-        "15 of 16 encrypted messages, epochs 0 to 1, 1 of them without an integrity check"
-    )
+    assert together["decrypted"] == ("15 of 16 encrypted messages, epochs 0 to 1, 1 of them without an integrity check")
     assert together["key exchanges"] == "4 read, findings in 1, see the warnings"
     assert dict(titled(analysis([7, 7]), "Together").rows)["key exchanges"] == "2 read, no finding"
     assert not {"decrypted", "key exchanges"} & set(dict(titled(analysis([1, 2]), "Together").rows))

@@ -32,9 +32,7 @@ def test_the_optional_goes_first_then_the_widest_is_cut():
 
 @given(st.lists(st.tuples(*[st.text(max_size=40)] * 4), max_size=5), st.integers(20, 100))
 def test_lines_fit(rows, width):
-    rows = [
-        tuple("".join(c for c in cell if c.isprintable()) for cell in (row[0][:3], *row[1:])) for row in rows
-    ]
+    rows = [tuple("".join(c for c in cell if c.isprintable()) for cell in (row[0][:3], *row[1:])) for row in rows]
     fitted = fit(COLUMNS, rows, width)
     assert all(cell_len(line) <= width for line in lines(COLUMNS, rows, fitted))
 

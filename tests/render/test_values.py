@@ -59,9 +59,7 @@ def test_shares():
 def test_outcomes():
     assert values.outcome_text("completed", None) == "completed"
     assert values.outcome_text("failed", "NO_PROPOSAL_CHOSEN") == "failed: NO_PROPOSAL_CHOSEN"
-    assert values.outcome_text("established", None, "TS_UNACCEPTABLE") == (
-        "established, no CHILD_SA: TS_UNACCEPTABLE"
-    )
+    assert values.outcome_text("established", None, "TS_UNACCEPTABLE") == ("established, no CHILD_SA: TS_UNACCEPTABLE")
 
 
 def test_counted_and_named():

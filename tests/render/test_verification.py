@@ -45,9 +45,7 @@ def test_one_ike_sa():
         ["AUTH", "-", "responder", "not", "made"],
     ]
     start = lines.index("Failed")
-    assert lines[start + 1] == (
-        "  SKEYSEED of epoch 1  another (handshake 1, a.log line 7, expected 01, found 02)"
-    )
+    assert lines[start + 1] == ("  SKEYSEED of epoch 1  another (handshake 1, a.log line 7, expected 01, found 02)")
     assert lines[-1] == "  AUTH of the responder  no PSK (handshake 1)"
 
 

@@ -43,9 +43,7 @@ def credentials(**changes: object) -> Credentials:
     return Credentials(**settings)
 
 
-def initiator(
-    shape_: Shape | None = None, credentials_: Credentials | None = None, **more: object
-) -> Initiator:
+def initiator(shape_: Shape | None = None, credentials_: Credentials | None = None, **more: object) -> Initiator:
     settings: dict = {"policy": PATIENCE, "local": LOCAL, "remote": REMOTE} | more
     return Initiator(shape_ or shape(), credentials_ or credentials(), **settings)
 

@@ -9,9 +9,7 @@ MS = 1_000_000
 START = 10**18
 
 
-def recorded(
-    message: Message, at_ms: float, exchange: int, *, part: int = 0, transmission: int = 1
-) -> RecordedMessage:
+def recorded(message: Message, at_ms: float, exchange: int, *, part: int = 0, transmission: int = 1) -> RecordedMessage:
     port = 4500 if 4500 in (message.sport, message.dport) else 500
     several = len(message.ike) > 1
     return RecordedMessage(

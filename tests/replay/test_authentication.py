@@ -193,9 +193,7 @@ def test_a_distinguished_name_is_compared_by_its_attributes():
         check_identity_wanted(wanted, identification("192.0.2.2"))
 
 
-@pytest.mark.parametrize(
-    ("word", "kind"), [("psk", Kind.PSK), ("ecdsa-256", Kind.SIGNATURE), (None, Kind.PSK)]
-)
+@pytest.mark.parametrize(("word", "kind"), [("psk", Kind.PSK), ("ecdsa-256", Kind.SIGNATURE), (None, Kind.PSK)])
 def test_a_guess_decides_between_credentials_that_can_do_either(word, kind):
     both = replace(SIGNING, psk=b"swordfish")
     assert kind_of(shape(auth_initiator=word, guessed=("auth_initiator",)), both) is kind

@@ -116,9 +116,7 @@ def test_what_is_dropped_on_its_way_to_us():
 
 def test_doubled_and_late():
     script = Script(1)
-    result, tally, _, one = driven(
-        script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")]
-    )
+    result, tally, _, one = driven(script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")])
     assert result.finished == "done"
     assert len(one.got) == 2
     assert tally.datagrams[True] == 1

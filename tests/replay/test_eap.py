@@ -41,9 +41,7 @@ def test_a_recorded_conversation_of_eap_md5():
 
 def test_the_values_of_rfc_2759():
     one = peer()
-    assert one.respond(eap.eap(eap.REQUEST, 6, eap.IDENTITY)) == eap.eap(
-        eap.RESPONSE, 6, eap.IDENTITY, b"User"
-    )
+    assert one.respond(eap.eap(eap.REQUEST, 6, eap.IDENTITY)) == eap.eap(eap.RESPONSE, 6, eap.IDENTITY, b"User")
     body = bytes([49]) + PEER_CHALLENGE + bytes(8) + RESPONSE + b"\0" + b"User"
     assert one.respond(CHALLENGING) == eap.eap(
         eap.RESPONSE, 7, eap.MSCHAPV2, b"\2\7" + (4 + len(body)).to_bytes(2) + body
@@ -74,9 +72,7 @@ def test_success_too_early(before):
 def test_failure():
     one = peer()
     one.respond(CHALLENGING)
-    assert one.respond(mschapv2(4, b"E=691 R=0 C=00 V=3 M=no")) == eap.eap(
-        eap.RESPONSE, 7, eap.MSCHAPV2, b"\4"
-    )
+    assert one.respond(mschapv2(4, b"E=691 R=0 C=00 V=3 M=no")) == eap.eap(eap.RESPONSE, 7, eap.MSCHAPV2, b"\4")
     with pytest.raises(RefusedError, match="EAP failure"):
         one.respond(eap.eap(eap.FAILURE, 7))
 

@@ -24,9 +24,7 @@ class Changing(Responder):
             if changed:
                 changed[self.random.randrange(len(changed))] = self.random.choice([0, 1, 4, 24, 41, 255])
         return (
-            bytes(changed[: self.random.randrange(len(changed) + 1)])
-            if self.random.random() < 0.2
-            else bytes(changed)
+            bytes(changed[: self.random.randrange(len(changed) + 1)]) if self.random.random() < 0.2 else bytes(changed)
         )
 
     def seal(self, exchange, ident, first, chain, keys=None, flags=0x20):

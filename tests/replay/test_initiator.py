@@ -60,9 +60,7 @@ def test_without_fragmentation_on_either_side():
 
 
 def test_cookies_and_another_method():
-    offered = replace(
-        proposal(X25519), transforms=(*proposal(X25519).transforms, *proposal(ECP_384).transforms[2:])
-    )
+    offered = replace(proposal(X25519), transforms=(*proposal(X25519).transforms, *proposal(ECP_384).transforms[2:]))
     responder = Responder(cookies=2, wants=ECP_384)
     wire = established(shape(proposals=(offered,)), responder)
     result = wire.close()
@@ -84,9 +82,7 @@ def test_a_method_that_cannot_be_meant(method):
     responder = Responder(wants=method)
     if method == ECP_256:
         responder.answer = lambda data: [
-            ike.message(
-                data[:8], bytes(8), 34, 0x20, 0, [ike.notify(ike.INVALID_KE_PAYLOAD, bytes([0, X25519]))]
-            )
+            ike.message(data[:8], bytes(8), 34, 0x20, 0, [ike.notify(ike.INVALID_KE_PAYLOAD, bytes([0, X25519]))])
         ]
     result = Wire(initiator(), responder.answer).begin()
     assert not result.established
@@ -121,9 +117,7 @@ def test_a_responder_that_says_the_same_for_ever(payload, said):
 
 @pytest.mark.parametrize("kind", [ike.NO_PROPOSAL_CHOSEN, ike.INVALID_SYNTAX, 65000])
 def test_an_error_ends_it(kind):
-    wire = Wire(
-        initiator(), lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [ike.notify(kind & 0x3FFF)])]
-    )
+    wire = Wire(initiator(), lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [ike.notify(kind & 0x3FFF)])])
     result = wire.begin()
     names = {14: "NO_PROPOSAL_CHOSEN", 7: "INVALID_SYNTAX", 65000: "error notify 15848"}
     assert result.reason == names[kind]
@@ -277,9 +271,7 @@ def test_garbage_changes_nothing():
         good = responder.answer(data)
         other = b"X" * 8 + data[8:]
         spoiled = [one[:-1] + bytes([one[-1] ^ 1]) for one in good if one[18] != 34]
-        in_clear = ike.message(
-            data[:8], SPI_R, data[18], 0x20, data[23], [ike.notify(ike.AUTHENTICATION_FAILED)]
-        )
+        in_clear = ike.message(data[:8], SPI_R, data[18], 0x20, data[23], [ike.notify(ike.AUTHENTICATION_FAILED)])
         more = [in_clear] if data[18] != 34 else []
         return [b"", b"\0" * 27, b"x" * 1000, other, data, *spoiled, *more, *good]
 
@@ -345,9 +337,7 @@ def test_requests_of_the_responder():
     def ask(exchange, ident, payloads):
         (request,) = responder.seal(exchange, ident, *ike.chain(payloads), flags=0)
         step = wire.initiator.receive(request, wire.now, 500)
-        assert all(
-            one.response and one.exchange_type == exchange and one.message_id == ident for one in step.send
-        )
+        assert all(one.response and one.exchange_type == exchange and one.message_id == ident for one in step.send)
         assert [one.transmission for one in step.send] in ([], [1], [2])
         found = []
         for one in step.send:

@@ -179,9 +179,7 @@ def edwards_chain(kind):
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(common)]), critical=False)
         )
         made.append(builder.sign(above, None).public_bytes(serialization.Encoding.PEM).decode())
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Chain(pem.decode(), tuple(made))
 
 
@@ -219,9 +217,7 @@ def test_refusals(lab, tmp_path):
         transforms = (CBC, SHA2_256_128, SHA2_256, Transform(4, 31, ()))
         none = replace(shape, proposals=(Proposal(1, 1, b"", transforms),), key_exchange=31)
         assert peer.handshake(none).reason == "NO_PROPOSAL_CHOSEN"
-        both = replace(
-            none, proposals=(replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),)
-        )
+        both = replace(none, proposals=(replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),))
         result = peer.handshake(both)
         assert result.established
         assert [one.answer for one in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]

@@ -64,12 +64,8 @@ def recordings():
         known = tomllib.loads(toml.read_text()).get("ike", {}) if toml.exists() else {}
         for one in read_recorded(str(path), analysis, ids):
             # by exchange: a retransmission is the same message again
-            requests = {
-                message.exchange: message for message in reversed(one.requests) if message.exchange_type == 34
-            }
-            answered = [
-                (sent, got) for sent in requests.values() if (got := one.response_to(sent)) is not None
-            ]
+            requests = {message.exchange: message for message in reversed(one.requests) if message.exchange_type == 34}
+            answered = [(sent, got) for sent in requests.values() if (got := one.response_to(sent)) is not None]
             kinds = [read_answer(got.data) for _, got in answered]
             chosen = next((kind.proposal for kind in kinds if kind.proposal), None)
             configured = known.get("responder_proposals") or (chosen and in_strongswans_words(chosen))
@@ -221,9 +217,7 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
             "--mode", "impair", "--drop", "IKE_AUTH:response", "--policy", "exponential:timeout=1", "-w", str(path),
             "--format", "json",
         ]  # fmt: skip
-        done = subprocess.run(
-            responder.host.inside(*command), capture_output=True, text=True, timeout=60, check=False
-        )
+        done = subprocess.run(responder.host.inside(*command), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     (row,) = ikeanalyze.read(path).handshakes.iter_rows(named=True)

@@ -28,9 +28,7 @@ def pi(digits: int) -> Decimal:
     return constant / total
 
 
-@pytest.mark.parametrize(
-    ("method", "bits", "addend"), [(14, 2048, 124476), (15, 3072, 1690314), (16, 4096, 240904)]
-)
+@pytest.mark.parametrize(("method", "bits", "addend"), [(14, 2048, 124476), (15, 3072, 1690314), (16, 4096, 240904)])
 def test_the_formula(method, bits, addend):
     digits = int(pi(1300) * 2 ** (bits - 130))
     assert PRIMES[method] == 2**bits - 2 ** (bits - 64) - 1 + 2**64 * (digits + addend)

@@ -129,9 +129,7 @@ def test_nat(source, destination, nat):
 
 
 def test_the_first_error():
-    data = ike.message(
-        SPI_I, SPI_R, 34, 0, 0, [ike.notify(16384), (41, b"\0"), ike.notify(24), ike.notify(14)]
-    )
+    data = ike.message(SPI_I, SPI_R, 34, 0, 0, [ike.notify(16384), (41, b"\0"), ike.notify(24), ike.notify(14)])
     assert first_error(payloads(data).payloads) == "AUTHENTICATION_FAILED"
     assert first_error([]) is None
 

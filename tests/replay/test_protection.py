@@ -35,9 +35,7 @@ def test_the_epochs_are_those_of_the_log():
     for one in rest:
         made.add(one.derivation.secret)
     assert [values(one) for one in made.key_sets] == [values(one.keys) for one in sa.key_sets]
-    assert [one.derivation.skeyseed for one in made.key_sets] == [
-        one.keys.derivation.skeyseed for one in sa.key_sets
-    ]
+    assert [one.derivation.skeyseed for one in made.key_sets] == [one.keys.derivation.skeyseed for one in sa.key_sets]
     assert {(one.spi_i, one.spi_r) for one in made.key_sets} == {(sa.spi_i, sa.spi_r)}
 
 

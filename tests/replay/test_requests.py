@@ -44,9 +44,7 @@ def test_ike_auth(asked):
     """All that was recorded, but INITIAL_CONTACT, which would end other IKE SAs of the target."""
     shape = recorded_shape()
     (sa,) = taken_apart(NAME)[0]
-    first = next(
-        one.content for one in sa.messages if one.content.exchange_type == 35 and not one.content.response
-    )
+    first = next(one.content for one in sa.messages if one.content.exchange_type == 35 and not one.content.response)
     theirs = [(one.type, len(one.body)) for one in first.payloads]
     contact = next(one for one in first.payloads if one.type == 41 and one.body[2:4] == b"\x40\0")
     theirs.remove((contact.type, len(contact.body)))

@@ -156,9 +156,7 @@ def test_whoever_interrupts_mutated_messages_gets_what_was_answered():
 
 
 def test_what_is_broken_off_has_its_answers():
-    (run,), _, got = over(
-        accepting, lambda runs: runs.verbatim(hybrid(), 1, speed=0.2, wait_s=5), seconds=1.5
-    )
+    (run,), _, got = over(accepting, lambda runs: runs.verbatim(hybrid(), 1, speed=0.2, wait_s=5), seconds=1.5)
     assert run.broken_off == "not over after 1.5 s"
     assert run.spi_i == got[0][1][:8]
     init, middle = run.verbatim.sent

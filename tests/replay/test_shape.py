@@ -39,9 +39,7 @@ def written(tmp_path, messages):
 
 def test_with_keys():
     found = shape(NAME, f"{NAME}.charon.log.gz")
-    assert [one.describe() for one in found.proposals] == [
-        "AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768"
-    ]
+    assert [one.describe() for one in found.proposals] == ["AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768"]
     assert (found.key_exchange, found.nonce_bytes, found.additional) == (20, 32, True)
     assert [kind for kind, _ in found.notifies] == [16430, 16431, 16406, 16438]
     assert dict(found.notifies)[16431] == bytes.fromhex("0002000300040005")

@@ -55,9 +55,7 @@ class Driver:
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
-def drive(
-    what: Browsed, script: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (80, 24)
-) -> None:
+def drive(what: Browsed, script: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> None:
     """Run a browser, and what a test does with it."""
 
     async def run() -> None:

@@ -52,9 +52,7 @@ def test_a_ladder_with_the_payloads_of_the_message_under_the_cursor():
         assert shown[0] == "IKE_AUTH 2 request"
         headings = [line for line in shown if re.match(r"\S+.*  [\d,]+ bytes$", line)]
         assert len(headings) == len(names.split())
-        assert [re.match(r"\w+", line)[0] for line in headings] == [
-            re.match(r"\w+", n)[0] for n in names.split()
-        ]
+        assert [re.match(r"\w+", line)[0] for line in headings] == [re.match(r"\w+", n)[0] for n in names.split()]
         assert "identity  ini" in screen
 
     drive(browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.charon.log.gz"), script, (120, 50))
@@ -159,9 +157,7 @@ def test_a_capture_without_handshakes(tmp_path):
 
     async def script(driver):
         assert "no handshake in it" in driver.screen()
-        await driver.press(
-            "enter", "j", "k", "G", "pagedown", "space", "s", "z", "greater_than_sign", "slash", "x"
-        )
+        await driver.press("enter", "j", "k", "G", "pagedown", "space", "s", "z", "greater_than_sign", "slash", "x")
         assert "0 handshakes" in driver.screen()
 
     drive(Browsed(path, ikeanalyze.read(path)), script)

@@ -85,6 +85,4 @@ def test_radius():
     assert len(radius) == 4
     for message in radius:
         found, _ = told(message)
-        assert (
-            found[0].size == len(message.parts[0].data) == int.from_bytes(message.parts[0].data[2:4], "big")
-        )
+        assert found[0].size == len(message.parts[0].data) == int.from_bytes(message.parts[0].data[2:4], "big")

@@ -94,9 +94,7 @@ def test_more_payloads_than_anybody_sends(tmp_path):
 
 
 def test_many_differences_are_cut():
-    messages = list(
-        browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").open(1).messages.values()
-    )
+    messages = list(browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").open(1).messages.values())
     request, response = messages[2:4]
     said = text(request, response)
     assert said.count("\n< 0") == said.count("\n> 0") == 64

@@ -80,9 +80,7 @@ def test_a_time_is_found_as_it_is_shown():
     def found(text):
         return table.filter(condition(text))["handshake"].to_list()
 
-    assert (
-        found("setup=13.078") == found("setup=13.0784") == found("setup=13.08") == found("setup=13.1") == [2]
-    )
+    assert found("setup=13.078") == found("setup=13.0784") == found("setup=13.08") == found("setup=13.1") == [2]
     assert found("setup=13.079") == found("setup=13.07") == []
     assert found("setup=967") == found("setup=967.000") == [4]
     assert found("!setup=967") == [1, 2, 3, 5, 6, 7, 8]

@@ -14,9 +14,7 @@ from ikeanalyze.view.opening import Browsed
 from tests.view.driven import CAPTURES, browsed
 
 #: Of the variants of one scenario ("_" in their names) none: they differ in what is of no matter here.
-RECORDED = sorted(
-    str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "_" not in path.name
-)
+RECORDED = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "_" not in path.name)
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -68,9 +68,7 @@ def test_a_message_with_all_its_fragments(tshark, tmp_path):
         await save(driver, out, "down")
 
     drive(browsed("pq-mlkem768-psk.pcap"), script)
-    one = asked(
-        tshark, CAPTURES / "pq-mlkem768-psk.pcap", "-Yisakmp.exchangetype == 43 && isakmp.flag_r == 0"
-    )
+    one = asked(tshark, CAPTURES / "pq-mlkem768-psk.pcap", "-Yisakmp.exchangetype == 43 && isakmp.flag_r == 0")
     assert asked(tshark, out) == one
     assert len(one) == 2
 
@@ -106,9 +104,7 @@ def test_a_pipe_is_not_written_to(tmp_path):
     drive(browsed("psk-classic.pcap"), script, (120, 30))
 
 
-@pytest.mark.parametrize(
-    ("name", "told"), [("out.pcap", ", as pcapng"), ("out.pcapng", ""), ("OUT.PCAPNG", "")]
-)
+@pytest.mark.parametrize(("name", "told"), [("out.pcap", ", as pcapng"), ("out.pcapng", ""), ("OUT.PCAPNG", "")])
 def test_another_format_than_the_name_says_is_told(tmp_path, name, told):
     async def script(driver):
         await driver.press("enter")

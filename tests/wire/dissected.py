@@ -17,10 +17,7 @@ def clear(payloads: Iterable[Payload], *, response: bool = False, exchange_type:
 
 def dissected(messages: Sequence[bytes], *fields: str) -> list[dict[str, list[str]]]:
     """For each message the values of fields, each a list of all that it has there."""
-    frames = [
-        Packet(number * 1_000_000, link.ethernet(udp_packet(message)))
-        for number, message in enumerate(messages)
-    ]
+    frames = [Packet(number * 1_000_000, link.ethernet(udp_packet(message))) for number, message in enumerate(messages)]
     names = [part for field in fields for part in ("-e", field)]
     run = subprocess.run(
         ["tshark", "-n", "-r", "-", "-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", *names],
@@ -30,9 +27,6 @@ def dissected(messages: Sequence[bytes], *fields: str) -> list[dict[str, list[st
     )
     rows = run.stdout.decode().split("\n")[: len(messages)]
     return [
-        {
-            field: value.split("|") if value else []
-            for field, value in zip(fields, row.split("\t"), strict=True)
-        }
+        {field: value.split("|") if value else [] for field, value in zip(fields, row.split("\t"), strict=True)}
         for row in rows
     ]

@@ -47,7 +47,5 @@ def ike_messages(name: str) -> tuple[bytes, ...]:
 def radius_packets(name: str) -> tuple[tuple[int, bytes], ...]:
     """The UDP header's length and the RADIUS packet, in order."""
     return tuple(
-        (size, data)
-        for source, destination, size, data in _datagrams(name)
-        if _RADIUS_PORT in (source, destination)
+        (size, data) for source, destination, size, data in _datagrams(name) if _RADIUS_PORT in (source, destination)
     )

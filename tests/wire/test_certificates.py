@@ -131,9 +131,7 @@ def test_cut_anywhere():
 def test_what_a_strict_reader_says_is_a_line():
     made = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     data = made.public_bytes(serialization.Encoding.DER)
-    point = made.public_key().public_bytes(
-        serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
-    )
+    point = made.public_key().public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
     # a version that there is not; a point that is not on the curve
     for bad in (
         data.replace(b"\x02\x01\x02", b"\x02\x01\x07", 1),

@@ -54,9 +54,7 @@ def test_against_the_daemons_list(name):
         described = describe_payloads(payloads(message))
         if message[18] == 34 and "N(INVALID_KE_PAYLOAD ECP-384)" not in described:
             listed = log["IKE_SA_INIT", bool(message[19] & 0x20), 0]
-            assert [in_charons_words(text) for text in described] == [
-                SHORT.get(part, part) for part in listed
-            ]
+            assert [in_charons_words(text) for text in described] == [SHORT.get(part, part) for part in listed]
             asked += 1
     for message in opened(name):
         listed = log[EXCHANGES[message.exchange_type], message.response, message.message_id]
@@ -75,9 +73,7 @@ def test_recorded_handshake():
     ]  # fmt: skip
 
 
-DN = x509.Name(
-    [x509.NameAttribute(NameOID.COMMON_NAME, "gw"), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "x" * 64)]
-)
+DN = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gw"), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "x" * 64)])
 SELECTOR = b"\x07\0\0\x10\0\0\xff\xff\x0a\0\0\0\x0a\0\0\xff"
 
 

@@ -57,8 +57,7 @@ def inner_chains():
     mschap = ike.EAP, eap.eap(2, 3, 26, b"\2\1\0\x3b\x31" + bytes(49) + b"user")
     tls = ike.EAP, eap.eap(2, 3, 13, b"\xc0\0\0\x10\0" + bytes(50))
     notifies = [
-        ike.notify(kind, bytes(range(24)))
-        for kind in (1, 17, 16387, 16402, 16407, 16416, 16434, 16436, 16443, 41101)
+        ike.notify(kind, bytes(range(24))) for kind in (1, 17, 16387, 16402, 16407, 16416, 16434, 16436, 16443, 41101)
     ]
     for payload in (certificate, configuration, aka, mschap, tls):
         found.append(ike.chain([payload, *notifies, ike.delete(3, [b"1234"] * 3)]))

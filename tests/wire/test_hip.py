@@ -146,11 +146,7 @@ RELAYED = bytes(10) + b"\xff\xff\xc6\x33\x64"  # 198.51.100, mapped
 COMPANIONS = [
     (
         193,
-        struct.pack(">BBBBI", 1, 1, 5, 0, 60)
-        + b"\xab\xcd\xef\1"
-        + bytes.fromhex("20010db8")
-        + bytes(11)
-        + b"\x09",
+        struct.pack(">BBBBI", 1, 1, 5, 0, 60) + b"\xab\xcd\xef\1" + bytes.fromhex("20010db8") + bytes(11) + b"\x09",
     ),
     (608, struct.pack(">HHHH", 0, 1, 2, 3)),
     (768, bytes([1, 2, 1, 3]) + b"a certificate"),

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from ikeanalyze.wire.identification import identity_text, prefix_bits
 from wire.dissected import clear, dissected
 
-DN = x509.Name(
-    [x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribute(NameOID.COMMON_NAME, "gw")]
-)
+DN = x509.Name([x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribute(NameOID.COMMON_NAME, "gw")])
 
 
 @pytest.mark.parametrize(

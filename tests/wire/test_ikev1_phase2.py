@@ -31,9 +31,7 @@ TRIPLE_DES = transform(2, 3, attribute(5, 1))
 
 
 def test_proposals():
-    read = read_phase2_sa(
-        association(proposal(3, b"\1\2\3\4", AES, TRIPLE_DES), proposal(2, b"5678", transform(1, 5)))
-    )
+    read = read_phase2_sa(association(proposal(3, b"\1\2\3\4", AES, TRIPLE_DES), proposal(2, b"5678", transform(1, 5))))
     assert read.error is None
     esp, ah = read.proposals
     assert (esp.spi, esp.describe()) == (b"\1\2\3\4", "ESP:AES-CBC-128/HMAC-SHA1/MODP-2048+3DES/HMAC-MD5")

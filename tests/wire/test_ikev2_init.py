@@ -70,9 +70,7 @@ def test_notifies_are_those_of_the_daemons_log(name, side, response):
 
 
 def test_vendor_ids_and_certificate_requests():
-    view = read_init(
-        ike.message(SPI_I, bytes(8), 34, 8, 0, [(43, b"one"), (38, b"\x04" + bytes(20)), (43, b"two")])
-    )
+    view = read_init(ike.message(SPI_I, bytes(8), 34, 8, 0, [(43, b"one"), (38, b"\x04" + bytes(20)), (43, b"two")]))
     assert view.vendor_ids == (b"one", b"two")
     assert view.has_certreq
 

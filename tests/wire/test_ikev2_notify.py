@@ -75,8 +75,7 @@ def test_types_without_a_rule():
 def test_hash_is_of_spis_address_and_port():
     address = bytes([192, 0, 2, 1])
     assert (
-        nat_detection_hash(SPI_I, SPI_R, address, 500)
-        == hashlib.sha1(SPI_I + SPI_R + address + b"\x01\xf4").digest()
+        nat_detection_hash(SPI_I, SPI_R, address, 500) == hashlib.sha1(SPI_I + SPI_R + address + b"\x01\xf4").digest()
     )
 
 

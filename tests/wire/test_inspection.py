@@ -114,9 +114,7 @@ def test_payloads_that_are_there_twice():
 
 def test_a_length_past_the_end():
     data = message(ike.nonce(bytes(16)))[:-1]
-    assert inspect_chain(payloads(data)).findings == (
-        "payloads: 16 bytes are needed, 15 are left (at byte 32)",
-    )
+    assert inspect_chain(payloads(data)).findings == ("payloads: 16 bytes are needed, 15 are left (at byte 32)",)
 
 
 def test_thousands_of_findings_are_counted():

@@ -20,9 +20,7 @@ KINDS = [
     NameOID.STREET_ADDRESS,
     NameOID.STATE_OR_PROVINCE_NAME,
 ]
-TEXT = st.text(
-    st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.just(" "), min_size=1, max_size=20
-)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.just(" "), min_size=1, max_size=20)
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXT), max_size=4))

@@ -32,9 +32,7 @@ def test_proposals_in_order():
 
 def test_alternatives_in_the_senders_order_each_once():
     assert (
-        described(
-            Transform(4, 31), Transform(4, 14), Transform(1, 12, 256), Transform(1, 12, 128), Transform(4, 31)
-        )
+        described(Transform(4, 31), Transform(4, 14), Transform(1, 12, 256), Transform(1, 12, 128), Transform(4, 31))
         == "AES-CBC-256+AES-CBC-128/X25519+MODP-2048"
     )
 

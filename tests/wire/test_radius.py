@@ -47,9 +47,7 @@ def test_long_eap_is_put_together():
 
 
 def test_no_user_name_and_no_password_is_kept():
-    data = radius.access_request(
-        1, eap.eap(2, 1, 13), Random(1), user=b"nobody-knows", more=[(2, b"hidden-password!")]
-    )
+    data = radius.access_request(1, eap.eap(2, 1, 13), Random(1), user=b"nobody-knows", more=[(2, b"hidden-password!")])
     assert "nobody-knows" not in repr(read_radius(data))
     assert "hidden" not in repr(read_radius(data))
 

@@ -103,9 +103,7 @@ def test_against_tshark():
     assert list(zip(told["start_port"], told["end_port"], strict=True)) == [("500", "4500"), ("0", "65535")]
     assert (udp.ports, other.ports) == ((500, 4500), (0, 65535))
     assert [*told["start_ipv4"], *told["end_ipv4"]] == [str(ip_address(end)) for end in (udp.start, udp.end)]
-    assert [*told["start_ipv6"], *told["end_ipv6"]] == [
-        str(ip_address(end)) for end in (other.start, other.end)
-    ]
+    assert [*told["start_ipv6"], *told["end_ipv6"]] == [str(ip_address(end)) for end in (other.start, other.end)]
     assert told["end_fc"] == [fibre.end.hex(":")] or told["end_fc"] == [str(int(fibre.end.hex(), 16))]
 
 

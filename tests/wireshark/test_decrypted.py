@@ -71,9 +71,7 @@ def test_payloads_are_those_of_the_daemons_logs(tshark, decrypted):
 
 
 def test_both_epochs_are_in_clear(tshark, decrypted):
-    exchanges = fields(
-        tshark, decrypted, "isakmp.exchangetype", "isakmp.key_exchange.dh_group", "isakmp.auth.method"
-    )
+    exchanges = fields(tshark, decrypted, "isakmp.exchangetype", "isakmp.key_exchange.dh_group", "isakmp.auth.method")
     assert exchanges == [
         ["34", "20", ""],  # IKE_SA_INIT with ECP-384, which also stands in the capture as it was
         ["34", "20", ""],
@@ -91,9 +89,7 @@ def test_sizes_of_ml_kem_768_key_and_ciphertext(tshark, decrypted):
 
 def test_identities_and_their_roles(tshark, decrypted):
     shown = tshark.run("-n", "-V", "-Y", "isakmp.exchangetype == 35", capture=decrypted).stdout
-    roles = [
-        line.partition("Payload: ")[2] for line in shown.split("\n") if "Payload: Identification" in line
-    ]
+    roles = [line.partition("Payload: ")[2] for line in shown.split("\n") if "Payload: Identification" in line]
     assert [role.partition(" (")[0] for role in roles] == [
         "Identification - Initiator",
         "Identification - Responder",  # the request names whom it wants

@@ -29,9 +29,7 @@ def is_wide(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) >= _WIDE_SPAN
 
 
-def stacked_bars(
-    rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str
-) -> str:
+def stacked_bars(rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str) -> str:
     """Horizontal bars of parts that add up. Rows: `label`, `part`, `value`.
 
     `totals` are the labels in their order with what stands behind their bars, `parts` the parts with their colours.
@@ -90,9 +88,7 @@ def areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_ti
     if ticks:
         chart += (
             rows_of(ticks)
-            .mark_tick(
-                thickness=style.font / 12, size=style.font * 0.7, yOffset=style.font * 0.35, opacity=0.7
-            )
+            .mark_tick(thickness=style.font / 12, size=style.font * 0.7, yOffset=style.font * 0.35, opacity=0.7)
             .encode(
                 x=alt.X("tick:Q").scale(type="log" if log else "linear", zero=False),
                 y=alt.datum(0),
@@ -155,9 +151,9 @@ def boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_titl
     layers: Any = chart.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 10).encode(
         x=alt.X("low:Q").scale(scale).title(x_title).axis(numbers(style)), x2="high:Q"
     )
-    layers += chart.mark_bar(
-        color=COLOURS["initiator"], opacity=0.35, size=height, stroke=COLOURS["initiator"]
-    ).encode(x=alt.X("first:Q").scale(scale).title(x_title), x2="third:Q")
+    layers += chart.mark_bar(color=COLOURS["initiator"], opacity=0.35, size=height, stroke=COLOURS["initiator"]).encode(
+        x=alt.X("first:Q").scale(scale).title(x_title), x2="third:Q"
+    )
     if dots:
         layers += (
             rows_of(dots)

@@ -34,14 +34,10 @@ def comparison_figures(comparison: Comparison) -> Iterator[Figure]:
         if number is not None:
             yield from _against(comparison, metric, name, number)
         samples = {
-            label: one.sample.tolist()
-            for label, one in zip(labels, metric.groups, strict=True)
-            if one.counted > 1
+            label: one.sample.tolist() for label, one in zip(labels, metric.groups, strict=True) if one.counted > 1
         }
         shown = dict(list(samples.items())[:_COLOURED])
-        left_out = (
-            f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
-        )
+        left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
         yield from distributions(
             shown,
@@ -71,9 +67,7 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 def _whole(comparison: Comparison, group: Group) -> str:
     """A group's columns with its values."""
-    return clean(
-        ", ".join(f"{name} {text(value)}" for name, value in zip(comparison.by, group.values, strict=True))
-    )
+    return clean(", ".join(f"{name} {text(value)}" for name, value in zip(comparison.by, group.values, strict=True)))
 
 
 def _what(metric: Compared) -> str:
@@ -92,9 +86,7 @@ def _numeric(comparison: Comparison) -> int | None:
     """Which of the columns is one of numbers, several of them; None: none is."""
     for index in range(len(comparison.by)):
         values = {group.values[index] for group in comparison.groups}
-        if len(values) > 1 and all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in values
-        ):
+        if len(values) > 1 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             return index
     return None
 

@@ -138,9 +138,7 @@ class _Drawing:
 
     def _even(self) -> _Places:
         y, arrows, divider = float(self.top), [], None
-        for index, (rung, height) in enumerate(
-            zip(self.ladder.rungs, self._heights(true=False), strict=True)
-        ):
+        for index, (rung, height) in enumerate(zip(self.ladder.rungs, self._heights(true=False), strict=True)):
             if index and self._starts_rest(index):
                 divider = y + 4
                 y += 34
@@ -241,8 +239,7 @@ class _Drawing:
         places = [_down(places.divider or 0) for places in (self.even, self.true)]
         ground, muted = COLOURS["ground"], COLOURS["muted"]
         gaps = "".join(
-            f'<path d="M{x - 6:.1f} 4l12 -6M{x - 6:.1f} 10l12 -6" stroke="{muted}" fill="none"/>'
-            for x in self.x
+            f'<path d="M{x - 6:.1f} 4l12 -6M{x - 6:.1f} 10l12 -6" stroke="{muted}" fill="none"/>' for x in self.x
         )
         middle = (self.x[0] + self.x[1]) / 2
         label = _text(middle, 8, "after the set-up", "muted", _SMALL, anchor="middle", halo=True)
@@ -295,9 +292,7 @@ class _Drawing:
                 f'<path d="M{tip - 5:.1f} -5l10 10m0 -10l-10 10" stroke="{COLOURS["lost"]}" stroke-width="2.2" '
                 'fill="none"/>'
             )
-        label = _text(
-            (begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, anchor="middle", halo=True
-        )
+        label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, anchor="middle", halo=True)
         yield self._only(Layout.EVEN, label)
 
     def _leader(self, index: int) -> Iterator[str]:
@@ -359,14 +354,10 @@ def _apart(wanted: Sequence[float], heights: Sequence[float], top: float) -> lis
 
     Neighbours that would overlap become a block, which stands where its members want to be on average.
     """
-    blocks: list[
-        tuple[float, float, int]
-    ] = []  # sum of what the members want the block's top to be, height, members
+    blocks: list[tuple[float, float, int]] = []  # sum of what the members want the block's top to be, height, members
     for want, height in zip(wanted, heights, strict=True):
         total, tall, members = want, height, 1
-        while blocks and _block_top(blocks[-1], top) + blocks[-1][1] > _block_top(
-            (total, tall, members), top
-        ):
+        while blocks and _block_top(blocks[-1], top) + blocks[-1][1] > _block_top((total, tall, members), top):
             before, room, earlier = blocks.pop()
             total, tall, members = before + total - members * room, room + tall, earlier + members
         blocks.append((total, tall, members))

@@ -64,9 +64,7 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
             rows.append({"group": name, "x": max(moment - start, 0) / 1e9, "y": mbps})
         # a step has an end, without which the last interval, or the only one, would not be seen
         rows.append({"group": name, "x": (max(at) + traffic.interval_ns - start) / 1e9, "y": mbps})
-    left_out = (
-        f" The {len(sas)} with most bytes of {len(traffic.sas):,}." if len(traffic.sas) > len(sas) else ""
-    )
+    left_out = f" The {len(sas)} with most bytes of {len(traffic.sas):,}." if len(traffic.sas) > len(sas) else ""
     yield _curves(
         "esp-rate",
         "ESP: rate over time",
@@ -119,9 +117,7 @@ def _suites(found: Overhead) -> list[str]:
 def _ratio(found: Overhead) -> Figure:
     """The paper's Fig. 8."""
     names = _suites(found)
-    rows: Rows = [
-        {"group": one.suite, "x": one.clear, "y": one.ratio} for one in found.packets if one.suite in names
-    ]
+    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.ratio} for one in found.packets if one.suite in names]
     header = 20 + (20 if found.question.forms[0].inner == 4 else 40)
     rows += [{"group": CLEAR, "x": n, "y": max(n - header, 0) / n} for n in found.question.sizes]
     return _curves(
@@ -136,9 +132,7 @@ def _operations(found: Overhead) -> Figure:
     """The paper's Fig. 5."""
     known = [one for one in found.packets if one.operations is not None]
     names = list(dict.fromkeys(one.suite for one in known))[:_LINES]
-    rows: Rows = [
-        {"group": one.suite, "x": one.clear, "y": one.operations} for one in known if one.suite in names
-    ]
+    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.operations} for one in known if one.suite in names]
     return _curves(
         "esp-operations",
         "ESP: operations for a packet",
@@ -148,18 +142,12 @@ def _operations(found: Overhead) -> Figure:
 
 
 def _peers(found: Overhead, y: Callable[[Peer], float | None], x: Callable[[Peer], float]) -> Rows:
-    return [
-        {"group": peer.suite, "x": x(peer), "y": value}
-        for peer in found.peers
-        if (value := y(peer)) is not None
-    ]
+    return [{"group": peer.suite, "x": x(peer), "y": value} for peer in found.peers if (value := y(peer)) is not None]
 
 
 def _throughput(found: Overhead) -> Figure:
     """The paper's Fig. 11."""
-    rows = _peers(
-        found, lambda peer: peer.throughput_bps and peer.throughput_bps / 1e3, lambda peer: peer.mips
-    )
+    rows = _peers(found, lambda peer: peer.throughput_bps and peer.throughput_bps / 1e3, lambda peer: peer.mips)
     channel = found.question.channel
     behind = "" if channel is None else f" and a channel of {channel / 1e3:,.0f} kbit/s"
     groups = [name for name in (CLEAR, *_suites(found)) if any(row["group"] == name for row in rows)]

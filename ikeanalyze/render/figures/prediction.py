@@ -43,9 +43,7 @@ def prediction_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
             for one, setting in zip(predictions, settings, strict=True)
             if one.samples
         }
-        yield from distributions(
-            samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs"
-        )
+        yield from distributions(samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs")
 
 
 def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:

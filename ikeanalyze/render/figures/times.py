@@ -54,13 +54,9 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
         for name, rank in _RANKS:
             row = by_time.row(round(rank * (known.height - 1)), named=True)
             shown.append((f"{name} (no. {row['handshake']:,})", row))
-        caption = (
-            f"The mean of {known.height:,} handshakes with a set-up time, and single ones by their rank."
-        )
+        caption = f"The mean of {known.height:,} handshakes with a set-up time, and single ones by their rank."
     if known["network_ns"].null_count():
-        caption += (
-            " Where the side of the capture is not known, the network's part is contained in the peers'."
-        )
+        caption += " Where the side of the capture is not known, the network's part is contained in the peers'."
     used = [part for part in PARTS if any(row[part[1]] for _, row in shown)]
     rows = [
         {"label": label, "part": name, "value": row[column] / 1e6, "said": f"{label}, {name}: {ms(row[column])} ms"}
@@ -85,9 +81,7 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
         "setup-parts",
         "Where the set-up time went",
         caption,
-        lambda style: charts.stacked_bars(
-            rows, style, totals=totals, parts=colours, x_title="set-up time, ms"
-        ),
+        lambda style: charts.stacked_bars(rows, style, totals=totals, parts=colours, x_title="set-up time, ms"),
         numbers,
     )
 

@@ -45,9 +45,7 @@ def link_bytes(analysis: Analysis) -> Iterator[Figure]:
             if value:
                 said = f"{label}, {part}: {count(value, 'byte')}"
                 rows.append({"label": label, "part": part, "value": value, "said": said})
-        table.append(
-            (label, *(number(one[w]) for w in ("messages", "frames", "bytes", "needed_bytes")), number(again))
-        )
+        table.append((label, *(number(one[w]) for w in ("messages", "frames", "bytes", "needed_bytes")), number(again)))
     columns = ("messages", "frames", "bytes", "needed once, bytes", "sent again, bytes")
     parts = {"needed once": "initiator", "sent again": "lost"}
     yield Figure(
@@ -59,9 +57,7 @@ def link_bytes(analysis: Analysis) -> Iterator[Figure]:
             rows,
             style,
             totals={row[0]: row[3] for row in table},
-            parts={
-                part: colour for part, colour in parts.items() if any(row["part"] == part for row in rows)
-            },
+            parts={part: colour for part, colour in parts.items() if any(row["part"] == part for row in rows)},
             x_title="bytes",
         ),
         Table("Bytes by link", (Column("direction"), *(Column(c, right=True) for c in columns)), table),
@@ -124,9 +120,7 @@ def bytes_by_retransmissions(handshakes: pl.DataFrame) -> Iterator[Figure]:
                 for h, x, y in table.iter_rows()
             ]
     caption = (
-        "Means over all handshakes with as many, with the least and the most."
-        if means
-        else "A point a handshake."
+        "Means over all handshakes with as many, with the least and the most." if means else "A point a handshake."
     )
     yield Figure(
         "bytes-retransmissions",

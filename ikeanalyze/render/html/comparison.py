@@ -36,9 +36,7 @@ def comparison_page(comparison: Comparison, *, every: bool = False) -> str:
 def _notices(comparison: Comparison) -> list[str]:
     notices = []
     if comparison.unread:
-        notices.append(
-            f"{count(comparison.unread, 'capture')} could not be read: what was in them is in no group."
-        )
+        notices.append(f"{count(comparison.unread, 'capture')} could not be read: what was in them is in no group.")
     if not comparison.complete:
         notices.append("The batch that makes this dataset has not read all captures.")
     return notices

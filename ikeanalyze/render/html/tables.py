@@ -39,9 +39,7 @@ def captures(analysis: Analysis, most: int) -> Table:
         )
         for one in analysis.captures[:most]
     ]
-    return Table(
-        "Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows)
-    )
+    return Table("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
 
 
 def handshakes(analysis: Analysis, shown: Table, most: int | None) -> Table:
@@ -67,9 +65,7 @@ def handshakes(analysis: Analysis, shown: Table, most: int | None) -> Table:
         at = len(columns) if before is None else place[before] + len(columns) - len(shown.columns)
         columns.insert(at, Column(column[0].name, right=column[0].name != "SPIi"))
         texts.insert(at, column[1])
-    return Table(
-        shown.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height
-    )
+    return Table(shown.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height)
 
 
 def _seconds(ns: int | None, first: object) -> str:
@@ -117,7 +113,5 @@ def skipped(analysis: Analysis, most: int) -> Table | None:
     return _or_none("Skipped", (Column("file"), Column("why")), rows, len(analysis.skipped))
 
 
-def _or_none(
-    title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], whole: int
-) -> Table | None:
+def _or_none(title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], whole: int) -> Table | None:
     return Table(title, columns, rows, more=whole - len(rows)) if rows else None

@@ -19,10 +19,7 @@ RSA_KEY: Final = f"{_PKCS1}.1"
 EC_KEY: Final = f"{_X962}.2.1"
 
 _SLH_DSA: Final = tuple(
-    f"SLH-DSA-{family}-{size}{speed}"
-    for family in ("SHA2", "SHAKE")
-    for size in (128, 192, 256)
-    for speed in "sf"
+    f"SLH-DSA-{family}-{size}{speed}" for family in ("SHA2", "SHAKE") for size in (128, 192, 256) for speed in "sf"
 )
 
 #: Hash algorithms; names as in SIGNATURE_HASH_ALGORITHMS.

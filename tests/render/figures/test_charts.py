@@ -38,8 +38,7 @@ def ticks(svg: str, size: float) -> list[tuple[float, float]]:
 def test_numbers_of_an_axis_stand_apart(style, largest):
     names = ("initiator → responder", "responder → initiator", "responder → AAA")
     rows = [
-        {"label": name, "part": "needed once", "value": largest / (i + 1), "said": ""}
-        for i, name in enumerate(names)
+        {"label": name, "part": "needed once", "value": largest / (i + 1), "said": ""} for i, name in enumerate(names)
     ]
     svg = charts.stacked_bars(
         rows,

@@ -5,9 +5,7 @@ from ikeanalyze.render.figures.style import SINGLE
 
 
 def drawn(**more):
-    rows = [
-        {"group": group, "x": x, "y": x * (2 if group == "b" else 1)} for group in "ab" for x in (1, 2, 4)
-    ]
+    rows = [{"group": group, "x": x, "y": x * (2 if group == "b" else 1)} for group in "ab" for x in (1, 2, 4)]
     return curves(rows, SINGLE, groups=["a", "b"], x_title="size", y_title="cost", **more)
 
 

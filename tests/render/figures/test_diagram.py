@@ -113,9 +113,7 @@ def test_boxes_of_long_addresses_stand_apart(number, hosts, width, layout):
     assert boxes[0][0] > 0
     assert boxes[-1][1] < width
     said = [node for node in root.iter(f"{SVG}text") if "Mono" in node.get("font-family", "")][: 2 * hosts]
-    assert ["".join(node.text for node in said[i : i + 2]) for i in range(0, 2 * hosts, 2)] == list(
-        long.values()
-    )
+    assert ["".join(node.text for node in said[i : i + 2]) for i in range(0, 2 * hosts, 2)] == list(long.values())
     assert max(float(node.get("y")) for node in said) < boxes[0][2] < arrow_at(rungs(root)[0])
 
 
@@ -124,9 +122,7 @@ def test_short_addresses_stay_in_a_line():
     assert "192.0.2.1" in texts(ET.fromstring(draw(ladder(a), Layout.EVEN)))
     one, other = pl.lit("2001:db8::1234:5678"), pl.lit("2001:db8:1:2::9")
     a = replace(a, handshakes=a.handshakes.with_columns(initiator_address=one, responder_address=other))
-    assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(
-        texts(ET.fromstring(draw(ladder(a), Layout.EVEN)))
-    )
+    assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(texts(ET.fromstring(draw(ladder(a), Layout.EVEN))))
 
 
 def test_hostile_text_is_text():
@@ -135,9 +131,7 @@ def test_hostile_text_is_text():
     a = replace(
         a,
         messages=a.messages.with_columns(pl.lit([bad, '"onload="x']).alias("payloads")),
-        handshakes=a.handshakes.with_columns(
-            pl.lit(bad).alias("initiator_address"), pl.lit('"' + bad).alias("reason")
-        ),
+        handshakes=a.handshakes.with_columns(pl.lit(bad).alias("initiator_address"), pl.lit('"' + bad).alias("reason")),
     )
     svg = draw(ladder(a), Layout.BOTH)
     root = ET.fromstring(svg)  # is well-formed
@@ -160,6 +154,4 @@ def test_places_apart():
 
 
 def test_steps_of_an_axis():
-    assert [_step(least) for least in (0.0011, 0.3, 1, 3, 7, 12, 400)] == pytest.approx(
-        [0.002, 0.5, 1, 5, 10, 20, 500]
-    )
+    assert [_step(least) for least in (0.0011, 0.3, 1, 3, 7, 12, 400)] == pytest.approx([0.002, 0.5, 1, 5, 10, 20, 500])

@@ -53,7 +53,5 @@ def test_only_what_the_values_can_show():
 
 
 def test_groups_are_counted_in_the_caption():
-    figure = distributions(
-        {"a": [1.5, 2.5], "b": [3.5, 4.5, 5.0]}, name="x", what="time", unit="ms", of="runs"
-    )[0]
+    figure = distributions({"a": [1.5, 2.5], "b": [3.5, 4.5, 5.0]}, name="x", what="time", unit="ms", of="runs")[0]
     assert figure.caption.startswith("5 runs: 2 of a, 3 of b.")

@@ -60,9 +60,7 @@ def test_what_the_capture_does_not_have_was_not_lost(tmp_path):
         end = at + 16 + int.from_bytes(whole[at + 8 : at + 12], "little")
         records.append(whole[at:end])
         at = end
-    addresses = [
-        record[16 + 14 + 12 :][:4] for record in records
-    ]  # behind the Ethernet header, RFC 791's source
+    addresses = [record[16 + 14 + 12 :][:4] for record in records]  # behind the Ethernet header, RFC 791's source
     one_side = [record for record, address in zip(records, addresses, strict=True) if address == addresses[0]]
     assert len(records) == 4
     for name, some in (("cut", records[:3]), ("one side", one_side)):

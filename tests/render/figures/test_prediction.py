@@ -51,8 +51,6 @@ def test_what_cannot_be_drawn():
 
 
 def test_files(tmp_path):
-    written = write_predictions(
-        [prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f")
-    )
+    written = write_predictions([prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f"))
     assert sorted(path.name for path in written)[:2] == ["bytes-against-loss.png", "bytes-against-loss.svg"]
     assert all(path.stat().st_size > 1000 for path in written)

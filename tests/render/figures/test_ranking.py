@@ -27,9 +27,7 @@ def test_one_criterion_has_no_sensitivity(tmp_path):
 
 def test_names_that_files_cannot_have_stay_apart(tmp_path):
     part = '[[criterion]]\nname = "{}"\ngrades = {{ a = 1, b = 0 }}\n'
-    (tmp_path / "c.toml").write_text(
-        'alternatives = ["a", "b"]\n' + part.format("cost/€") + part.format("cost/$")
-    )
+    (tmp_path / "c.toml").write_text('alternatives = ["a", "b"]\n' + part.format("cost/€") + part.format("cost/$"))
     ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
     names = [figure.name for figure in ranking_figures(ranking)]
     assert names == ["ranking-scores", "ranking-sensitivity-1-cost__", "ranking-sensitivity-2-cost__"]

@@ -76,9 +76,7 @@ def test_of_many_the_parts_are_those_of_the_ranks():
 
 def test_parts_of_the_mean_add_up():
     """Of half of them the side of the capture is known, so that the network has a part; of the others it is not."""
-    known, unknown = (
-        read(CAPTURES / "loss20-classic.pcap", vantage=side).handshakes for side in ("initiator", None)
-    )
+    known, unknown = (read(CAPTURES / "loss20-classic.pcap", vantage=side).handshakes for side in ("initiator", None))
     a = replace(analysis([]), handshakes=pl.concat([known, unknown]))
     assert 0 < a.handshakes["network_ns"].null_count() < a.handshakes.height
     numbers = figures(a)["setup-parts"].numbers

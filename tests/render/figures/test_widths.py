@@ -12,9 +12,7 @@ BOLD = {"H": 722, "a": 556, "m": 889, "b": 611, "u": 611, "r": 389, "g": 611}
 
 
 def drawing(*texts):
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" font-family="{FONT}" font-size="12">{"".join(texts)}</svg>'
-    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" font-family="{FONT}" font-size="12">{"".join(texts)}</svg>'
 
 
 def lengths(svg):
@@ -32,9 +30,7 @@ def lengths(svg):
 )
 def test_as_wide_as_in_its_own_font(attributes, size, letters):
     wanted = sum(letters[letter] for letter in "Hamburg") / 1000 * size
-    assert lengths(drawing(f"<text{attributes}>Hamburg</text>")) == [
-        pytest.approx(wanted, rel=0.005, abs=0.01)
-    ]
+    assert lengths(drawing(f"<text{attributes}>Hamburg</text>")) == [pytest.approx(wanted, rel=0.005, abs=0.01)]
 
 
 def test_letters_that_xml_writes_otherwise():

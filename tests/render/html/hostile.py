@@ -12,11 +12,7 @@ HOSTILE = "</script></style></title><script>hacked=1</script><img src=x onerror=
 
 def hostile():
     a = analysis([1, 2, 3, 6], warnings=[Warning(HOSTILE, 1, HOSTILE)], skipped=[Skipped(HOSTILE, HOSTILE)])
-    texts = [
-        name
-        for name, kind in a.handshakes.schema.items()
-        if kind == pl.String and name not in ("spi_i", "spi_r")
-    ]
+    texts = [name for name, kind in a.handshakes.schema.items() if kind == pl.String and name not in ("spi_i", "spi_r")]
     lists = [name for name, kind in a.handshakes.schema.items() if kind == pl.List(pl.String)]
     return replace(
         a,

@@ -70,9 +70,7 @@ def test_it_opens_without_a_complaint(opened, name):
 def test_pages_without_a_ladder_open_too(opened, name):
     driver = opened(name)
     assert script(driver, "document.querySelectorAll('figure svg').length") > 0
-    beyond = (
-        "[...document.querySelectorAll('main .scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
-    )
+    beyond = "[...document.querySelectorAll('main .scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
     assert script(driver, beyond) == 0  # no table is cut on a screen
 
 
@@ -82,10 +80,7 @@ def test_predictions_are_shown_in_parts(opened):
     assert script(driver, rows) == 50
     for _ in range(2):
         click(driver, "#predicted-table-bar .forth")
-    assert (
-        script(driver, "document.querySelector('#predicted-table-bar .where').textContent")
-        == "101 to 150 of 150"
-    )
+    assert script(driver, "document.querySelector('#predicted-table-bar .where').textContent") == "101 to 150 of 150"
 
 
 @pytest.mark.parametrize(("name", "messages"), [("post-quantum", 6), ("eap", 14)])
@@ -111,9 +106,7 @@ def test_each_handshake_has_its_ladder(opened):
 def test_the_switch_to_true_time(opened):
     """Where arrows stand, as drawn, is in proportion to their times; back again they are as before."""
     driver = opened("post-quantum")
-    middles = (
-        "[...document.querySelectorAll('.rung')].map(r => r.querySelector('path').getBoundingClientRect().y)"
-    )
+    middles = "[...document.querySelectorAll('.rung')].map(r => r.querySelector('path').getBoundingClientRect().y)"
     before = script(driver, middles)
     click(driver, "button[data-layout=true]")
     assert script(driver, "document.querySelector('button[data-layout=true]').ariaPressed") == "true"
@@ -122,9 +115,7 @@ def test_the_switch_to_true_time(opened):
     scale = (true[-1] - true[0]) / (messages[-1] - messages[0])
     assert true == pytest.approx([true[0] + (ns - messages[0]) * scale for ns in messages], abs=4)
     assert true != pytest.approx(before, abs=4)
-    visible = (
-        "[...document.querySelectorAll('svg.ladder .even')].some(n => getComputedStyle(n).display !== 'none')"
-    )
+    visible = "[...document.querySelectorAll('svg.ladder .even')].some(n => getComputedStyle(n).display !== 'none')"
     assert not script(driver, visible)
     click(driver, "button[data-layout=even]")
     assert script(driver, middles) == before
@@ -136,9 +127,7 @@ def test_sorting(opened):
     shown = [f"{ns / 1e6:,.3f}" for ns in times.sort().to_list()]
     click(driver, "#handshake-table th:nth-child(3) button")
     assert column(driver, 3) == shown
-    assert (
-        script(driver, "document.querySelector('#handshake-table th:nth-child(3)').ariaSort") == "ascending"
-    )
+    assert script(driver, "document.querySelector('#handshake-table th:nth-child(3)').ariaSort") == "ascending"
     click(driver, "#handshake-table th:nth-child(3) button")
     assert column(driver, 3) == shown[::-1]
 
@@ -174,9 +163,7 @@ def test_a_search_leaves_the_order(opened):
     click(driver, "#handshake-table th:nth-child(1) button")
     click(driver, "#handshake-table th:nth-child(1) button")
     search(driver, "unanswered")
-    assert (
-        script(driver, "document.querySelector('#handshake-table th:nth-child(1)').ariaSort") == "descending"
-    )
+    assert script(driver, "document.querySelector('#handshake-table th:nth-child(1)').ariaSort") == "descending"
     assert column(driver, 1) == [str(number) for number in range(124, 3, -5)]
     search(driver, "")
     assert column(driver, 1) == [str(number) for number in range(125, 75, -1)]
@@ -292,12 +279,8 @@ def test_no_sheet_has_headings_alone(opened):
         driver,
         "document.querySelectorAll('header, .cards, .figures, .notice').forEach(e => { e.style.display = 'none'; })",
     )
-    script(
-        driver, "document.querySelector('#handshake').insertAdjacentHTML('beforebegin', '<p>Before it.</p>')"
-    )
-    script(
-        driver, "document.querySelectorAll('svg.ladder').forEach(l => { l.style.height = '455mm'; })"
-    )  # zoomed .6
+    script(driver, "document.querySelector('#handshake').insertAdjacentHTML('beforebegin', '<p>Before it.</p>')")
+    script(driver, "document.querySelectorAll('svg.ladder').forEach(l => { l.style.height = '455mm'; })")  # zoomed .6
     loose = sheets(driver)
     headings = "document.querySelectorAll('#handshake, .handshake > h3')"
     script(driver, f"{headings}.forEach(h => {{ h.style.breakAfter = 'avoid'; }})")

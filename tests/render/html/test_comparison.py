@@ -25,11 +25,7 @@ def test_numbers_are_those_of_the_document(comparison):
     page = Page(comparison_page(comparison))
     said = document(comparison)
     head, *rows = page.tables["Groups"]
-    assert (
-        [row[0] for row in rows]
-        == [group["values"]["config"] for group in said["groups"]]
-        == ["classic", "pq"]
-    )
+    assert [row[0] for row in rows] == [group["values"]["config"] for group in said["groups"]] == ["classic", "pq"]
     assert [row[head.index("handshakes")] for row in rows] == ["5", "7"]
     assert [row[head.index("failed")] for row in rows] == ["0", "1"]
     head, *rows = page.tables["setup_ms"]
@@ -66,9 +62,7 @@ def test_against_a_number():
 def test_groups_have_names_that_differ():
     """A chart cuts a long name at its end, where names of configurations differ."""
     configs = [f"aes256gcm16-prfsha384-ecp384-ke1_mlkem{size}" for size in (512, 768, 1024)]
-    rows = [
-        {**row, "loss": loss} for config in configs for loss in (0.0, 5.0) for row in times(config, *CLASSIC)
-    ]
+    rows = [{**row, "loss": loss} for config in configs for loss in (0.0, 5.0) for row in times(config, *CLASSIC)]
     found = compare(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
     figures = {figure.name: figure for figure in comparison_figures(found)}
     for name, different in (("setup_ms-means", 6), ("setup_ms-cumulative", 6), ("setup_ms-against-loss", 3)):
@@ -89,11 +83,7 @@ def test_a_distribution_of_one_group_says_of_which():
 
 def test_two_groups_of_one_name_are_two():
     """One value with a comma, or two values."""
-    rows = [
-        {**row, "tail": tail}
-        for config, tail in (("a, b", "c"), ("a", "b, c"))
-        for row in times(config, *CLASSIC)
-    ]
+    rows = [{**row, "tail": tail} for config, tail in (("a, b", "c"), ("a", "b, c")) for row in times(config, *CLASSIC)]
     found = compare(tables(rows, ("config", "tail")), ["config", "tail"], metrics=["setup_ms"], resamples=200)
     assert labels_of(found) == ["a, b, c", "a, b, c (2)"]
     cumulative = next(one for one in comparison_figures(found) if one.name == "setup_ms-cumulative")

@@ -164,9 +164,7 @@ def test_a_report_of_many_stays_small():
 
 
 def test_warnings_and_skipped_captures():
-    page = page_of(
-        analysis(warnings=[Warning("a.pcap", 7, "odd")], skipped=[Skipped("b.pcap", "empty file")])
-    )
+    page = page_of(analysis(warnings=[Warning("a.pcap", 7, "odd")], skipped=[Skipped("b.pcap", "empty file")]))
     assert page.tables["Warnings"] == [["file", "frame", "what"], ["a.pcap", "7", "odd"]]
     assert page.tables["Skipped"] == [["file", "why"], ["b.pcap", "empty file"]]
     assert "1 warning: see Warnings." in page.text

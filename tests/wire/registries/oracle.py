@@ -15,12 +15,7 @@ def values(tshark: Tshark = Tshark(HOST, Path("/"))) -> dict[str, dict[int, list
             continue
         kind, *rest = line.split("\t")
         # V: a value; R: a range of values
-        if (
-            kind not in ("V", "R")
-            or len(rest) < 3
-            or not rest[1].isdigit()
-            or (kind == "R" and rest[1] != rest[2])
-        ):
+        if kind not in ("V", "R") or len(rest) < 3 or not rest[1].isdigit() or (kind == "R" and rest[1] != rest[2]):
             continue
         field, low, name = rest[0], rest[1], rest[-1]
         found.setdefault(field, {}).setdefault(int(low), []).append(name.strip())

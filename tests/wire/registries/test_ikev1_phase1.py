@@ -35,9 +35,7 @@ def test_names(registry, value, name):
 )
 def test_against_tshark(registry, field):
     for member in registry:
-        assert normal(member.label).replace("SHA1", "SHA") in {
-            normal(name) for name in values()[field][member]
-        }
+        assert normal(member.label).replace("SHA1", "SHA") in {normal(name) for name in values()[field][member]}
 
 
 @pytest.mark.tshark

@@ -78,9 +78,7 @@ def test_key_exchange_methods_against_tshark():
             continue
         family, _, size = method.label.partition("-")
         name = known[method][0].upper()
-        assert all(
-            part in name for part in size.removeprefix("P").removesuffix("R1").replace("KEM-", "").split("-")
-        )
+        assert all(part in name for part in size.removeprefix("P").removesuffix("R1").replace("KEM-", "").split("-"))
         if family in ("MODP", "ECP", "BRAINPOOL"):
             assert family in name
 
@@ -90,7 +88,5 @@ def test_types_against_tshark(tshark):
     # type 5 was renamed from ESN by RFC 9827, type 4 from D-H by RFC 9370; 6 to 12 are new in 4.4
     compared = [kind for kind in ours.TransformType if kind in known and kind not in (4, 5)]
     for kind in compared:
-        assert kind.label == known[kind][0].rpartition("(")[2].rstrip(
-            ")"
-        )  # "Integrity Algorithm (INTEG)", "ADDKE1"
+        assert kind.label == known[kind][0].rpartition("(")[2].rstrip(")")  # "Integrity Algorithm (INTEG)", "ADDKE1"
     assert len(compared) == (3 if tshark.version < (4, 4) else 10)
