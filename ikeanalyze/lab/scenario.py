@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError, proposals
-from ikeanalyze.toml_file import TomlFileError, read_toml
 
 #: Cases that one file may ask for, and handshakes of one case: a slip of the pen must not run for a week.
 MOST_CASES: Final = 500

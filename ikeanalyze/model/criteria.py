@@ -8,9 +8,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from ikeanalyze.io.toml import TomlFileError, read_toml, toml_text
 from ikeanalyze.model.ahp import CRITERIA_STEP, GRADE_STEP, Opinion
 from ikeanalyze.model.grades import Function, Reference, Threshold
-from ikeanalyze.toml_file import TomlFileError, read_toml, toml_text
 
 SHIPPED: Final = Path(__file__).with_name("rankings")
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.toml_file import TomlFileError, read_toml
+from ikeanalyze.io.toml import TomlFileError, read_toml
 
 #: Retransmissions that a policy may have, and seconds that it may go on: a slip of the pen must not send for a week.
 MOST_TRIES: Final = 50

@@ -22,8 +22,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.model.link import Burst
-from ikeanalyze.toml_file import TomlFileError, read_toml
 
 FOLDER: Final = Path(__file__).parent / "links"
 

@@ -34,10 +34,10 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 
+from ikeanalyze.io.toml import TomlFileError, parse_toml
 from ikeanalyze.keys.distinguished import read_name
 from ikeanalyze.keys.psk import pre_shared_keys
 from ikeanalyze.keys.signing import EdwardsKey, SigningKey
-from ikeanalyze.toml_file import TomlFileError, parsed
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
@@ -140,7 +140,7 @@ class _File:
         self._warnings: list[str] = []
         data = self._bytes(path, "", secret=True)
         try:
-            tables = parsed(data)
+            tables = parse_toml(data)
         except TomlFileError as problem:
             raise CredentialsError(f"{path}: {problem.unquoted}") from None
         self._values: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""Files of any kind: TOML that users write, atomic writes, decompression."""
