@@ -1,4 +1,8 @@
-"""The console blocks of README and docs: `python -m tests.readme` runs their commands and writes what they print into them."""
+"""The console blocks of README and docs: `python -m tests.readme` runs their commands and updates the printed output.
+
+A block shows the whole output of a command, or an excerpt: a paragraph `...` stands for one or more paragraphs that are left
+out. The first line of each other paragraph selects it.
+"""
 
 import os
 import re
@@ -7,39 +11,70 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [README, *DOCS]
+#: Pages without output of the program, of which only the links are checked.
+OTHER_PAGES = [
+    ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "captures/README.md", "dissectors/README.md")
+]
 BLOCK = re.compile(r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+OMITTED = "..."
 
 
 def run(arguments: str, folder: Path = ROOT) -> str:
-    """What the command prints in `folder`, as a pipe of 80 columns sees it."""
+    """Run a command in `folder` and return its output, as through a pipe of 80 columns."""
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "ikeanalyze", *arguments.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment, timeout=60)
-    return done.stdout
+    completed = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=folder, env=environment, timeout=60
+    )
+    return completed.stdout
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """Arguments and printed output of each block."""
+def find_blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the arguments and the shown output of each block."""
     return [(match["arguments"], match["output"]) for match in BLOCK.finditer(page.read_text())]
 
 
-def refreshed(text: str) -> str:
-    """The text with the outputs of now."""
-    return BLOCK.sub(lambda match: f"```console\n$ ikeanalyze {match['arguments']}\n{run(match['arguments'])}```", text)
+def abridge(output: str, shown: str) -> str:
+    """Return the excerpt of `output` that `shown` selects; raise ValueError if a selected paragraph does not exist."""
+    headings = [paragraph.partition("\n")[0] for paragraph in shown.rstrip("\n").split("\n\n")]
+    if OMITTED not in headings:
+        return output
+    excerpt: list[str] = []
+    for paragraph in output.rstrip("\n").split("\n\n"):
+        if paragraph.partition("\n")[0] in headings:
+            excerpt.append(paragraph)
+        elif excerpt[-1:] != [OMITTED]:
+            excerpt.append(OMITTED)
+    missing = set(headings) - {paragraph.partition("\n")[0] for paragraph in excerpt}
+    if missing:
+        raise ValueError(f"not in the output: {', '.join(sorted(missing))}")
+    return "\n\n".join(excerpt) + "\n"
 
 
-def links(page: Path) -> list[tuple[Path, str | None]]:
-    """Files of ours that the page links to, each with the heading in it that is meant (None: the file as a whole)."""
+def refresh(text: str) -> str:
+    """Return the text of a page with the current output in each block."""
+
+    def print_block(match: re.Match[str]) -> str:
+        output = abridge(run(match["arguments"]), match["output"])
+        return f"```console\n$ ikeanalyze {match['arguments']}\n{output}```"
+
+    return BLOCK.sub(print_block, text)
+
+
+def find_links(page: Path) -> list[tuple[Path, str | None]]:
+    """Return the files in this repository that the page links to, each with its heading (None: the whole file)."""
     return [
         ((page.parent / match["path"]).resolve() if match["path"] else page, match["anchor"])
         for match in LINK.finditer(page.read_text())
     ]
 
 
-def anchors(page: Path) -> set[str]:
-    """What the headings of a page are called in links to them, as GitHub makes it."""
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub generates them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -48,4 +83,4 @@ if __name__ == "__main__":
     for page in PAGES:
         text = page.read_text()
         if BLOCK.search(text):
-            page.write_text(refreshed(text))
+            page.write_text(refresh(text))
