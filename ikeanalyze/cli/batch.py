@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ikeanalyze.dataset.batch import Options, Status, Summary
     from ikeanalyze.dataset.dispatch import Workers
-    from ikeanalyze.dataset.patterns import Pattern
+    from ikeanalyze.dataset.labels import Pattern
 
 _FEW_FAILED: Final = 10
 
@@ -100,7 +100,7 @@ def batch(
 
 
 def _patterns(texts: Sequence[str] | None) -> "list[Pattern] | None":
-    from ikeanalyze.dataset.patterns import PatternError, read_pattern
+    from ikeanalyze.dataset.labels import PatternError, read_pattern
 
     try:
         return None if texts is None else [read_pattern(text) for text in texts]
@@ -120,9 +120,8 @@ def _workers(count: int | None, cluster: str | None, tasks: int) -> "Workers":
 
 def _run(options: "Options", workers: "Callable[[int], Workers]", *, quiet: bool) -> "Summary":
     from ikeanalyze.dataset.batch import run
-    from ikeanalyze.dataset.labels import LabelError
+    from ikeanalyze.dataset.labels import LabelError, PatternError
     from ikeanalyze.dataset.manifest import DatasetError
-    from ikeanalyze.dataset.patterns import PatternError
     from ikeanalyze.dataset.task import TaskError
 
     try:

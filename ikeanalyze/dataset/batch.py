@@ -1,9 +1,9 @@
-"""A batch: captures become rows of a dataset, now or, after whatever interrupts it, when it is run again.
+"""Runs a batch: reads captures into the rows of a dataset, and resumes after an interruption.
 
-The order of things is what makes that safe. A shard is first whole under hidden names and on the disk; then it gets its names;
-then the manifest's journal says so. Where captures are to be read again, or labels have changed, the shard without them, or
-with the new labels, takes the place of the old one in one line of the journal, before anything new is read. Whatever lies
-in the folders and is not listed is removed when the next batch begins.
+The order of the steps makes this safe. A shard is first written completely under hidden names and flushed to disk; then it
+gets its final names; then the journal records it. If captures must be read again, or labels have changed, one line of the
+journal replaces the old shard by one without these captures, or with the new labels, before anything new is read. Files that
+are not listed are removed at the start of the next batch.
 """
 
 import os
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
@@ -20,33 +20,32 @@ from ikeanalyze.dataset.columns import described, reserved
 from ikeanalyze.dataset.dispatch import Workers, done
 from ikeanalyze.dataset.finding import Found, find_captures
 from ikeanalyze.dataset.key_files import FileState, KeyFiles, file_state
-from ikeanalyze.dataset.labels import label
-from ikeanalyze.dataset.manifest import DatasetError, Entry, Journal, Manifest, load, locked, save
-from ikeanalyze.dataset.patterns import Pattern, read_pattern
+from ikeanalyze.dataset.labels import Pattern, label, read_pattern
+from ikeanalyze.dataset.manifest import Change, DatasetError, Entry, Journal, Manifest, load, locked, save
 from ikeanalyze.dataset.plan import Plan, Request, make_plan
 from ikeanalyze.dataset.task import Reading, Task, TaskError, Written
 from ikeanalyze.keys.files import KeyFileError, read_keys
 
-#: What may lie in a folder that becomes a dataset: traces of a batch that was killed in its first moments.
+#: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.
 _OURS: Final = {"lock", ".manifest.json.tmp"}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a batch is asked for."""
+    """Options of a batch."""
 
     paths: Sequence[str]  # files, folders, glob patterns
     dataset: Path
-    keys: Sequence[str] = ()  # files for all captures, and folders
+    keys: Sequence[str] = ()  # key files for all captures, and folders of key files
     patterns: Sequence[Pattern] | None = (
-        None  # None: for new captures those of the last batch; others keep their labels
+        None  # None: those of the last batch, for new captures; others keep their labels
     )
     reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a batch is; of the captures that it has to read."""
+    """Progress of a batch; counts the captures that it has to read."""
 
     captures: int
     captures_done: int
@@ -57,16 +56,16 @@ class Status:
 
 @dataclass(slots=True)
 class Summary:
-    """What a batch did."""
+    """Result of a batch."""
 
-    read: int = 0
-    unchanged: int = 0  # captures that were asked for and needed no reading
-    failed: list[Entry] = field(default_factory=list)  # captures that were asked for and cannot be read
-    warned: int = 0  # captures read of which something is to be known; the column `warnings` has it
+    read: int = 0  # captures that were read
+    unchanged: int = 0  # requested captures that did not have to be read
+    failed: list[Entry] = field(default_factory=list)  # requested captures that cannot be read
+    warned: int = 0  # captures read with warnings, which are in the column `warnings`
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
     seconds: float = 0.0
-    problems: int = 0  # paths, and files and folders with keys, that lead nowhere or cannot be read
+    problems: int = 0  # paths, key files and folders of key files that do not exist or cannot be read
 
 
 def run(
@@ -75,45 +74,45 @@ def run(
     progress: Callable[[Status], object] | None,
     say: Callable[[str], object],
 ) -> Summary:
-    """Do a batch.
+    """Run a batch.
 
     Args:
-        options: what is asked for.
-        workers: called if there is something to do, with the number of tasks, for whoever does them.
-        progress: called when it goes on; None: nobody wants to know.
+        options: of the batch.
+        workers: called with the number of tasks, if there are any, to get the workers that run them.
+        progress: called at intervals, unless None.
         say: called with lines for the user.
 
     Raises:
-        DatasetError: there is nothing to do it with, or the dataset cannot be read or written.
-        TaskError: a task cannot be done for a reason that is not in its captures.
-        LabelError: labels cannot be columns.
+        DatasetError: there are no captures, or the dataset cannot be read or written.
+        TaskError: a task failed for a reason outside its captures.
+        LabelError: labels cannot become columns.
 
     """
     start = time.monotonic()
-    found = find_captures(options.paths, options.dataset)
-    for problem in found.problems:
+    discovered = find_captures(options.paths, options.dataset)
+    for problem in discovered.problems:
         say(problem)
     keys, shared, bad_keys = _keys(options.keys, say)
-    if not found.captures:
+    if not discovered.captures:
         raise DatasetError("no capture to read")
     try:
         with _opened(options.dataset) as manifest:
-            _tell_gone(found, manifest, say)
-            request, patterns = _request(options, found, keys, shared, manifest, say)
+            _report_missing(discovered, manifest, say)
+            request, patterns = _request(options, discovered, keys, shared, manifest, say)
             batch = _Batch(options.dataset, manifest, request, progress, say)
             batch.run(workers, patterns)
     except OSError as error:
         begun = os.path.exists(options.dataset / "manifest.json")
-        kept = ". What is done is kept: the same command goes on" if begun else ". Name another folder with -o"
+        kept = ". Run the same command again to resume" if begun else ". Name another folder with -o"
         raise DatasetError(f"{options.dataset}: cannot be written to ({error.strerror or error}){kept}") from None
-    batch.summary.problems = len(found.problems) + bad_keys + len(keys.problems)
+    batch.summary.problems = len(discovered.problems) + bad_keys + len(keys.problems)
     batch.summary.seconds = time.monotonic() - start
     return batch.summary
 
 
 @contextmanager
 def _opened(dataset: Path) -> Iterator[Manifest]:
-    """The dataset in a folder, which becomes one if it is empty; nobody else changes it meanwhile."""
+    """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
     dataset.mkdir(parents=True, exist_ok=True)
@@ -129,7 +128,7 @@ def _opened(dataset: Path) -> Iterator[Manifest]:
 
 
 def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles, tuple[FileState, ...], int]:
-    """Files with keys that were named: those for captures of their names, those for all, and how many are of no use."""
+    """Sort the arguments of `--keys`: the folders, the files for all captures, and the number of unusable arguments."""
     shared: list[FileState] = []
     folders = []
     bad = 0
@@ -139,7 +138,7 @@ def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles,
             folders.append(absolute)
             continue
         if os.path.exists(absolute) and not os.path.isfile(absolute):
-            say(f"{path}: is no file, and a batch reads keys more than once. Write them to a file")
+            say(f"{path}: not a regular file, but a batch reads keys more than once. Write them to a file")
             bad += 1
             continue
         try:
@@ -155,45 +154,45 @@ def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles,
     return KeyFiles(folders=folders), tuple(shared), bad
 
 
-def _tell_gone(found: Found, manifest: Manifest, say: Callable[[str], object]) -> None:
-    """Say which captures of the dataset are not in the folders any more: their rows stay."""
-    asked = {one.path for one in found.captures}
-    folders = tuple(os.path.join(folder, "") for folder in found.folders)
-    gone = [
+def _report_missing(discovered: Found, manifest: Manifest, say: Callable[[str], object]) -> None:
+    """Report the captures of the dataset that are no longer in the folders; their rows stay."""
+    requested = {capture.path for capture in discovered.captures}
+    folders = tuple(os.path.join(folder, "") for folder in discovered.folders)
+    missing = [
         entry.capture
         for _, entry in manifest.entries()
-        if entry.path not in asked and entry.path.startswith(folders) and not os.path.exists(entry.path)
+        if entry.path not in requested and entry.path.startswith(folders) and not os.path.exists(entry.path)
     ]
-    if gone:
-        one = len(gone) == 1
+    if missing:
+        single = len(missing) == 1
         say(
-            f"{len(gone):,} {'capture' if one else 'captures'} of the dataset {'is' if one else 'are'} no longer there; "
-            f"{'its' if one else 'their'} rows stay: {min(gone)}{'' if one else ', ...'}"
+            f"{len(missing):,} {'capture' if single else 'captures'} of the dataset {'does' if single else 'do'} not exist any "
+            f"more; {'its' if single else 'their'} rows stay: {min(missing)}{'' if single else ', ...'}"
         )
 
 
 def _request(
     options: Options,
-    found: Found,
+    discovered: Found,
     keys: KeyFiles,
     shared: tuple[FileState, ...],
     manifest: Manifest,
     say: Callable[[str], object],
 ) -> tuple[Request, list[str]]:
-    """What is asked for, labels included, and the patterns of these."""
+    """The request, with the labels of the captures, and the patterns of these labels."""
     patterns = options.patterns
     if patterns is None:
         patterns = [read_pattern(text) for text in manifest.patterns]
-    labelled = label(found.captures, patterns, reserved())
+    labelled = label(discovered.captures, patterns, reserved())
     known = set() if options.patterns is not None else {entry.path for _, entry in manifest.entries()}
-    if unlabelled := [one.name for one in labelled.unlabelled if one.path not in known]:
-        some = len(unlabelled)
+    if unlabelled := [capture.name for capture in labelled.unlabelled if capture.path not in known]:
+        single = len(unlabelled) == 1
         say(
-            f"{some:,} {'capture fits' if some == 1 else 'captures fit'} no --label, and {'has' if some == 1 else 'have'} "
-            f"none: {unlabelled[0]}{', ...' if some > 1 else ''}"
+            f"{len(unlabelled):,} {'capture matches' if single else 'captures match'} no --label and "
+            f"{'has' if single else 'have'} no labels: {unlabelled[0]}{'' if single else ', ...'}"
         )
     request = Request(
-        captures=found.captures,
+        captures=discovered.captures,
         labels=labelled.values,
         kinds=labelled.kinds,
         relabel=options.patterns is not None,
@@ -206,7 +205,7 @@ def _request(
 
 
 class _Batch:
-    """A batch under way."""
+    """A running batch."""
 
     def __init__(
         self,
@@ -224,25 +223,25 @@ class _Batch:
         self._say = say
 
     def run(self, workers: Callable[[int], Workers], patterns: list[str]) -> None:
-        """Do all of it; on whatever error, the manifest says what was done."""
+        """Run all steps; after an error, the manifest has what was done before."""
         manifest = self._manifest
         try:
             with Journal(self._dataset) as self._journal:
                 shards.sweep(self._dataset, manifest.shards)
                 if lacking := shards.lacking(self._dataset, manifest.shards.values()):
-                    self._tell_lost(lacking)
-                    self._note(drop=lacking)
+                    self._report_lost(lacking)
+                    self._record(Change(drop=lacking))
                     shards.remove(self._dataset, lacking)
                 plan = make_plan(manifest, self._request)
-                self._tell_keys()
+                self._report_keys()
                 manifest.complete = False
-                self._note(labels=plan.kinds, patterns=patterns)
+                self._record(Change(labels=plan.kinds, patterns=patterns))
                 self._keep(plan)
                 if plan.groups:
                     self._work(plan, workers(len(plan.groups)))
             manifest.complete = True
         except BaseException:
-            with suppress(OSError):  # a disk that is full; the journal has it all
+            with suppress(OSError):  # such as a full disk; the journal has all changes
                 self._save()
             raise
         self._save()
@@ -250,52 +249,54 @@ class _Batch:
         self.summary.captures = sum(len(shard.captures) for shard in manifest.shards.values())
         self.summary.handshakes = sum(shard.rows["handshakes"] for shard in manifest.shards.values())
 
-    def _tell_lost(self, lacking: Sequence[str]) -> None:
-        """Say which captures were in shards that are no longer whole, and are not read again as nobody named them."""
-        asked = {one.path for one in self._request.captures}
+    def _report_lost(self, lacking: Sequence[str]) -> None:
+        """Report the captures of incomplete shards that this batch does not read again."""
+        requested = {capture.path for capture in self._request.captures}
         entries = (entry for name in lacking for entry in self._manifest.shards[name].captures)
-        if lost := [entry.capture for entry in entries if entry.path not in asked]:
-            one = len(lost) == 1
+        if lost := [entry.capture for entry in entries if entry.path not in requested]:
+            single = len(lost) == 1
             self._say(
-                f"{len(lost):,} {'capture is' if one else 'captures are'} no longer in the dataset, of which files are "
-                f"missing or damaged, until a batch names {'it' if one else 'them'} again: {min(lost)}{'' if one else ', ...'}"
+                f"{len(lost):,} {'capture' if single else 'captures'} removed from the dataset because files are missing "
+                f"or damaged; name {'it' if single else 'them'} in a batch to read {'it' if single else 'them'} again: "
+                f"{min(lost)}{'' if single else ', ...'}"
             )
 
-    def _tell_keys(self) -> None:
-        """Say what is wrong with the folders with keys, now that all captures have theirs."""
+    def _report_keys(self) -> None:
+        """Report problems of the folders of key files, after the key files of all captures are known."""
         keys = self._request.keys
         for problem in keys.problems:
             self._say(problem)
         for folder in keys.folders:
             if folder not in keys.fitting:
-                self._say(f"{folder}: no file with keys in it for these captures; NAME.* is for NAME.pcapng")
+                self._say(f"{folder}: no key file for these captures; NAME.* is for NAME.pcapng")
 
     def _save(self) -> None:
         shards.sweep(self._dataset, self._manifest.shards)
         columns = described(self._manifest.labels)
         save(self._dataset, self._manifest, self._request.version, columns)
 
-    def _note(self, **change: Any) -> None:
-        """Have a change in the journal, then in the manifest."""
-        self._manifest.apply(self._journal.add(**change))
+    def _record(self, change: Change) -> None:
+        """Record a change in the journal, then in the manifest."""
+        self._journal.add(change)
+        self._manifest.apply(change)
 
     def _keep(self, plan: Plan) -> None:
-        """Bring what stays to what is asked for."""
+        """Update the shards that stay."""
         for shard in plan.shards:
-            self._manifest.shards[shard.name] = shard  # times of change may be others; the tables have none
+            self._manifest.shards[shard.name] = shard  # modification times may differ; the tables do not have them
         for shard, entries in plan.rewritten:
             if entries:
                 token, successor = shards.rewrite(self._dataset, shard, entries, plan.kinds)
                 shards.publish(self._dataset, token, successor.name)
-                self._note(drop=[shard.name], add=successor)
+                self._record(Change(drop=[shard.name], add=successor))
             else:
-                self._note(drop=[shard.name])
+                self._record(Change(drop=[shard.name]))
             shards.remove(self._dataset, [shard.name])
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
 
     def _work(self, plan: Plan, workers: Workers) -> None:
-        """Have all groups read."""
+        """Read all groups."""
         request, summary = self._request, self.summary
         captures = sum(len(group.captures) for group in plan.groups)
         size = sum(group.bytes for group in plan.groups)
@@ -312,33 +313,32 @@ class _Batch:
         )
         bytes_done = 0
 
-        def tell() -> None:
+        def report_progress() -> None:
             if self._progress is not None:
-                reading = workers.bytes_read()
-                # what a task has read goes from the one to the other, not in the same moment
-                so_far = min(size, bytes_done + reading)
+                # for a moment, the bytes of a task that has just ended may be in both counts
+                so_far = min(size, bytes_done + workers.bytes_read())
                 self._progress(Status(captures, summary.read, size, so_far, len(summary.failed)))
 
         try:
-            tell()
-            for written in done(tasks, workers, self._say, tell):
+            report_progress()
+            for written in done(tasks, workers, self._say, report_progress):
                 self._commit(written)
                 entries = written.shard.captures
                 summary.failed.extend(entry for entry in entries if entry.state == "failed")
                 summary.read += len(entries)
                 summary.warned += written.warned
                 bytes_done += sum(entry.bytes for entry in entries)
-                tell()
+                report_progress()
         finally:
             workers.close()
 
     def _commit(self, written: Written) -> None:
-        """Make a shard a part of the dataset."""
+        """Add a shard to the dataset."""
         try:
             shards.publish(self._dataset, written.token, written.shard.name)
         except FileNotFoundError:
             raise TaskError(
-                f"{self._dataset}: what the worker {written.process} wrote is not there. Name a folder with -o that is the "
-                "same one for all workers"
+                f"{self._dataset}: the files that the worker {written.process} wrote are missing. Name a folder with -o that "
+                "all workers share"
             ) from None
-        self._note(add=written.shard)
+        self._record(Change(add=written.shard))

@@ -12,7 +12,7 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
-from ikeanalyze.dataset.patterns import Kind
+from ikeanalyze.dataset.labels import Kind
 
 Columns = dict[str, pl.DataType]
 

@@ -29,7 +29,7 @@ def tables(path: str) -> Tables:
     if os.path.isfile(os.path.join(path, "handshakes.parquet")):  # Path raises where there is no permission to look
         return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
     if os.path.isfile(path):
-        raise CompareError(f"{path}: is a file and no dataset; `ikeanalyze batch` makes one")
+        raise CompareError(f"{path}: is a file, not a dataset; `ikeanalyze batch` makes one")
     from ikeanalyze.dataset.manifest import DatasetError
     from ikeanalyze.dataset.opened import open_dataset
 

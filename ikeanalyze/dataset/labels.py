@@ -1,27 +1,68 @@
-"""Labels of captures: what a path and a lab's manifest say of how a capture came to be.
+"""Labels of captures, from their paths and from the lab's manifests.
 
-All captures of a dataset have the same label columns; where nothing says a label, it is null. What a path says counts more
-than a manifest, because somebody asked for it.
+All captures of a dataset have the same label columns; a capture without a label has null there. Labels of a path take
+precedence over those of a manifest, because the user asked for them.
+
+A pattern such as `{config}/loss{loss:float}/{run:int}.pcapng` is a Python format string, matched against a path. A field does
+not match a `/`. The pattern is matched against as many components at the end of the path as it has itself.
 """
+
+# The library `parse` would not make this shorter: it is stricter or laxer in numbers, names, `/` and upper and lower case, so
+# that each kind needs a converter of its own and every check of a pattern remains.
 
 import json
 import math
 import os
+import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal, cast
 
 from ikeanalyze.dataset.finding import Listed, stem_of, text_of
-from ikeanalyze.dataset.patterns import Kind, Pattern, Value, is_name
+
+Kind = Literal["int", "float", "str", "bool"]
+Value = int | float | str | bool
+Labels = Mapping[str, Value]
 
 _LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 _LARGEST_MANIFEST: Final = 64 << 20  # bytes
 
-Labels = Mapping[str, Value]
+#: What a label of each kind looks like in a path.
+_FORMS: Final[Mapping[str, str]] = {
+    "int": r"[+-]?\d+",
+    "float": r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?",
+    "str": r"[^/]+?",
+}
+_CONVERTERS: Final = {"int": int, "float": float, "str": str}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INT64_LIMIT: Final = 2**63
+
+
+class PatternError(Exception):
+    """A pattern is invalid: one line for the user."""
 
 
 class LabelError(Exception):
-    """Labels that cannot be columns: one line for the user."""
+    """Labels cannot become columns: one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The pattern of a `--label`."""
+
+    text: str  # as given
+    kinds: Mapping[str, Kind]  # by label name, in order
+    _form: re.Pattern[str]
+    _depth: int  # components of the path that it is matched against
+
+    def labels(self, path: str) -> dict[str, Value] | None:
+        """The labels of an absolute path; None: the pattern does not match."""
+        match = self._form.fullmatch("/".join(path.split("/")[-self._depth :]))
+        if match is None:
+            return None
+        values = {name: _CONVERTERS[kind](match[name]) for name, kind in self.kinds.items()}
+        return values if all(map(_fits_column, values.values())) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,130 +70,168 @@ class Labelled:
     """The labels of captures."""
 
     kinds: dict[str, Kind]  # by label name, in the order of columns
-    values: dict[str, Labels]  # by absolute path; what has no label is left out
-    unlabelled: list[Listed]  # captures that no pattern fits, if there are patterns
+    values: dict[str, Labels]  # by absolute path; captures without labels are left out
+    unlabelled: list[Listed]  # captures that no pattern matches, if there are patterns
+
+
+def is_name(text: str) -> bool:
+    """Whether a label may have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _fits_column(value: Value) -> bool:
+    """Whether a column can hold the value: a 64-bit integer, or a finite float."""
+    if isinstance(value, int):
+        return -_INT64_LIMIT <= value < _INT64_LIMIT
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def read_pattern(text: str) -> Pattern:
+    """Parse a pattern.
+
+    Raises:
+        PatternError: the pattern is invalid; the text has the reason and what is allowed.
+
+    """
+    kinds: dict[str, Kind] = {}
+    form = ""
+    try:
+        fields = list(string.Formatter().parse(text))
+    except ValueError as error:
+        raise PatternError(f"{text!r}: {error}. Write a label in braces: {{config}}, {{run:int}}") from None
+    for literal, name, spec, conversion in fields:
+        form += re.escape(literal)
+        if name is None:
+            continue
+        kind = cast(Kind, spec or "str")
+        if conversion:
+            raise PatternError(f"{text!r}: invalid conversion !{conversion} of {name!r}; a label is int, float or str")
+        if kind not in _FORMS:
+            raise PatternError(f"{text!r}: unknown type {kind!r}; a label is int, float or str")
+        if not name:
+            form += f"(?:{_FORMS[kind]})"
+            continue
+        if not is_name(name):
+            raise PatternError(f"{text!r}: invalid name {name!r}; use letters, digits and _")
+        if name in kinds:
+            raise PatternError(f"{text!r}: {name} occurs twice; use {{}} to match without a label")
+        kinds[name] = kind
+        form += f"(?P<{name}>{_FORMS[kind]})"
+    if not kinds:
+        raise PatternError(f"{text!r}: no label in it, such as {{config}} or {{run:int}}")
+    return Pattern(text, kinds, re.compile(form, re.DOTALL), text.count("/") + 1)
 
 
 def label(captures: Sequence[Listed], patterns: Sequence[Pattern], reserved: Iterable[str]) -> Labelled:
-    """Label captures by the first pattern that fits each, and by the lab's manifests beside them.
+    """Label captures by the first pattern that matches each, and by the lab's manifests next to them.
 
     Raises:
-        LabelError: a name is that of a column (`reserved`), or stands for values of different kinds.
+        LabelError: a name is that of a column (`reserved`), or has values of different kinds.
 
     """
     kinds: dict[str, Kind] = {}
     for pattern in patterns:
         for name, kind in pattern.kinds.items():
-            _settle(kinds, name, kind, f"--label {pattern.text!r}")
+            _add_kind(kinds, name, kind, f"--label {pattern.text!r}")
     taken = {name.lower() for name in reserved}
     for name in kinds:
         if name.lower() in taken:
-            raise LabelError(f"the label {name} would be a column that is there already; name it otherwise")
+            raise LabelError(f"the label {name} has the name of another column; choose another name")
     values: dict[str, Labels] = {}
     unlabelled = []
-    for one in captures:
-        of_lab = {name: value for name, value in _lab_labels(one.path).items() if name not in taken}
-        of_path = next((found for p in patterns if (found := p.labels(text_of(one.path))) is not None), None)
+    for capture in captures:
+        path = text_of(capture.path)
+        of_path = next((labels for pattern in patterns if (labels := pattern.labels(path)) is not None), None)
         if of_path is None and patterns:
-            unlabelled.append(one)
-        mine: dict[str, Value] = {}
-        for name, value in of_lab.items():
-            if not any(name in pattern.kinds for pattern in patterns):
-                _settle(kinds, name, kind_of(value), f"the manifest beside {one.name}")
-                mine[name] = value
-        mine.update(of_path or {})
-        if mine:
-            values[one.path] = mine
-    _tell_apart(kinds)
+            unlabelled.append(capture)
+        labels: dict[str, Value] = {}
+        for name, value in _lab_labels(capture.path).items():
+            if name not in taken and not any(name in pattern.kinds for pattern in patterns):
+                _add_kind(kinds, name, kind_of(value), f"the manifest of {capture.name}")
+                labels[name] = value
+        labels.update(of_path or {})
+        if labels:
+            values[capture.path] = labels
+    _check_case(kinds)
     return Labelled(kinds, values, unlabelled)
 
 
 def merged(ours: Mapping[str, Kind], others: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Label columns of both, in order.
+    """The label columns of both, in order.
 
     Raises:
-        LabelError: one name, two kinds.
+        LabelError: a name has two kinds.
 
     """
     kinds = dict(ours)
     for name, kind in others.items():
-        _settle(kinds, name, kind, "this batch")
+        _add_kind(kinds, name, kind, "this batch")
     return kinds
 
 
-def _tell_apart(kinds: Iterable[str]) -> None:
-    """DuckDB and Spark do not tell columns apart by upper and lower case."""
+def _check_case(kinds: Iterable[str]) -> None:
+    """DuckDB and Spark do not distinguish columns by upper and lower case."""
     seen: dict[str, str] = {}
     for name in kinds:
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            raise LabelError(f"the labels {name} and {other} differ in upper and lower case alone")
+            raise LabelError(f"the labels {name} and {other} differ only in upper and lower case")
 
 
 def kind_of(value: Value) -> Kind:
     """The kind of a label by its value."""
-    match value:
-        case bool():
-            return "bool"
-        case int():
-            return "int"
-        case float():
-            return "float"
-        case str():
-            return "str"
+    return cast(Kind, type(value).__name__)
 
 
-def _settle(kinds: dict[str, Kind], name: str, kind: Kind, where: str) -> None:
+def _add_kind(kinds: dict[str, Kind], name: str, kind: Kind, where: str) -> None:
     if kinds.setdefault(name, kind) != kind:
         raise LabelError(
-            f"the label {name} is {kind} in {where}, and {kinds[name]} elsewhere. Say one kind in all, such as "
+            f"the label {name} is {kind} in {where}, but {kinds[name]} elsewhere. Use the same type everywhere, such as "
             f"{{{name}:{kinds[name]}}}"
         )
 
 
 def _lab_labels(path: str) -> dict[str, Value]:
-    """What the lab's manifest beside a capture says; nothing if there is none, or it is of another capture."""
-    folder, name = os.path.split(path)
-    manifest = os.path.join(folder, f"{stem_of(name)}.manifest.json")
+    """The labels in the lab's manifest of a capture; empty if there is none, or it is the manifest of another capture."""
+    folder, file_name = os.path.split(path)
+    manifest = os.path.join(folder, f"{stem_of(file_name)}.manifest.json")
+    labels: dict[str, Value] = {}
     try:
         if os.path.getsize(manifest) > _LARGEST_MANIFEST:
             return {}
         with open(manifest, "rb") as file:
             document = json.load(file)
-        if document["schema"] != _LAB_SCHEMA or document["files"]["capture"] != name:
+        if document["schema"] != _LAB_SCHEMA or document["files"]["capture"] != file_name:
             return {}
-        found: dict[str, Value] = {}
-        if _is_text(name := str(document["name"])):
-            found["scenario"] = name
-        for key, value in document["scenario"].items():
+        if _is_utf8(name := str(document["name"])):
+            labels["scenario"] = name
+        for key, given in document["scenario"].items():
             if "." not in key and key != "ip_version":
-                continue  # how often, how long, what comes after: nothing of it makes two handshakes differ
+                continue  # repetitions, durations, later actions: they make no difference between two handshakes
             column = key.replace(".", "_")
-            match value:
-                case bool():
-                    one: Value | None = value
-                case str():
-                    one = value if _is_text(value) else None
-                case int() | float():
-                    one = _finite(value)
-                case _:
-                    one = None
-            if one is not None and is_name(column):
-                found[column] = one
+            value = _label_value(given)
+            if value is not None and is_name(column):
+                labels[column] = value
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return found
+    return labels
 
 
-def _finite(value: float) -> float | None:
-    """A number as tables have it; None: JSON has larger ones, and those of Python also NaN, which is no number."""
+def _label_value(given: Any) -> Value | None:
+    """A value of JSON as a label; None: it cannot be one. Numbers become floats, and NaN and infinities are left out."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str):
+        return given if _is_utf8(given) else None
+    if not isinstance(given, int | float):
+        return None
     try:
-        number = float(value)
+        number = float(given)
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
 
 
-def _is_text(value: str) -> bool:
-    """Whether tables can have it: JSON can write halves of characters, UTF-8 cannot."""
+def _is_utf8(value: str) -> bool:
+    """Whether tables can hold the text: JSON can contain lone surrogates, UTF-8 cannot."""
     return not any("\ud800" <= letter <= "\udfff" for letter in value)

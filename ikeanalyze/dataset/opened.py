@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from ikeanalyze.dataset.columns import columns_of
+from ikeanalyze.dataset.labels import Kind
 from ikeanalyze.dataset.manifest import Shard, load
-from ikeanalyze.dataset.patterns import Kind
 from ikeanalyze.dataset.shards import whole
 
 

@@ -1,28 +1,28 @@
-"""What a batch has to do: which captures are read, which stay as they are, which shards are written anew.
+"""Plans a batch: which captures are read, which are unchanged, and which shards are rewritten.
 
-A capture stays if its file is the same (path, bytes and time of change; if the time differs, the digest decides), its keys
-are, and it would be read the same way. One that could not be read is tried again if it could not even be opened, or this
-is another version of ikeanalyze. Labels may change without reading anything.
+A capture is unchanged if its file is the same (path, size and modification time; if the time differs, the digest decides), its
+key files are the same, and it would be read with the same options. A capture that failed is read again if it could not be
+opened, or if the version of ikeanalyze differs. Labels can change without reading captures again.
 
-Captures are read in groups, because what a capture costs beside its own bytes is then paid once for all of the group. Groups are
-cut so that they depend neither on the number of workers nor on what is done already: in order of paths, and a group is full
-by what is in it, not by what would come next. So a batch that goes on after an interruption makes the same groups, and the same
-files.
+Captures are read in groups, because the fixed cost of a read is then paid once per group. Groups depend neither on the number
+of workers nor on what is already done: captures are grouped in the order of their paths, and a group is full because of its
+own content, not because of the next capture. A resumed batch therefore makes the same groups and the same files.
 """
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from ikeanalyze.dataset.finding import Listed, text_of
 from ikeanalyze.dataset.key_files import FileState, KeyFiles, digest_of, digest_of_all
-from ikeanalyze.dataset.labels import Labels, merged
+from ikeanalyze.dataset.labels import Kind, Labels, merged
 from ikeanalyze.dataset.manifest import Entry, Manifest, Shard
-from ikeanalyze.dataset.patterns import Kind
 from ikeanalyze.dataset.task import Reading, Wanted
 
-#: A group is full with so many captures, or so many bytes of files. Captures of as many bytes are read alone.
+#: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
 _MOST_CAPTURES: Final = 128
 _MOST_BYTES: Final = 16 << 20
 
@@ -37,104 +37,107 @@ class Group:
 
 @dataclass(slots=True)
 class Plan:
-    """What there is to do."""
+    """The work of a batch."""
 
-    kinds: dict[str, Kind]  # label columns of the dataset from now on
-    shards: list[Shard] = field(default_factory=list)  # that stay as they are on the disk
-    #: Shards to be written anew, with those of their captures that stay, maybe none.
+    kinds: dict[str, Kind]  # label columns of the dataset after the batch
+    shards: list[Shard] = field(default_factory=list)  # whose files are unchanged
+    #: Shards to rewrite, with those of their captures that stay, possibly none.
     rewritten: list[tuple[Shard, list[Entry]]] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    #: Captures that were asked for and stay, those among them that cannot be read.
+    #: Requested captures that are not read again, including failed ones.
     unchanged: list[Entry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for."""
+    """The input of a batch."""
 
     captures: Sequence[Listed]
     labels: Mapping[str, Labels]  # of these captures, by their absolute paths
     kinds: Mapping[str, Kind]  # of these labels
-    relabel: bool  # captures that the dataset has labels of get these instead; else they keep theirs
+    relabel: bool  # these labels replace those of captures in the dataset
     keys: KeyFiles
-    shared_keys: tuple[FileState, ...]  # files with keys for every capture
+    shared_keys: tuple[FileState, ...]  # key files for every capture
     reading: Reading
     version: str  # of ikeanalyze
 
 
 def make_plan(manifest: Manifest, request: Request) -> Plan:
-    """Compare what is asked for with what there is.
+    """Compare the request with the dataset.
 
     Raises:
-        LabelError: a label has another kind in captures of the dataset that are not asked for.
+        LabelError: a label has another kind in captures of the dataset that are not requested.
 
     """
-    asked = {one.path: one for one in request.captures}
+    requested = {capture.path: capture for capture in request.captures}
     known = {entry.path: entry for _, entry in manifest.entries()}
 
     def labels_of(path: str) -> Labels:
-        """Of a capture that is asked for."""
+        """The labels of a requested capture."""
         old = known[path].labels if path in known and not request.relabel else {}
         return old or request.labels.get(path, {})
 
-    kept = {name for path, entry in known.items() if path not in asked or not request.relabel for name in entry.labels}
-    plan = Plan(merged({name: manifest.labels[name] for name in manifest.labels if name in kept}, request.kinds))
-    keys = {path: tuple(request.keys.of(one)) for path, one in asked.items()}
+    kept = {
+        name for path, entry in known.items() if path not in requested or not request.relabel for name in entry.labels
+    }
+    plan = Plan(merged({name: kind for name, kind in manifest.labels.items() if name in kept}, request.kinds))
+    keys = {path: tuple(request.keys.of(capture)) for path, capture in requested.items()}
     for shard in manifest.shards.values():
         entries = []
         for entry in shard.captures:
-            one = asked.get(entry.path)
-            if one is not None:
-                same = _unchanged(entry, shard, one, keys[one.path], request)
+            capture = requested.get(entry.path)
+            if capture is not None:
+                same = _unchanged(entry, shard, capture, keys[capture.path], request)
                 if same is None:
                     continue
-                entry = replace(same, labels=labels_of(one.path))
+                entry = replace(same, labels=labels_of(capture.path))
                 plan.unchanged.append(entry)
             entries.append(entry)
-        # in their order too, in which the tables have them as columns
+        # the order of labels counts too: it is the order of the columns
         columns_stay = list(shard.labels.items()) == list(plan.kinds.items())
-        if not columns_stay or [one.labels for one in entries] != [one.labels for one in shard.captures]:
+        if not columns_stay or [entry.labels for entry in entries] != [entry.labels for entry in shard.captures]:
             plan.rewritten.append((shard, entries))
         else:
             plan.shards.append(replace(shard, captures=entries))
     stay = {entry.path for entry in plan.unchanged}
-    to_read = [one for one in request.captures if one.path not in stay]
+    to_read = [capture for capture in request.captures if capture.path not in stay]
     names = _names(to_read, known)
-    plan.groups = list(
-        group([(Wanted(names[one.path], one.path, labels_of(one.path), keys[one.path]), one.bytes) for one in to_read])
-    )
+    tasks = [
+        (Wanted(names[file.path], file.path, labels_of(file.path), keys[file.path]), file.bytes) for file in to_read
+    ]
+    plan.groups = list(group(tasks))
     return plan
 
 
 def _names(captures: Sequence[Listed], known: Mapping[str, Entry]) -> dict[str, str]:
-    """By path, the name of each capture in the tables: the one that it has, or as it was given, or its path.
+    """By path, the name of each capture in the tables: its known name, or the path as given, or the absolute path.
 
-    Two captures that were given in different folders may have been given by one name.
+    Two captures in different folders may have been given by the same relative path.
     """
     taken = {entry.capture for entry in known.values()}
     names = {}
-    for one in captures:
-        if one.path in known:
-            names[one.path] = known[one.path].capture
+    for capture in captures:
+        if capture.path in known:
+            names[capture.path] = known[capture.path].capture
             continue
-        name = one.name
+        name = capture.name
         if name in taken:
-            name = absolute = text_of(one.path)
-            # what is not UTF-8 is written out, and another file may be called just that
+            name = absolute = text_of(capture.path)
+            # a path that is not UTF-8 is escaped, and another file may have the escaped form as its name
             for number in itertools.count(2):
                 if name not in taken:
                     break
                 name = f"{absolute} ({number})"
-        names[one.path] = name
+        names[capture.path] = name
         taken.add(name)
     return names
 
 
 def _unchanged(
-    entry: Entry, shard: Shard, one: Listed, own_keys: Sequence[FileState], request: Request
+    entry: Entry, shard: Shard, capture: Listed, own_keys: Sequence[FileState], request: Request
 ) -> Entry | None:
-    """The entry as it is today if its capture need not be read; None: it has to be."""
-    if shard.reading != request.reading.document() or entry.bytes != one.bytes or entry.sha256 is None:
+    """The updated entry of a capture that need not be read again; None: it must be read."""
+    if shard.reading != request.reading.document() or entry.bytes != capture.bytes or entry.sha256 is None:
         return None
     if entry.state == "failed" and shard.version != request.version:
         return None
@@ -144,24 +147,24 @@ def _unchanged(
         return None
     if states != list(entry.keys) and digest_of_all(keys) != entry.keys_sha256:
         return None
-    if entry.mtime_ns != one.mtime_ns:
+    if entry.mtime_ns != capture.mtime_ns:
         try:
-            if digest_of(one.path) != entry.sha256:
+            if digest_of(capture.path) != entry.sha256:
                 return None
         except OSError:
             return None
-    return replace(entry, mtime_ns=one.mtime_ns, keys=states)
+    return replace(entry, mtime_ns=capture.mtime_ns, keys=states)
 
 
 def group(wanted: Sequence[tuple[Wanted, int]]) -> Iterator[Group]:
-    """Cut captures (with the bytes of their files) into groups, in their order."""
+    """Split captures (with the bytes of their files) into groups, in their order."""
     small: list[Wanted] = []
     size = 0
-    for one, count in wanted:
+    for capture, count in wanted:
         if count >= _MOST_BYTES:
-            yield Group((one,), count)
+            yield Group((capture,), count)
             continue
-        small.append(one)
+        small.append(capture)
         size += count
         if len(small) >= _MOST_CAPTURES or size >= _MOST_BYTES:
             yield Group(tuple(small), size)

@@ -1,8 +1,7 @@
-"""Shards on the disk: four Parquet files of one name, written under hidden names that become theirs when all are whole.
+"""Shards on disk: four Parquet files of the same name, written under hidden names and renamed when all are complete.
 
-Whoever reads a table's folder takes `*.parquet`, and DuckDB, Spark and the like leave out names that begin with a dot. A worker
-writes hidden files only. The process that keeps the manifest gives them their names, so a worker that is given up for dead, and
-is not, does no harm, whatever it still writes.
+Readers of a table's folder take `*.parquet`; DuckDB, Spark and others ignore names that begin with a dot. Workers write hidden
+files only. The process that keeps the manifest renames them, so a worker that was wrongly considered dead does no harm.
 """
 
 import hashlib
@@ -12,16 +11,16 @@ import os
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from ikeanalyze.dataset.columns import labelled
+from ikeanalyze.dataset.labels import Kind
 from ikeanalyze.dataset.manifest import TABLES, DatasetError, Entry, Shard, sync, sync_folder
-from ikeanalyze.dataset.patterns import Kind
 
-_ROWS_AT_ONCE = 1 << 18  # in a row group, that is what a reader takes into memory at once
+_ROW_GROUP_SIZE = 1 << 18  # rows that a reader takes into memory at once
 
 
 def make_folders(dataset: Path) -> None:
@@ -31,21 +30,21 @@ def make_folders(dataset: Path) -> None:
 
 
 def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str, dict[str, int]]:
-    """Write tables, have them on the disk; the token under which `publish` finds them, and by table the bytes of its file.
+    """Write tables to disk; return the token for `publish`, and the bytes of the file of each table.
 
     Raises:
-        OSError: the system refuses; nothing stays behind.
+        OSError: the system refuses; no files are left.
 
     """
     token = secrets.token_hex(8)
     sizes = {}
     try:
         for table in TABLES:
-            # not by polars: of an error of the system it has a text of its own
-            whole = io.BytesIO()
-            tables[table].write_parquet(whole, compression="zstd", row_group_size=_ROWS_AT_ONCE)
+            # polars would replace the text of a system error by its own
+            content = io.BytesIO()
+            tables[table].write_parquet(content, compression="zstd", row_group_size=_ROW_GROUP_SIZE)
             with open(_hidden(dataset, table, token), "xb") as file:
-                sizes[table] = file.write(whole.getbuffer())
+                sizes[table] = file.write(content.getbuffer())
                 file.flush()
                 sync(file.fileno())
     except BaseException:
@@ -55,7 +54,7 @@ def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str
 
 
 def publish(dataset: Path, token: str, name: str) -> None:
-    """Give hidden files their names; OSError if they are not there, or the system refuses."""
+    """Rename hidden files to their final names; OSError if they are missing, or the system refuses."""
     for table in TABLES:
         os.replace(_hidden(dataset, table, token), _file(dataset, table, name))
     for table in TABLES:
@@ -63,20 +62,20 @@ def publish(dataset: Path, token: str, name: str) -> None:
 
 
 def discard(dataset: Path, token: str) -> None:
-    """Remove hidden files, as far as there are any."""
+    """Remove hidden files, where they exist."""
     for table in TABLES:
         _hidden(dataset, table, token).unlink(missing_ok=True)
 
 
 def remove(dataset: Path, names: Collection[str]) -> None:
-    """Remove shards that the manifest does not list any more."""
+    """Remove shards that the manifest no longer lists."""
     for table in TABLES:
         for name in names:
             _file(dataset, table, name).unlink(missing_ok=True)
 
 
 def sweep(dataset: Path, known: Collection[str]) -> None:
-    """Remove what no manifest speaks of: shards that were not finished, hidden files of processes that were ended."""
+    """Remove files that are not listed: unfinished shards, and hidden files of killed processes."""
     listed = {f"{name}.parquet" for name in known}
     for table in TABLES:
         with os.scandir(dataset / table) as files:
@@ -88,54 +87,54 @@ def sweep(dataset: Path, known: Collection[str]) -> None:
 
 
 def lacking(dataset: Path, known: Collection[Shard]) -> list[str]:
-    """The names of shards of which a file is not there, or not as long as the manifest says."""
-    return list(dict.fromkeys(shard.name for shard, *_ in _wrong(dataset, known)))
+    """The names of shards with a file that is missing or does not have the size of the manifest."""
+    return list(dict.fromkeys(shard.name for shard, *_ in _find_damaged(dataset, known)))
 
 
 def whole(dataset: Path, known: Collection[Shard], table: str) -> list[Path]:
     """The files of a table.
 
     Raises:
-        DatasetError: one is not there, or not as long as the manifest says.
+        DatasetError: a file is missing or does not have the size of the manifest.
 
     """
-    for shard, file, size in _wrong(dataset, known, (table,)):
-        what = "is missing, though the manifest lists it"
+    for shard, file, size in _find_damaged(dataset, known, (table,)):
+        problem = "is missing, although the manifest lists it"
         if size is not None:
-            what = f"is damaged: it has {size:,} bytes, and had {shard.bytes[table]:,}"
-        raise DatasetError(f"{file}: {what}. Run the batch again")
+            problem = f"is damaged: it has {size:,} bytes instead of {shard.bytes[table]:,}"
+        raise DatasetError(f"{file}: {problem}. Run the batch again")
     return [_file(dataset, table, shard.name) for shard in known]
 
 
-def _wrong(
+def _find_damaged(
     dataset: Path, known: Collection[Shard], tables: Sequence[str] = TABLES
 ) -> Iterator[tuple[Shard, Path, int | None]]:
-    """Files that are not as they were written, and how many bytes they have; None: they are not there."""
+    """Files that do not have the size that was written, with their size in bytes; None: the file is missing."""
     for table in tables:
         try:
             with os.scandir(dataset / table) as files:
-                there = {file.name: file.stat().st_size for file in files if file.is_file()}
+                sizes = {file.name: file.stat().st_size for file in files if file.is_file()}
         except FileNotFoundError:
-            there = {}
+            sizes = {}
         for shard in known:
             file = _file(dataset, table, shard.name)
-            size = there.get(file.name)
+            size = sizes.get(file.name)
             if size is None or size != shard.bytes.get(table, size):
                 yield shard, file, size
 
 
 def named(shard: Shard) -> Shard:
-    """The shard with its name, made of what its rows come from: the same captures, keys and labels give the same name."""
-    made_of = [
-        (one.capture, one.sha256, one.state, one.reason, sorted(one.labels.items()), one.keys_sha256)
-        for one in shard.captures
+    """The shard with its name, a digest of its input: the same captures, keys and labels give the same name."""
+    inputs = [
+        (entry.capture, entry.sha256, entry.state, entry.reason, sorted(entry.labels.items()), entry.keys_sha256)
+        for entry in shard.captures
     ]
-    text = json.dumps([shard.version, dict(shard.reading), dict(shard.labels), made_of])
+    text = json.dumps([shard.version, dict(shard.reading), dict(shard.labels), inputs])
     return replace(shard, name=f"part-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
 
 
 def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
-    """One table of a shard, in memory.
+    """Read a table of a shard into memory.
 
     Raises:
         DatasetError: it cannot be read.
@@ -147,12 +146,12 @@ def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
         raise DatasetError(
-            f"{file}: cannot be read ({why}). Remove it, and the same command reads its captures again"
+            f"{file}: cannot be read ({why}). Remove it and run the same command to read its captures again"
         ) from None
 
 
 def rewrite(dataset: Path, shard: Shard, entries: Sequence[Entry], kinds: Mapping[str, Kind]) -> tuple[str, Shard]:
-    """Write a shard anew, with some of its captures and other labels: the token of its hidden files, and itself.
+    """Write a shard again, with some of its captures and other labels; return the token of its hidden files, and the shard.
 
     Raises:
         DatasetError: it cannot be read.

@@ -128,7 +128,7 @@ def test_wrong_usage(run, arguments, why):
 def test_a_label_that_is_a_column(run):
     done = run("batch", "runs", "-o", "out", "--label", "{outcome}/{}/{}.pcap")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "the label outcome would be a column that is there already" in done.stderr
+    assert "the label outcome has the name of another column" in done.stderr
 
 
 def test_a_folder_that_is_something_else(run):

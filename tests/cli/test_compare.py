@@ -133,7 +133,7 @@ def test_wrong_usage(run, dataset, wrong, what):
 def test_no_dataset(run, tmp_path):
     done = run("compare", str(tmp_path), "--by", "x")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"{tmp_path}: no dataset. `ikeanalyze batch" in done.stderr
+    assert f"{tmp_path}: not a dataset. `ikeanalyze batch" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

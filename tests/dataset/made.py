@@ -11,7 +11,7 @@ from craft.trace import Trace
 
 from ikeanalyze.dataset import plan
 from ikeanalyze.dataset.batch import Options, Summary, run
-from ikeanalyze.dataset.patterns import read_pattern
+from ikeanalyze.dataset.labels import read_pattern
 from ikeanalyze.dataset.task import perform
 
 TABLES = ("captures", "handshakes", "exchanges", "messages")

@@ -315,7 +315,7 @@ def test_labels_of_captures_that_are_not_asked_for_stay(out):
     assert rows == [(None, 0, 3), (None, 5, 1), ("psk", None, 0), ("psk", None, 2)]
     assert again(out, "runs") == []  # nothing is said of labels
     assert frame(out, "captures").select("config", "loss", "run").rows() == rows
-    with pytest.raises(LabelError, match="the label run is str in this batch, and int elsewhere"):
+    with pytest.raises(LabelError, match="the label run is str in this batch, but int elsewhere"):
         batch(out, "runs/eap", label=["{run}.pcap"])
     assert frame(out, "captures").select("config", "loss", "run").rows() == rows
 
@@ -338,7 +338,7 @@ def test_captures_that_no_label_fits(out):
     Path("runs/other.pcap").write_bytes(capture(8))
     said = Told()
     batch(out, "runs", label=[PATTERN], say=said)
-    assert said == ["1 capture fits no --label, and has none: runs/other.pcap"]
+    assert said == ["1 capture matches no --label and has no labels: runs/other.pcap"]
     assert column(out, "captures", "run") == [1, None, 0]
 
 

@@ -32,7 +32,7 @@ def test_a_directory_of_report(report):
 
 
 def test_a_capture_is_no_dataset():
-    with pytest.raises(CompareError, match=r"psk\.pcapng: is a file and no dataset; `ikeanalyze batch` makes one$"):
+    with pytest.raises(CompareError, match=r"psk\.pcapng: is a file, not a dataset; `ikeanalyze batch` makes one$"):
         tables(str(LAB / "psk.pcapng"))
 
 

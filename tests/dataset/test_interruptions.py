@@ -167,7 +167,7 @@ def test_a_full_disk(out):
     done = subprocess.run(command(out, "runs"), capture_output=True, text=True, preexec_fn=limit, timeout=60)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "out: cannot be written to (File too large). What is done is kept: the same command goes on\n" in done.stderr
+    assert "out: cannot be written to (File too large). Run the same command again to resume\n" in done.stderr
     assert not [path for path in out.rglob("*") if "part-" in path.name or path.name.endswith(".tmp")]
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).captures.collect().height == 2
@@ -253,7 +253,7 @@ def test_what_was_in_a_cut_shard_and_is_not_named(out):
     said = Told()
     assert batch(out, "runs/psk", say=said).captures == 2
     assert said == [
-        "2 captures are no longer in the dataset, of which files are missing or damaged, until a batch names them again: "
+        "2 captures removed from the dataset because files are missing or damaged; name them in a batch to read them again: "
         "runs/eap/loss0/0003.pcap, ..."
     ]
     assert reread(out, "runs") == 2

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.dataset.finding import Listed
-from ikeanalyze.dataset.labels import LabelError, label, merged
-from ikeanalyze.dataset.patterns import read_pattern
+from ikeanalyze.dataset.labels import LabelError, PatternError, label, merged, read_pattern
 
 LAB = Path(__file__).parent.parent.parent / "captures" / "lab"
 
@@ -32,19 +31,19 @@ def test_no_pattern_no_complaint():
 
 @pytest.mark.parametrize("name", ["outcome", "Outcome"])
 def test_the_name_of_a_column(name):
-    with pytest.raises(LabelError, match=f"the label {name} would be a column that is there already"):
+    with pytest.raises(LabelError, match=f"the label {name} has the name of another column; choose"):
         labelled(["/r/x.cap"], f"{{{name}}}.cap", reserved=["outcome"])
 
 
 def test_two_names_that_differ_in_case_alone():
-    with pytest.raises(LabelError, match="the labels Run and run differ in upper and lower case alone"):
+    with pytest.raises(LabelError, match="the labels Run and run differ only in upper and lower case"):
         labelled(["/r/x/1.cap"], "{run}/{Run}.cap")
 
 
 def test_two_kinds():
-    with pytest.raises(LabelError, match=r"run is str in --label .\{run\}\.cap., and int elsewhere"):
+    with pytest.raises(LabelError, match=r"run is str in --label .\{run\}\.cap., but int elsewhere"):
         labelled(["/r/x.cap"], "{run:int}.cap", "{run}.cap")
-    with pytest.raises(LabelError, match="the label run is int in this batch, and str elsewhere"):
+    with pytest.raises(LabelError, match="the label run is int in this batch, but str elsewhere"):
         merged({"a": "int", "run": "str"}, {"run": "int"})
 
 
@@ -111,3 +110,66 @@ def test_what_no_column_can_have_is_no_label(tmp_path, name, value):
     text %= scenario
     (tmp_path / "a.manifest.json").write_text(text)
     assert labelled([tmp_path / "a.pcap"]).values == {str(tmp_path / "a.pcap"): {"link_nat": True}}
+
+
+def labels_of(pattern, path):
+    return read_pattern(pattern).labels(path)
+
+
+def test_the_contract():
+    found = labels_of("{config}/loss{loss:float}/{run:int}.pcapng", "/srv/runs/psk/loss2.5/0017.pcapng")
+    assert found == {"config": "psk", "loss": 2.5, "run": 17}
+    assert [type(value) for value in found.values()] == [str, float, int]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "found"),
+    [
+        ("{x}.pcap", "/a/b.pcap", {"x": "b"}),
+        ("{x}-{run:int}.pcap", "/a/pq-768-12.pcap", {"x": "pq-768", "run": 12}),
+        ("{a}-{b}.pcap", "/x-y-z.pcap", {"a": "x", "b": "y-z"}),
+        ("{}/{run:int}.pcap", "/eap/4.pcap", {"run": 4}),
+        ("{a}/{b}/{c}.pcap", "/r/s/t/u.pcap", {"a": "s", "b": "t", "c": "u"}),
+        ("loss{l:float}.pcap", "/loss1e-3.pcap", {"l": 0.001}),
+        ("loss{l:float}.pcap", "/loss-.5.pcap", {"l": -0.5}),
+        ("{{{x}}}.pcap", "/{y}.pcap", {"x": "y"}),
+        # what does not fit
+        ("{run:int}.pcap", "/4a.pcap", None),
+        ("{run:int}.pcap", "/4.5.pcap", None),
+        ("{run:int}.pcap", "/99999999999999999999.pcap", None),
+        ("{l:float}.pcap", "/nan.pcap", None),
+        ("{l:float}.pcap", "/1e999.pcap", None),
+        ("{x}.pcap", "/b.pcapng", None),
+        ("{x}/b.pcap", "b.pcap", None),
+        ("x{x}.pcap", "/x.pcap", None),
+        ("a.c.{x}", "/abc.pcap", None),
+    ],
+)
+def test_paths(pattern, path, found):
+    assert labels_of(pattern, path) == found
+
+
+def test_a_field_does_not_reach_over_folders():
+    assert labels_of("runs/{x}.pcap", "/runs/a/b.pcap") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("{config", "expected '}' before end of string"),
+        ("{run:number}.pcap", "unknown type 'number'; a label is int, float or str"),
+        ("{run!r}.pcap", "invalid conversion !r of 'run'; a label is int, float or str"),
+        ("{a b}.pcap", "invalid name 'a b'"),
+        ("{0}.pcap", "invalid name '0'"),
+        ("{größe}.pcap", "invalid name 'größe'"),
+        ("{a}/{a}.pcap", "a occurs twice"),
+        ("*.pcap", "no label in it"),
+        ("{}.pcap", "no label in it"),
+    ],
+)
+def test_invalid_patterns(pattern, why):
+    with pytest.raises(PatternError) as raised:
+        read_pattern(pattern)
+    assert str(raised.value).startswith(repr(pattern))
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -8,6 +8,7 @@ import pytest
 
 from ikeanalyze.dataset.manifest import (
     SCHEMA,
+    Change,
     DatasetError,
     Entry,
     Journal,
@@ -66,9 +67,9 @@ def test_the_order_of_shards_is_that_of_captures(tmp_path):
 def journalled(folder):
     saved(folder, shard("x", ENTRY))
     with Journal(folder) as journal:
-        journal.add(labels={"config": "str"}, patterns=["{config}"])
-        journal.add(add=shard("y", FAILED))
-        journal.add(drop=["x"], add=shard("z", ENTRY))
+        journal.add(Change(labels={"config": "str"}, patterns=["{config}"]))
+        journal.add(Change(add=shard("y", FAILED)))
+        journal.add(Change(drop=["x"], add=shard("z", ENTRY)))
     return {"y": [[FAILED], {"captures": 1}], "z": [[ENTRY], {"captures": 1}]}
 
 
@@ -100,7 +101,7 @@ def test_torn_at_every_byte(tmp_path):
         done = sum(end <= size for end in ends)
         assert set(load(tmp_path).shards) == states[done], size
         with Journal(tmp_path) as journal:  # what comes next stands behind the last whole line
-            journal.add(drop=["w"])
+            journal.add(Change(drop=["w"]))
         assert path.read_bytes() == whole[: ([0, *ends])[done]] + b'{"drop": ["w"]}\n'
 
 
@@ -119,26 +120,26 @@ def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Journal(tmp_path) as journal:
-        journal.add(drop=["w"])
+        journal.add(Change(drop=["w"]))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             with pytest.raises(OSError, match="No space left"):
-                journal.add(add=shard("x", ENTRY))
-        journal.add(add=shard("y", ENTRY))
+                journal.add(Change(add=shard("x", ENTRY)))
+        journal.add(Change(add=shard("y", ENTRY)))
     assert set(load(tmp_path).shards) == {"y"}
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (None, "no dataset. `ikeanalyze batch PATH... -o DATASET` makes one"),
-        ("{", "is no manifest of a dataset, or is damaged"),
+        (None, "not a dataset. `ikeanalyze batch PATH... -o DATASET` makes one"),
+        ("{", "not a dataset manifest, or damaged"),
         ("[1]", "its schema is not ikeanalyze.dataset/1"),
         ('{"schema": "ikeanalyze.lab/1"}', "its schema is not ikeanalyze.dataset/1"),
-        ('{"schema": "ikeanalyze.dataset/2"}', "schema ikeanalyze.dataset/2, and this ikeanalyze knows"),
+        ('{"schema": "ikeanalyze.dataset/2"}', "schema ikeanalyze.dataset/2, but this ikeanalyze supports"),
         (
             '{"schema": "ikeanalyze.dataset/1", "state": "complete"}',
-            "something that belongs there is missing",
+            "is damaged: Object missing required field `labels`. Make the dataset again",
         ),
         (
             '{"schema": "ikeanalyze.dataset/1", "state": "", "labels": {}, "patterns": [], "shards": [{"name": 1}]}',

@@ -61,18 +61,18 @@ def test_a_dataset_without_captures(out):
 
 
 def test_what_is_no_dataset(out):
-    with pytest.raises(DatasetError, match="runs: no dataset"):
+    with pytest.raises(DatasetError, match="runs: not a dataset"):
         ikeanalyze.dataset.open("runs")
     (out / "manifest.json").write_text('{"schema": "ikeanalyze.dataset/7"}')
     with pytest.raises(
-        DatasetError, match=r"schema ikeanalyze.dataset/7, and this ikeanalyze knows .*/1\. Use a later one"
+        DatasetError, match=r"schema ikeanalyze.dataset/7, but this ikeanalyze supports .*/1\. Use a newer version"
     ):
         ikeanalyze.dataset.open(out)
 
 
 def test_a_shard_that_is_missing(out):
     next((out / "messages").iterdir()).unlink()
-    with pytest.raises(DatasetError, match="is missing, though the manifest lists it"):
+    with pytest.raises(DatasetError, match="is missing, although the manifest lists it"):
         ikeanalyze.dataset.open(out)
 
 
@@ -80,7 +80,7 @@ def test_a_shard_that_was_cut(out):
     file = next((out / "messages").iterdir())
     size = file.stat().st_size
     os.truncate(file, size - 1)
-    with pytest.raises(DatasetError, match=f"{file}: is damaged: it has {size - 1:,} bytes, and had {size:,}"):
+    with pytest.raises(DatasetError, match=f"{file}: is damaged: it has {size - 1:,} bytes instead of {size:,}"):
         ikeanalyze.dataset.open(out)
 
 

@@ -61,7 +61,7 @@ def test_how_far_it_is(task, processes):
 def test_an_error_comes_back(task, processes):
     with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99"):
         processes.submit(replace(task, version="99")).result(timeout=30)
-    with pytest.raises(TaskError, match="does not see this folder"):
+    with pytest.raises(TaskError, match="cannot access this folder"):
         processes.submit(replace(task, dataset="/nowhere")).result(timeout=30)
     assert not processes.lost(TaskError("x"))
 

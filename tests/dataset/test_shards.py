@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.columns import columns_of
@@ -124,7 +124,7 @@ def test_a_shard_that_is_damaged(dataset):
     publish(dataset, empty(captures=["a"]), old.name)
     file = dataset / "messages" / f"{old.name}.parquet"
     file.write_bytes(b"PAR1")
-    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command"):
+    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it and run the same command"):
         shards.rewrite(dataset, old, [entry("a")], {})
 
 

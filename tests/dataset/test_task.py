@@ -111,7 +111,7 @@ def test_shared_keys_that_this_process_does_not_see(task, tmp_path):
     (tmp_path / "keys").write_text("x")
     keys = file_state(str(tmp_path / "keys"))
     os.unlink(tmp_path / "keys")
-    with pytest.raises(TaskError, match=r"keys: no such file\. The worker .* that all workers see"):
+    with pytest.raises(TaskError, match=r"keys: no such file\. The worker .* that all workers share"):
         perform(replace(task, shared_keys=(keys,)))
 
 
@@ -119,7 +119,7 @@ def test_a_library_that_is_missing(task, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)  # as if it were not installed
     packed = Path(task.captures[0].path)
     packed.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(30))
-    with pytest.raises(TaskError, match=r"the worker .* lacks a part of what ikeanalyze needs \(.*zstandard"):
+    with pytest.raises(TaskError, match=r"the worker .* lacks a dependency of ikeanalyze \(.*zstandard"):
         perform(task)
 
 
@@ -161,12 +161,12 @@ def test_how_far_a_capture_is_that_is_read_alone(task):
 
 
 def test_another_version(task):
-    with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99\. Install the same on all"):
+    with pytest.raises(TaskError, match=r"has ikeanalyze .*, but this is 99\. Install the same version on all"):
         perform(replace(task, version="99"))
 
 
 def test_a_dataset_that_this_process_does_not_see(task):
-    with pytest.raises(TaskError, match="does not see this folder"):
+    with pytest.raises(TaskError, match="cannot access this folder"):
         perform(replace(task, dataset="/nowhere"))
 
 

@@ -43,7 +43,9 @@ def test_keys_out_of_a_pipe(out):
     summary = batch(out, ".", keys=[f"/dev/fd/{reading}"], say=said)
     os.close(reading)
     assert summary.problems == 1
-    assert said == [f"/dev/fd/{reading}: is no file, and a batch reads keys more than once. Write them to a file"]
+    assert said == [
+        f"/dev/fd/{reading}: not a regular file, but a batch reads keys more than once. Write them to a file"
+    ]
 
 
 def test_a_folder_with_keys_of_other_captures(out):
@@ -52,7 +54,7 @@ def test_a_folder_with_keys_of_other_captures(out):
     shutil.copy(CAPTURES / "psk-classic.keys.json", "keys")
     said = Told()
     assert batch(out, "runs", keys=["keys"], say=said).problems == 0
-    assert said == [f"{Path.cwd()}/keys: no file with keys in it for these captures; NAME.* is for NAME.pcapng"]
+    assert said == [f"{Path.cwd()}/keys: no key file for these captures; NAME.* is for NAME.pcapng"]
     shutil.copy(CAPTURES / "psk-classic.keys.json", "keys/0000.json")
     said.clear()
     batch(out, "runs", keys=["keys"], say=said)
@@ -68,11 +70,11 @@ def test_captures_that_are_gone(out):
     Path("z.pcap").unlink()  # in no folder that is named
     said = Told()
     batch(out, "runs", say=said)
-    assert said == ["2 captures of the dataset are no longer there; their rows stay: runs/eap/loss5/0001.pcap, ..."]
+    assert said == ["2 captures of the dataset do not exist any more; their rows stay: runs/eap/loss5/0001.pcap, ..."]
     assert pl.read_parquet(out / "handshakes").height == 5
     said.clear()
     batch(out, "runs/psk", say=said)
-    assert said == ["1 capture of the dataset is no longer there; its rows stay: runs/psk/loss0/0000.pcap"]
+    assert said == ["1 capture of the dataset does not exist any more; its rows stay: runs/psk/loss0/0000.pcap"]
 
 
 def test_how_far_it_is(out):
