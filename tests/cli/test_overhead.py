@@ -103,7 +103,7 @@ def test_no_esp_has_no_figures(run, tmp_path):
         (["--paper", "--mips", "1", "--packets", "9" * 5000], "is neither a size nor pareto"),
         (["--size", "1:5000:1"], "--size: '1:5000:1' has more than 1,000 values"),
         (["--rate", "1M"], "--rate: needs --mips"),
-        (["--paper", "--mips", "1", "--rate", "fast"], "--rate: 'fast' is no rate"),
+        (["--paper", "--mips", "1", "--rate", "fast"], "--rate: invalid rate 'fast'"),
         (["--paper", "--mips", "1", "--packets", "x"], "--packets: 'x' is neither a size nor pareto"),
         (["--paper", "--mips", "1", "--channel", "0"], "--channel: a rate is more than 0 bit/s"),
         (["--paper", "--suite", "des"], "--suite: is not for --paper"),

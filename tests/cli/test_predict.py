@@ -189,7 +189,7 @@ def test_what_computation_is_not_known(run):
         (["--loss", "half"], "--loss: 'half' is no number"),
         (["--rtt", "-5"], "--rtt: -5 is not allowed"),
         (["--rtt", "0:10"], "--rtt: '0:10' is no range"),
-        (["--rate", "fast"], "--rate: 'fast' is no rate"),
+        (["--rate", "fast"], "--rate: invalid rate 'fast'"),
         (["--rate", "1"], "--rate: 1 is not allowed"),
         (["--mtu", "100"], "--mtu: 100 is not allowed"),
         (["--mtu", "1280.5"], "--mtu: 1280.5 is no whole number"),

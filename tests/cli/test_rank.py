@@ -93,7 +93,7 @@ def test_what_is_wrong(run, tmp_path):
     (tmp_path / "c.toml").write_text('alternatives = ["a", "b"]\n[[criterion]]\nname = "x"\ngrades = { a = 1 }\n')
     done = run("rank", str(tmp_path / "c.toml"))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"ikeanalyze: {tmp_path}/c.toml: criterion 'x'.grades: has no number for b\n"
+    assert done.stderr == f"ikeanalyze: {tmp_path}/c.toml: criterion 'x'.grades: no value for b\n"
     done = run("rank", str(tmp_path / "none.toml"))
     assert "there is no such file; the examples are epc-aka, epc-authentication" in done.stderr
     done = run("rank", "epc-aka", "--format", "x")
