@@ -265,17 +265,17 @@ def show(rows: Sequence[Row]) -> Table:
     for name in ("s", "times ours", "peak MB"):
         table.add_column(name, justify="right", no_wrap=True)
     previous = None
-    for one in rows:
-        if previous not in (None, one.capture):
+    for row in rows:
+        if previous not in (None, row.capture):
             table.add_section()
-        name = one.capture if previous != one.capture else ""
-        previous = one.capture
-        if one.seconds is None:
-            table.add_row(name, one.reader, "failed", "-", "-")
+        name = row.capture if previous != row.capture else ""
+        previous = row.capture
+        if row.seconds is None:
+            table.add_row(name, row.reader, "failed", "-", "-")
             continue
-        ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
-        peak = f"{(one.peak_bytes or 0) / 1e6:.0f}"
-        table.add_row(name, one.reader, f"{one.seconds:.2f}", ratio, peak)
+        ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        peak = f"{(row.peak_bytes or 0) / 1e6:.0f}"
+        table.add_row(name, row.reader, f"{row.seconds:.2f}", ratio, peak)
     return table
 
 
@@ -328,8 +328,8 @@ def main() -> None:
             "recipe": shlex.join(["tshark", *RECIPE]),
             "filter": FILTER,
             "runs": options.runs,
-            "rows": [asdict(one) for one in rows],
-            "scale": [asdict(one) for one in scaled],
+            "rows": [asdict(row) for row in rows],
+            "scale": [asdict(row) for row in scaled],
             "differences": wrong,
             "small": {**asdict(typed), "limit": SMALL_LIMIT_S},
         }
@@ -343,11 +343,11 @@ def main() -> None:
         out.print(show([*rows, *scaled, typed]), soft_wrap=False)
         out.print(f"one small capture within {SMALL_LIMIT_S} s: {'yes' if in_time else 'NO'}")
         for name, parts in wrong.items():
-            said = f"counts are WRONG: {parts}" if parts else "counts are right"
-            out.print(f"{name}: {'counts were not checked' if 'report' in parts else said}")
-        for one in [*rows, *scaled, typed]:
-            if one.error:
-                out.print(f"{one.capture}, {one.reader}: {one.error}")
+            verdict = f"counts are WRONG: {parts}" if parts else "counts are right"
+            out.print(f"{name}: {'counts were not checked' if 'report' in parts else verdict}")
+        for row in [*rows, *scaled, typed]:
+            if row.error:
+                out.print(f"{row.capture}, {row.reader}: {row.error}")
     sys.exit(0 if in_time and not any(wrong.values()) else 1)
 
 

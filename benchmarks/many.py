@@ -37,8 +37,8 @@ def captures(count: int) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         generate(count, partial)
         partial.rename(path)
-    for one in path.iterdir():
-        one.read_bytes()
+    for file in path.iterdir():
+        file.read_bytes()
     return path
 
 
@@ -66,12 +66,12 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
         *(count, count, count, count * MESSAGES, count * PACKETS),
         sum(files) - count * (FILE_HEADER + PACKETS * RECORD_HEADER),
     )
-    found = (table("captures").select(pl.len()).collect().item(), *handshakes.collect().row(0))
-    found += messages.collect().row(0)
+    counted = (table("captures").select(pl.len()).collect().item(), *handshakes.collect().row(0))
+    counted += messages.collect().row(0)
     return {
-        name: {"right": one, "found": other}
-        for name, one, other in zip(names, right, found, strict=True)
-        if one != other
+        name: {"right": expected, "found": actual}
+        for name, expected, actual in zip(names, right, counted, strict=True)
+        if expected != actual
     }
 
 
@@ -117,10 +117,10 @@ def main() -> None:
             parser.error(f"{options.tshark} does not run")
         others.append(tshark_reader(tshark, number, directory, options.workers))
     rows, wrong = compare(directory, options.ours, others, options.workers, options.runs)
-    slowest = min((one.ratio for one in rows[1:] if one.ratio is not None), default=None)
+    slowest = min((row.ratio for row in rows[1:] if row.ratio is not None), default=None)
     fast = options.alone or (slowest is not None and slowest >= LEAST_RATIO)
     if options.json:
-        result = {"machine": processor(), "runs": options.runs, "rows": [asdict(one) for one in rows]}
+        result = {"machine": processor(), "runs": options.runs, "rows": [asdict(row) for row in rows]}
         print(json.dumps({**result, "limit": LEAST_RATIO, "differences": wrong}, indent=2))
     else:
         out = Console(highlight=False, soft_wrap=True, markup=False, width=max(Console().width, 100))
@@ -131,9 +131,9 @@ def main() -> None:
         if not options.alone:
             out.print(f"at least {LEAST_RATIO} times as fast: {'yes' if fast else 'NO'}")
         out.print(f"counts are WRONG: {wrong}" if wrong else "counts are right")
-        for one in rows:
-            if one.error:
-                out.print(f"{one.reader}: {one.error}")
+        for row in rows:
+            if row.error:
+                out.print(f"{row.reader}: {row.error}")
     sys.exit(0 if fast and not wrong else 1)
 
 

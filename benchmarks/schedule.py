@@ -65,16 +65,16 @@ class Plan:
     @property
     def record_bytes(self) -> Ints:
         """By template."""
-        return np.array([len(one.data) for one in self.templates], np.int64)
+        return np.array([len(template.data) for template in self.templates], np.int64)
 
     def truth(self) -> dict[str, Any]:
         """What a reader has to find. Bytes are frame lengths, link header included."""
         number = self.frames.template
         size = self.record_bytes[number] - RECORD_HEADER
         again = self.frames.copy_of >= 0
-        traffic = np.array([one.traffic for one in self.templates])[number]
-        exchange = np.array([one.exchange for one in self.templates])[number]
-        last = np.array([one.last for one in self.templates])[number]
+        traffic = np.array([template.traffic for template in self.templates])[number]
+        exchange = np.array([template.exchange for template in self.templates])[number]
+        last = np.array([template.last for template in self.templates])[number]
 
         def count(rows: npt.NDArray[np.bool_]) -> dict[str, int]:
             ike = {"messages": int((rows & last).sum()), "frames": int(rows.sum())}
@@ -133,8 +133,8 @@ class Drawing:
         self.parts: list[Frames] = []
         self.rows = 0
 
-    def number(self, one: Template) -> int:
-        self.templates.append(one)
+    def number(self, template: Template) -> int:
+        self.templates.append(template)
         return len(self.templates) - 1
 
     def add(self, time_us: Ints, template: Ints, peer: Ints, copy_of: Ints | None = None) -> Ints:
@@ -181,7 +181,7 @@ def draw_handshakes(drawing: Drawing, rng: np.random.Generator, who: Peers, star
         [
             [
                 [
-                    [[drawing.number(one) for one in frames] + [-1] * (3 - len(frames)) for frames in sides]
+                    [[drawing.number(frame) for frame in frames] + [-1] * (3 - len(frames)) for frames in sides]
                     for sides in patterns.handshake(profile, link)
                 ]
                 for link in LINKS
@@ -256,14 +256,14 @@ def esp_heavy(size: int, seed: int) -> Plan:
         time = ready[peer] + (rng.random(len(peer)) * (end_us - ready[peer])).astype(np.int64)
         drawing.add(time, alive[who.link[peer]], peer)
 
-    sizes = np.array([len(one.data) for one in drawing.templates], np.int64)
+    sizes = np.array([len(size.data) for size in drawing.templates], np.int64)
     used = FILE_HEADER + sum(int(sizes[part.template].sum()) for part in drawing.parts)
     kinds = [
-        drawing.number(patterns.esp(link, one, from_initiator=side, udp=udp))
-        for link, udp, side, one in product(LINKS, (True, False), (True, False), ESP_SIZES)
+        drawing.number(patterns.esp(link, size, from_initiator=side, udp=udp))
+        for link, udp, side, size in product(LINKS, (True, False), (True, False), ESP_SIZES)
     ]
     numbers = np.array(kinds).reshape(len(LINKS), 2, 2, 2)  # by link, UDP or not, side, size
-    sizes = np.array([len(one.data) for one in drawing.templates], np.int64)
+    sizes = np.array([len(size.data) for size in drawing.templates], np.int64)
     draws = int(packets * 1.02) + 10
     active = (end_us - ready).astype(np.float64)
     peer = rng.choice(count, draws, p=active / active.sum())
@@ -283,8 +283,8 @@ def esp_heavy(size: int, seed: int) -> Plan:
 def number_esp(plan: Plan) -> None:
     """Sequence numbers from 1, for each SA and direction."""
     kind = plan.frames.template
-    esp = np.flatnonzero(np.array([one.traffic == "esp" for one in plan.templates])[kind])
-    side = np.array([one.from_initiator for one in plan.templates])[kind[esp]]
+    esp = np.flatnonzero(np.array([template.traffic == "esp" for template in plan.templates])[kind])
+    side = np.array([template.from_initiator for template in plan.templates])[kind[esp]]
     stream = plan.frames.peer[esp] * 2 + side
     order = np.argsort(stream, kind="stable")
     ranked = stream[order]

@@ -120,7 +120,7 @@ def _table(tables: Tables, by: Sequence[str], metrics: Sequence[Metric], where: 
         pl.col("outcome").cast(pl.String),
         (pl.col("reason") == REKEYED).fill_null(False).alias("rekeyed"),
         **groups,
-        **{f"metric {one.name}": pl.when(one.value.abs() <= _LARGEST).then(one.value) for one in metrics},
+        **{f"metric {metric.name}": pl.when(metric.value.abs() <= _LARGEST).then(metric.value) for metric in metrics},
     ).collect()
 
 
@@ -179,7 +179,7 @@ def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) 
     means = dict(zip(some, estimates, strict=True))
     measured = []
     for i, group in enumerate(asked.groups):
-        left_out = {what: n for what, n in group.outcomes.items() if n and what not in asked.outcomes}
+        left_out = {outcome: n for outcome, n in group.outcomes.items() if n and outcome not in asked.outcomes}
         if unknown := counted[i].null_count():
             left_out[NOT_KNOWN] = unknown
         measured.append(_measured(samples[i], left_out, means.get(i), differences.get(i), asked))

@@ -51,10 +51,10 @@ def column(name: str, columns: Columns, labels: Sequence[str], argument: str) ->
     value = _simple(name, columns[name]) if name in columns else None
     if value is not None:
         return value
-    others = [one for one in columns if one not in labels and _simple(one, columns[one]) is not None]
+    others = [other for other in columns if other not in labels and _simple(other, columns[other]) is not None]
     known = f"labels {listed(labels)}; of each handshake {listed(others)}" if labels else listed(others)
-    what = f"{name} has several values" if name in columns else f"there is no column {name!r}"
-    raise CompareError(f"{what}; there are {known}", argument)
+    problem = f"{name} has several values" if name in columns else f"there is no column {name!r}"
+    raise CompareError(f"{problem}; there are {known}", argument)
 
 
 def _simple(name: str, kind: DataType) -> pl.Expr | None:
@@ -79,15 +79,15 @@ def _joined(items: pl.Expr, text: pl.Expr) -> pl.Expr:
 def meets(conditions: Sequence[Condition], columns: Columns, labels: Sequence[str]) -> pl.Expr:
     """Whether a handshake meets the conditions, of those on the same column any."""
     by_column: dict[str, list[pl.Expr]] = {}
-    for one in conditions:
-        has = column(one.column, columns, labels, "where")
-        if one.value == UNKNOWN:
+    for condition in conditions:
+        has = column(condition.column, columns, labels, "where")
+        if condition.value == UNKNOWN:
             met = has.is_null()
-        elif columns[one.column].is_numeric():
-            met = has == _number(one)
+        elif columns[condition.column].is_numeric():
+            met = has == _number(condition)
         else:
-            met = has.cast(pl.String) == one.value
-        by_column.setdefault(one.column, []).append(met)
+            met = has.cast(pl.String) == condition.value
+        by_column.setdefault(condition.column, []).append(met)
     return pl.all_horizontal(pl.lit(True), *(pl.any_horizontal(some) for some in by_column.values()))
 
 

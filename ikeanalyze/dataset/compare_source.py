@@ -75,7 +75,7 @@ _FILES: Final = (
 def unreadable(path: str, error: Exception) -> CompareError:
     """Something below the folder `path`, or that file, cannot be read: which file it is, is found out here."""
     why = str(error).partition("\n")[0]
-    files = [one for pattern in _FILES for one in sorted(Path(path).glob(pattern))]
+    files = [file for pattern in _FILES for file in sorted(Path(path).glob(pattern))]
     for file in files:
         try:
             pl.read_parquet(file, glob=False)

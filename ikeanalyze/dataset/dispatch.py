@@ -83,8 +83,8 @@ def _alone(task: Task, workers: Workers) -> Iterator[Written]:
     elif len(task.captures) == 1:
         yield failed(task, _DEADLY)
     else:
-        for one in task.captures:
-            yield from _alone(replace(task, captures=(one,)), workers)
+        for capture in task.captures:
+            yield from _alone(replace(task, captures=(capture,)), workers)
 
 
 def _result(future: "Future[Written]", workers: Workers) -> Written | None:

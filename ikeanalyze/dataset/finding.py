@@ -55,7 +55,7 @@ def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
     folder once. A capture that is found under several paths, as links lead to it, is one: the path without links counts,
     or else the first.
     """
-    found: dict[str, Listed] = {}
+    captures: dict[str, Listed] = {}
     places: dict[tuple[int, int], list[str]] = {}
     folders: list[str] = []
     problems: list[str] = []
@@ -82,14 +82,14 @@ def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
                     problems.append(f"{file}: is no file, and a batch may have to read it twice")
                     continue
                 absolute = os.path.abspath(file)
-                if absolute not in found:
+                if absolute not in captures:
                     name = text_of(os.path.normpath(file))
-                    found[absolute] = Listed(name, absolute, status.st_size, status.st_mtime_ns)
+                    captures[absolute] = Listed(name, absolute, status.st_size, status.st_mtime_ns)
                     places.setdefault((status.st_dev, status.st_ino), []).append(absolute)
     for same in places.values():
         for path in _doubled(same):
-            del found[path]
-    return Found([found[path] for path in sorted(found)], folders, problems)
+            del captures[path]
+    return Found([captures[path] for path in sorted(captures)], folders, problems)
 
 
 def _doubled(paths: Sequence[str]) -> Iterator[str]:

@@ -52,7 +52,7 @@ class KeyFiles:
         logs = _beginning(names, f"{stem}.charon.log")
         if not own:
             logs += _beginning(names, f"{stem}.initiator.log")
-        paths = [os.path.join(folder, one) for one in own + logs]
+        paths = [os.path.join(folder, file_name) for file_name in own + logs]
         paths += self._in_folders(folder, stem)
         # the capture itself may have any name, if it was given
         others = [path for path in dict.fromkeys(paths) if path != capture.path]

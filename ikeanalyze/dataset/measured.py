@@ -19,11 +19,11 @@ def group_values(path: str, by: str, metric: str, statistic: str, where: Sequenc
     Raises:
         CompareError: there is no such dataset, column or metric.
     """
-    found = compare(tables(path), [by], metrics=[metric], where=where, resamples=_RESAMPLES)
-    (measured,) = found.metrics
+    comparison = compare(tables(path), [by], metrics=[metric], where=where, resamples=_RESAMPLES)
+    (measured,) = comparison.metrics
     values = {}
-    for group, one in zip(found.groups, measured.groups, strict=True):
-        estimate = getattr(one, statistic)
+    for group, summary in zip(comparison.groups, measured.groups, strict=True):
+        estimate = getattr(summary, statistic)
         if estimate is not None and group.values[0] is not None:
             values[text(group.values[0])] = float(estimate.value)
     return values

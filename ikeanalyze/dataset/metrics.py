@@ -59,8 +59,8 @@ def metrics(columns: Columns, phases: list[str], payloads: list[str]) -> dict[st
         phases: exchange types that occur in its column `phases`.
         payloads: payloads that occur in its column `payload_bytes`.
     """
-    found = [*_named(), *_phases(phases), *_payloads(payloads)]
-    known = {metric.name: metric for metric in found}
+    computed = [*_named(), *_phases(phases), *_payloads(payloads)]
+    known = {metric.name: metric for metric in computed}
     for name, kind in columns.items():
         if kind.is_numeric() and name not in _LEFT_OUT:
             metric = _plain(name)
@@ -82,19 +82,19 @@ def chosen_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metri
 
 def _parts(handshakes: pl.LazyFrame, column: str, field: str) -> list[str]:
     """What occurs in the field of a column of lists."""
-    found = handshakes.select(pl.col(column).explode().struct.field(field).cast(pl.String).unique().drop_nulls())
-    return sorted(found.collect().to_series().to_list())
+    values = handshakes.select(pl.col(column).explode().struct.field(field).cast(pl.String).unique().drop_nulls())
+    return sorted(values.collect().to_series().to_list())
 
 
 def _named() -> Iterator[Metric]:
     """Sums of both directions, and what goes by another name or is no number in the table."""
-    for what in _COUNTS:
-        for name, one, other in (
-            (what, "initiator", "responder"),
-            (f"aaa_{what}", "aaa_request", "aaa_response"),
-            (f"after_setup_{what}", "after_setup_initiator", "after_setup_responder"),
+    for unit in _COUNTS:
+        for name, first, second in (
+            (unit, "initiator", "responder"),
+            (f"aaa_{unit}", "aaa_request", "aaa_response"),
+            (f"after_setup_{unit}", "after_setup_initiator", "after_setup_responder"),
         ):
-            both = pl.col(f"{one}_{what}") + pl.col(f"{other}_{what}")
+            both = pl.col(f"{first}_{unit}") + pl.col(f"{second}_{unit}")
             yield Metric(name, both.cast(pl.Float64))
     yield Metric("retransmissions", pl.col("retransmitted_messages").cast(pl.Float64))
     yield Metric("extra_round_trips", pl.col("extra_round_trips").list.len().cast(pl.Float64))
@@ -103,8 +103,8 @@ def _named() -> Iterator[Metric]:
 
 def _phases(types: list[str]) -> Iterator[Metric]:
     for kind in types:
-        for what in _COUNTS:
-            yield Metric(f"phase_{kind.replace(' ', '_')}_{what}", _of_list("phases", "type", kind, what))
+        for unit in _COUNTS:
+            yield Metric(f"phase_{kind.replace(' ', '_')}_{unit}", _of_list("phases", "type", kind, unit))
 
 
 def _payloads(names: list[str]) -> Iterator[Metric]:
@@ -113,10 +113,10 @@ def _payloads(names: list[str]) -> Iterator[Metric]:
         yield Metric(f"payload_{name.replace(' ', '_')}_bytes", value)
 
 
-def _of_list(column: str, field: str, wanted: str, what: str) -> pl.Expr:
+def _of_list(column: str, field: str, wanted: str, unit: str) -> pl.Expr:
     """`what` of the struct of a list whose `field` is `wanted`, 0 if there is none; null: there is no list."""
     part = pl.element().struct
-    chosen = pl.when(part.field(field) == wanted).then(part.field(what))
+    chosen = pl.when(part.field(field) == wanted).then(part.field(unit))
     return pl.col(column).list.eval(chosen).list.sum().cast(pl.Float64)
 
 

@@ -55,7 +55,7 @@ class Processes:
         return self._begun(self._pool, task)
 
     def _begun(self, pool: ProcessPoolExecutor, task: "Task") -> "Future[Written]":
-        place = next(i for i, one in enumerate(self._places) if one is None or one.done())
+        place = next(i for i, future in enumerate(self._places) if future is None or future.done())
         self._read[place] = 0
         future = self._places[place] = pool.submit(_perform, task, place)
         return future
@@ -71,7 +71,7 @@ class Processes:
     def bytes_read(self) -> int:
         """Bytes that tasks under way have read of captures that are read alone: the others take no time to speak of."""
         read = zip(self._places, self._read, strict=True)
-        return sum(count for one, count in read if one is not None and not one.done())
+        return sum(count for future, count in read if future is not None and not future.done())
 
     def close(self) -> None:
         """End the processes at once, whatever they are doing."""

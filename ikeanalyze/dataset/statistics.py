@@ -66,13 +66,13 @@ def ratio(sample: Values, baseline: Values, confidence: float, resamples: int = 
 
 def ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
     """The `ratio` of each sample and its baseline."""
-    found: list[Estimate | None] = [None] * len(pairs)
+    estimates_: list[Estimate | None] = [None] * len(pairs)
     with _quiet():
         some = [i for i, pair in enumerate(pairs) if np.isfinite(_ratio(*pair, axis=-1))]
     estimates = _bootstrapped(_ratio, [pairs[i] for i in some], confidence, resamples)
     for i, estimate in zip(some, estimates, strict=True):
-        found[i] = estimate
-    return found
+        estimates_[i] = estimate
+    return estimates_
 
 
 def quantile(sample: Values, p: float, confidence: float) -> Estimate:
@@ -90,8 +90,8 @@ def _ranks(size: int, p: float, confidence: float) -> tuple[int | None, int | No
     """Places of the order statistics that bracket the `p` quantile, from 0; None: a sample of this size has none."""
     with _quiet():
         places = np.arange(size, dtype=np.float64)
-        found: Any = stats.quantile_test(places, q=0, p=p).confidence_interval(confidence)
-    low, high = _known(found.low), _known(found.high)
+        interval: Any = stats.quantile_test(places, q=0, p=p).confidence_interval(confidence)
+    low, high = _known(interval.low), _known(interval.high)
     return None if low is None else int(low), None if high is None else int(high)
 
 
@@ -107,12 +107,12 @@ def differ(sample: Values, baseline: Values) -> RankTest:
 
 def differences(pairs: Sequence[Pair]) -> list[RankTest]:
     """`differ` for each sample and its baseline."""
-    found: dict[int, RankTest] = {}
+    tests: dict[int, RankTest] = {}
     alike: dict[str, list[int]] = {}
     for i, (sample, baseline) in enumerate(pairs):
         fewest, together = min(len(sample), len(baseline)), len(sample) + len(baseline)
         if fewest == 1:
-            found[i] = _one(sample, baseline)
+            tests[i] = _one(sample, baseline)
             continue
         method = "asymptotic"
         if fewest <= _SMALL and together <= _SMALL_TOGETHER:
@@ -123,8 +123,8 @@ def differences(pairs: Sequence[Pair]) -> list[RankTest]:
     for method, places in alike.items():
         for rows in _of_one_size([pairs[i] for i in places], _AT_ONCE // 10):
             some = [places[row] for row in rows]
-            found.update(zip(some, _tested([pairs[i] for i in some], method), strict=True))
-    return [found[i] for i in range(len(pairs))]
+            tests.update(zip(some, _tested([pairs[i] for i in some], method), strict=True))
+    return [tests[i] for i in range(len(pairs))]
 
 
 def _tested(pairs: Sequence[Pair], name: str) -> list[RankTest]:
@@ -134,8 +134,8 @@ def _tested(pairs: Sequence[Pair], name: str) -> list[RankTest]:
         together = sum(len(sample) for pair in pairs for sample in pair)
         method = stats.PermutationMethod(batch=max(1, _AT_ONCE // together), rng=_generator())
     samples, baselines = _rows(pairs)
-    found: Any = stats.mannwhitneyu(samples, baselines, alternative="two-sided", method=method, axis=-1)
-    statistics, values = np.atleast_1d(found.statistic), np.atleast_1d(found.pvalue)
+    result: Any = stats.mannwhitneyu(samples, baselines, alternative="two-sided", method=method, axis=-1)
+    statistics, values = np.atleast_1d(result.statistic), np.atleast_1d(result.pvalue)
     return [RankTest(float(u), float(p), name) for u, p in zip(statistics, values, strict=True)]
 
 
@@ -156,7 +156,7 @@ def corrected(probabilities: Sequence[float]) -> list[float]:
     """Each of several p-values as it counts when all of them are looked at."""
     if not probabilities:
         return []
-    return [float(one) for one in stats.false_discovery_control(probabilities, method="by")]
+    return [float(p) for p in stats.false_discovery_control(probabilities, method="by")]
 
 
 def _mean(sample: Values, axis: int) -> Any:
@@ -172,7 +172,7 @@ def _bootstrapped(
     statistic: Callable[..., Any], tuples: Sequence[tuple[Values, ...]], confidence: float, resamples: int
 ) -> list[Estimate]:
     """An estimate for each tuple of samples that `statistic` takes."""
-    found = [Estimate(float(statistic(*samples, axis=-1))) for samples in tuples]
+    estimates = [Estimate(float(statistic(*samples, axis=-1))) for samples in tuples]
     varied = [
         i
         for i, samples in enumerate(tuples)
@@ -198,8 +198,8 @@ def _bootstrapped(
         for i, *both in zip(places, np.atleast_1d(bounds.low), np.atleast_1d(bounds.high), strict=True):
             low, high = map(_known, both)
             if low is not None or high is not None:
-                found[i] = Estimate(found[i].value, low, high, f"{method} bootstrap", taken)
-    return found
+                estimates[i] = Estimate(estimates[i].value, low, high, f"{method} bootstrap", taken)
+    return estimates
 
 
 def _of_one_size(tuples: Sequence[tuple[Values, ...]], most: int) -> Iterator[list[int]]:

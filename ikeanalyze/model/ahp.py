@@ -13,7 +13,8 @@ from math import log, sqrt
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+
+from ikeanalyze.model.arrays import Float64Array
 
 #: Factor of one step between criteria, at a progression factor of 1. The paper's text does not print it; with this one (which is
 #: Lootsma's) the paper's weights come out of whole numbers of steps of its seven experts.
@@ -23,8 +24,6 @@ GRADE_STEP: Final = 2.0
 
 #: Scores that differ by less are the same.
 _SAME: Final = 1e-9
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def weights(
     importance: Sequence[float],
     progression: Sequence[float],
     step: float = CRITERIA_STEP,
-) -> Floats:
+) -> Float64Array:
     """Weights of `count` criteria, adding up to 1, that fit the opinions best.
 
     The logarithms of the weights are those with the least squares of `ln w_of - ln w_to - γ_d · ln step · steps`, each
@@ -73,11 +72,11 @@ def weights(
     if np.linalg.matrix_rank(matrix) < count - 1:
         raise ValueError("the differences do not connect all criteria")
     logarithms, *_ = np.linalg.lstsq(matrix, np.array(values), rcond=None)
-    found = np.exp(logarithms - logarithms.max())
-    return np.asarray(found / found.sum(), np.float64)
+    relative = np.exp(logarithms - logarithms.max())
+    return np.asarray(relative / relative.sum(), np.float64)
 
 
-def scores(weight: Floats, steps: Floats) -> Floats:
+def scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
     """Scores of the alternatives, adding up to 1.
 
     Args:
@@ -85,23 +84,23 @@ def scores(weight: Floats, steps: Floats) -> Floats:
         steps: criteria by alternatives, natural logarithms of what each alternative scores in each criterion.
     """
     total = weight @ steps
-    found = np.exp(total - total.max())
-    return np.asarray(found / found.sum(), np.float64)
+    relative = np.exp(total - total.max())
+    return np.asarray(relative / relative.sum(), np.float64)
 
 
-def ranks(score: Floats) -> list[int]:
+def ranks(score: Float64Array) -> list[int]:
     """Place of each alternative, from 1; the same for the same score."""
-    return [1 + int((score > one + _SAME).sum()) for one in score]
+    return [1 + int((score > value + _SAME).sum()) for value in score]
 
 
-def with_weight(weight: Floats, criterion: int, value: float) -> Floats:
+def with_weight(weight: Float64Array, criterion: int, value: float) -> Float64Array:
     """The weights when one criterion has this one: the others keep their proportions (equal, if all were 0)."""
     rest = np.delete(weight, criterion)
     rest = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / max(len(rest), 1))
     return np.insert(rest * (1 - value), criterion, value)
 
 
-def turning_points(weight: Floats, steps: Floats, criterion: int) -> list[TurningPoint]:
+def turning_points(weight: Float64Array, steps: Float64Array, criterion: int) -> list[TurningPoint]:
     """The weights of one criterion, above 0 and below 1, at which two alternatives change places; rising.
 
     The logarithm of a score is linear in the weight, so they are where two straight lines cross.
@@ -110,13 +109,13 @@ def turning_points(weight: Floats, steps: Floats, criterion: int) -> list[Turnin
         return []
     alone = steps[criterion]
     others = with_weight(weight, criterion, 0.0) @ steps
-    found = []
-    for one, other in combinations(range(steps.shape[1]), 2):
-        slope = (alone[one] - others[one]) - (alone[other] - others[other])
+    points = []
+    for first, second in combinations(range(steps.shape[1]), 2):
+        slope = (alone[first] - others[first]) - (alone[second] - others[second])
         if abs(slope) < _SAME:
             continue
-        at = (others[other] - others[one]) / slope
+        at = (others[second] - others[first]) / slope
         if _SAME < at < 1 - _SAME:
-            above, below = (one, other) if slope > 0 else (other, one)
-            found.append(TurningPoint(float(at), above, below))
-    return sorted(found, key=lambda point: point.weight)
+            above, below = (first, second) if slope > 0 else (second, first)
+            points.append(TurningPoint(float(at), above, below))
+    return sorted(points, key=lambda point: point.weight)

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ikeanalyze.model.arrays import Float64Array, IndexArray
 from ikeanalyze.model.layout import Laid
 from ikeanalyze.model.link import Link
-from ikeanalyze.model.loss import Channel, Floats, Rows, channel
+from ikeanalyze.model.loss import Channel, channel
 
 
 @dataclass(slots=True)
@@ -17,11 +18,11 @@ class Direction:
     rate: float | None  # bit/s
     rng: np.random.Generator
     losses: Channel
-    free: Floats  # when the line has sent all that it was given, seconds. (runs,)
-    messages: Floats  # (runs,), as the next two
-    frames: Floats
-    bytes: Floats
-    last: Floats  # when the last frame that was not lost is there, seconds: jitter lets none overtake it. (runs,)
+    free: Float64Array  # when the line has sent all that it was given, seconds. (runs,)
+    messages: Float64Array  # (runs,), as the next two
+    frames: Float64Array
+    bytes: Float64Array
+    last: Float64Array  # when the last frame that was not lost is there, seconds: jitter lets none overtake it. (runs,)
     _delay: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -34,7 +35,7 @@ class Direction:
         counts = [np.zeros(runs) for _ in range(5)]
         return cls(link, rate, rng, channel(link, runs, rng), *counts)
 
-    def send(self, rows: Rows, at: Floats, laid: Laid, *, counted: bool = True) -> Floats:
+    def send(self, rows: IndexArray, at: Float64Array, laid: Laid, *, counted: bool = True) -> Float64Array:
         """Send a message in the runs `rows` at the times `at` (n,); gives when each of its parts is there (n, parts).
 
         What is lost is there at infinity. `counted`: it is an IKE message (and not TCP's own).
@@ -58,7 +59,7 @@ class Direction:
         there = np.where(lost, np.inf, there)
         starts = np.cumsum([0, *(len(part) for part in laid.parts[:-1])])
         # a datagram is there when the last of its frames is
-        arrived: Floats = np.maximum.reduceat(there, starts, axis=1)
+        arrived: Float64Array = np.maximum.reduceat(there, starts, axis=1)
         if self.link.drop_ip_fragments:
             arrived[:, [len(part) > 1 for part in laid.parts]] = np.inf
         return arrived

@@ -49,7 +49,7 @@ class Suite:
 
 
 def _ciphers() -> dict[str, Cipher]:
-    found = {
+    ciphers = {
         "null": Cipher(0, 1, 0, "RFC 2410"),
         "des": Cipher(8, 8, 0, "RFC 2405"),
         "3des": Cipher(8, 8, 0, "RFC 2451"),
@@ -58,21 +58,21 @@ def _ciphers() -> dict[str, Cipher]:
     }
     for bits in (128, 192, 256):
         aes = f"aes{bits}"
-        found[aes] = Cipher(16, 16, 0, "RFC 3602")
+        ciphers[aes] = Cipher(16, 16, 0, "RFC 3602")
         camellia = f"camellia{bits}"
-        found[camellia] = Cipher(16, 16, 0, "RFC 4312")
-        found[f"{camellia}ctr"] = Cipher(8, 1, 0, "RFC 5529")
-        found[f"{aes}ctr"] = Cipher(8, 1, 0, "RFC 3686")
-        found[f"{aes}gmac"] = Cipher(8, 1, 16, "RFC 4543")
+        ciphers[camellia] = Cipher(16, 16, 0, "RFC 4312")
+        ciphers[f"{camellia}ctr"] = Cipher(8, 1, 0, "RFC 5529")
+        ciphers[f"{aes}ctr"] = Cipher(8, 1, 0, "RFC 3686")
+        ciphers[f"{aes}gmac"] = Cipher(8, 1, 16, "RFC 4543")
         for icv in (8, 12, 16):
-            found[f"{aes}gcm{icv}"] = Cipher(8, 1, icv, "RFC 4106")
-            found[f"{aes}ccm{icv}"] = Cipher(8, 1, icv, "RFC 4309")
-            found[f"{camellia}ccm{icv}"] = Cipher(8, 1, icv, "RFC 5529")
-        found[f"{aes}gcm16iiv"] = Cipher(0, 1, 16, "RFC 8750")
-        found[f"{aes}ccm8iiv"] = Cipher(0, 1, 8, "RFC 8750")
-    found["chacha20poly1305"] = Cipher(8, 1, 16, "RFC 7634")
-    found["chacha20poly1305iiv"] = Cipher(0, 1, 16, "RFC 8750")
-    return found
+            ciphers[f"{aes}gcm{icv}"] = Cipher(8, 1, icv, "RFC 4106")
+            ciphers[f"{aes}ccm{icv}"] = Cipher(8, 1, icv, "RFC 4309")
+            ciphers[f"{camellia}ccm{icv}"] = Cipher(8, 1, icv, "RFC 5529")
+        ciphers[f"{aes}gcm16iiv"] = Cipher(0, 1, 16, "RFC 8750")
+        ciphers[f"{aes}ccm8iiv"] = Cipher(0, 1, 8, "RFC 8750")
+    ciphers["chacha20poly1305"] = Cipher(8, 1, 16, "RFC 7634")
+    ciphers["chacha20poly1305iiv"] = Cipher(0, 1, 16, "RFC 8750")
+    return ciphers
 
 
 #: Ciphers by their names in proposals; `iiv` at the end is ours, for the implicit IV of RFC 8750.
@@ -96,15 +96,15 @@ INTEGRITIES: Final[Mapping[str, Integrity]] = MappingProxyType(
 
 
 def _aliases() -> dict[str, str]:
-    found = {"aes": "aes128", "camellia": "camellia128", "sha": "sha1"}
+    aliases = {"aes": "aes128", "camellia": "camellia128", "sha": "sha1"}
     for bits in (128, 192, 256):
-        found[f"blowfish{bits}"] = "blowfish"
+        aliases[f"blowfish{bits}"] = "blowfish"
         for aead in ("aes{}gcm", "aes{}ccm", "camellia{}ccm"):
             name = aead.format(bits)
-            found |= {f"{name}{8 * icv}": f"{name}{icv}" for icv in (8, 12, 16)}
+            aliases |= {f"{name}{8 * icv}": f"{name}{icv}" for icv in (8, 12, 16)}
     for name in ("256", "256_96", "384", "512"):
-        found[f"sha2_{name}"] = f"sha{name}"
-    return found
+        aliases[f"sha2_{name}"] = f"sha{name}"
+    return aliases
 
 
 #: Other names that strongSwan has for the same: key lengths by default, ICVs in bits, the family before the hash.
@@ -132,12 +132,12 @@ def suite(name: str) -> Suite:
     """
     first, *rest = (ALIASES.get(part, part) for part in name.lower().split("-"))
     for part in rest:
-        for pattern, what in _ELSE:
+        for pattern, kind in _ELSE:
             if pattern.fullmatch(part):
-                raise EspError("suite", f"{name!r}: {part!r} is {what}, which changes no size; leave it out")
+                raise EspError("suite", f"{name!r}: {part!r} is {kind}, which changes no size; leave it out")
     if first not in CIPHERS:
-        what = "the cipher stands first, and no" if first in INTEGRITIES else "no"
-        raise EspError("suite", f"{name!r}: {what} cipher is called {first!r}; there are {_names(CIPHERS)}")
+        prefix = "the cipher stands first, and no" if first in INTEGRITIES else "no"
+        raise EspError("suite", f"{name!r}: {prefix} cipher is called {first!r}; there are {_names(CIPHERS)}")
     if len(rest) > 1:
         raise EspError("suite", f"{name!r} is not CIPHER or CIPHER-INTEGRITY")
     cipher = CIPHERS[first]

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ikeanalyze.model.arrays import Float64Array
 from ikeanalyze.model.layout import Laid
 from ikeanalyze.model.link import Link, Repeats
-from ikeanalyze.model.loss import Floats
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.model.simulation import Step, answering_s
 
@@ -69,7 +69,9 @@ class Expectation:
     setup_s: float | None
 
 
-def exchange(arrive: Floats, return_: Floats, waits: Floats, repeats: Repeats = Repeats.FIRST) -> ExchangeExpectation:
+def exchange(
+    arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: Repeats = Repeats.FIRST
+) -> ExchangeExpectation:
     """The expectations of one exchange.
 
     Args:
@@ -106,10 +108,10 @@ def exchange(arrive: Floats, return_: Floats, waits: Floats, repeats: Repeats = 
     )
 
 
-def _complete(arrive: Floats, limit: int) -> Floats:
+def _complete(arrive: Float64Array, limit: int) -> Float64Array:
     """Probability that all parts are there after 0, 1... `limit` transmissions. (limit + 1,)"""
     k = np.arange(limit + 1)[:, None]
-    complete: Floats = np.prod(1 - (1 - arrive) ** k, axis=1)
+    complete: Float64Array = np.prod(1 - (1 - arrive) ** k, axis=1)
     return complete
 
 
@@ -140,19 +142,19 @@ def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) ->
             raise NoClosedFormError(
                 f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
             )
-        found = exchange(_arriving(step.request, link), _arriving(step.response, link), waits, repeats)
-        all_bytes += success * (found.requests * step.request.bytes + found.responses * step.response.bytes)
-        success *= found.success
-        messages += found.requests_if_done + found.responses_if_done
-        size += found.requests_if_done * step.request.bytes + found.responses_if_done * step.response.bytes
-        setup += found.wait_s + path + found.first_completed * work
+        mean = exchange(_arriving(step.request, link), _arriving(step.response, link), waits, repeats)
+        all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
+        success *= mean.success
+        messages += mean.requests_if_done + mean.responses_if_done
+        size += mean.requests_if_done * step.request.bytes + mean.responses_if_done * step.response.bytes
+        setup += mean.wait_s + path + mean.first_completed * work
         timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
     if not success:
         raise NoClosedFormError("no handshake succeeds")
     return Expectation(success, messages, size, all_bytes, setup if timed else None)
 
 
-def _arriving(laid: Laid, link: Link) -> Floats:
+def _arriving(laid: Laid, link: Link) -> Float64Array:
     """Probability of each part to arrive."""
     frames = np.array([len(part) for part in laid.parts])
     dropped = link.drop_ip_fragments & (frames > 1)

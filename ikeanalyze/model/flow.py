@@ -98,32 +98,34 @@ class Flow:
     @property
     def bytes(self) -> int:
         """Bytes of all frames, each message sent once, as they were recorded."""
-        return sum(message.bytes for one in self.exchanges for message in (one.request, one.response) if message)
+        return sum(
+            message.bytes for exchange in self.exchanges for message in (exchange.request, exchange.response) if message
+        )
 
     @property
     def messages(self) -> int:
         """Messages, each sent once."""
-        return sum(1 + (one.response is not None) for one in self.exchanges)
+        return sum(1 + (exchange.response is not None) for exchange in self.exchanges)
 
     @property
     def unknown(self) -> list[str]:
         """Computation that the capture does not tell, in words."""
         return [
-            f"{'responder' if one.asker == 'initiator' else 'initiator'} in {one.name}"
-            for one in self.exchanges
-            if one.response is not None and one.answer_ns is None
+            f"{'responder' if exchange.asker == 'initiator' else 'initiator'} in {exchange.name}"
+            for exchange in self.exchanges
+            if exchange.response is not None and exchange.answer_ns is None
         ]
 
     def computation_ns(self, side: Side) -> int | None:
         """All that `side` computes within the set-up; None: a part of it is unknown."""
         total = 0
-        for one in self.exchanges:
-            if one.asker == side:
-                total += one.before_ns
-            elif one.response is not None:
-                if one.answer_ns is None:
+        for exchange in self.exchanges:
+            if exchange.asker == side:
+                total += exchange.before_ns
+            elif exchange.response is not None:
+                if exchange.answer_ns is None:
                     return None
-                total += one.answer_ns
+                total += exchange.answer_ns
         return total
 
 
@@ -133,10 +135,10 @@ def protection_of(encryption: str | None, integrity: str | None) -> Protection |
     AES-GCM and the like: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; the length of an HMAC stands in its name.
     """
     name = (encryption or "").upper()
-    found = next(((iv, block) for pattern, iv, block in _CIPHERS if pattern.match(name)), None)
-    if found is None:
+    sizes = next(((iv, block) for pattern, iv, block in _CIPHERS if pattern.match(name)), None)
+    if sizes is None:
         return None
-    iv, block = found
+    iv, block = sizes
     if tag := _TAG.search(name):
         return Protection(iv, block, int(tag[1]))
     if name.startswith("CHACHA20") or "GMAC" in name:

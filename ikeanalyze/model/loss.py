@@ -3,19 +3,15 @@
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ikeanalyze.model.arrays import BoolArray, Float64Array, IndexArray
 from ikeanalyze.model.link import Burst, Link
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
 
 
 class Channel(Protocol):
     """One direction of a link, in as many runs as it was made for."""
 
-    def lost(self, rows: Rows, times: Floats) -> Flags:
+    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:
         """Which frames are lost: those of one message, in the order of sending.
 
         Args:
@@ -35,7 +31,7 @@ class _Independent:
     def __init__(self, loss: float, rng: np.random.Generator) -> None:
         self._loss, self._rng = loss, rng
 
-    def lost(self, rows: Rows, times: Floats) -> Flags:  # noqa: ARG002 - time does not matter here
+    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:  # noqa: ARG002 - time does not matter here
         if not self._loss:
             return np.zeros(times.shape, np.bool_)
         return self._rng.random(times.shape) < self._loss
@@ -55,10 +51,10 @@ class _Bursts:
         recovery = burst.mean * (1 - self._bad_share)
         self._kept = 1 - 1 / recovery if burst.of_frames else None  # of what is known of the state, per frame
         self._tau = recovery / 1000  # seconds
-        self._bad: Flags = rng.random(runs) < self._bad_share
+        self._bad: BoolArray = rng.random(runs) < self._bad_share
         self._at = np.zeros(runs)
 
-    def lost(self, rows: Rows, times: Floats) -> Flags:
+    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:
         result = np.empty(times.shape, np.bool_)
         bad, at = self._bad[rows], self._at[rows]
         for i in range(times.shape[1]):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ikeanalyze.model.arrays import Int64Array
 from ikeanalyze.model.esp_algorithms import EspError, suite
 from ikeanalyze.model.esp_operations import is_counted, operations
 from ikeanalyze.model.esp_overhead import (
@@ -155,7 +155,7 @@ def _packet(question: Question, form: Form, clear: int) -> PacketCost:
     return PacketCost(name, clear, parts.size, parts.ratio, parts, work, us)
 
 
-def _wire(question: Question, form: Form | None, size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _wire(question: Question, form: Form | None, size: Int64Array) -> Int64Array:
     if form is None:
         return size
     return paper_size(form.suite.name, size) if question.paper else wire_bytes(form, size)

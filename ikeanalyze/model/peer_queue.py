@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+
+from ikeanalyze.model.arrays import Float64Array, Int64Array
 
 #: What the paper's Table 3 and its text set.
 PAPER_SHAPE: Final = 1.1
@@ -24,8 +25,8 @@ PAPER_MIPS: Final = (100.0, 200.0, 300.0, 500.0)  # those of Fig. 12
 class Sizes:
     """How large packets are."""
 
-    size: npt.NDArray[np.int64]  # bytes, each size once
-    share: npt.NDArray[np.float64]  # of the packets, adding up to 1
+    size: Int64Array  # bytes, each size once
+    share: Float64Array  # of the packets, adding up to 1
     mean: float  # bytes, on the average
 
 
@@ -63,7 +64,7 @@ def pareto(shape: float = PAPER_SHAPE, least: float = PAPER_LEAST, most: int = P
     return Sizes(size, share, float(size @ share))
 
 
-def service(seconds: npt.NDArray[np.float64], sizes: Sizes) -> Service:
+def service(seconds: Float64Array, sizes: Sizes) -> Service:
     """The service times of packets, one for each of `sizes`."""
     return Service(float(seconds @ sizes.share), float(seconds**2 @ sizes.share))
 

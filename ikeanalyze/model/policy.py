@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.io.toml import TomlFileError, read_toml
+from ikeanalyze.model.arrays import Float64Array
 
 #: Retransmissions that a policy may have, and seconds that it may go on: a slip of the pen must not send for a week.
 MOST_TRIES: Final = 50
@@ -42,7 +42,7 @@ class Policy:
         """Retransmissions before the sender gives up."""
         return len(self.waits) - 1
 
-    def timeouts(self, rng: np.random.Generator | None = None, count: int | None = None) -> npt.NDArray[np.float64]:
+    def timeouts(self, rng: np.random.Generator | None = None, count: int | None = None) -> Float64Array:
         """Seconds to wait after each transmission: (tries + 1,), or (count, tries + 1) for many requests at once.
 
         From each wait a part is taken that is uniform in [0, jitter * wait), where `rng` says which.

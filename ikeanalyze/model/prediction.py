@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from ikeanalyze.model.arrays import Float64Array
 from ikeanalyze.model.expectation import Expectation, NoClosedFormError, expected
 from ikeanalyze.model.flow import Exchange, Flow, Message
 from ikeanalyze.model.layout import Laid, LayoutError, over_tcp, over_udp
 from ikeanalyze.model.link import Link, Repeats, Transport, checked
-from ikeanalyze.model.loss import Floats
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.model.simulation import SUCCEEDED, Runs, Step, simulate
 from ikeanalyze.model.tcp import simulate_tcp
@@ -62,7 +62,7 @@ class Prediction:
     closed: Expectation | None
     not_closed: str | None  # why there is no closed form
     #: setup_ms, bytes, messages and frames of each run that succeeded; empty: they were not kept.
-    samples: Mapping[str, Floats] = field(repr=False)
+    samples: Mapping[str, Float64Array] = field(repr=False)
 
 
 def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int = 1, keep: bool = False) -> Prediction:
@@ -81,22 +81,22 @@ def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int =
         LayoutError: the messages do not go through it like that.
     """
     checked(link)
-    steps = [_step(one, flow, link, use, first=i == 0) for i, one in enumerate(flow.exchanges)]
+    steps = [_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
     rng = np.random.default_rng(seed)
     closed, why = None, None
     if use.transport is Transport.TCP:
-        found = simulate_tcp(steps, link, use.policy, runs, rng)
+        result = simulate_tcp(steps, link, use.policy, runs, rng)
         why = "there is none over TCP"
     else:
-        found = simulate(steps, link, use.policy, use.repeats, runs, rng)
+        result = simulate(steps, link, use.policy, use.repeats, runs, rng)
         try:
             closed = expected(steps, link, use.policy, use.repeats)
         except NoClosedFormError as error:
             why = str(error)
-    return _summary(found, flow, link, use, seed, steps, closed, why, keep=keep)
+    return _summary(result, flow, link, use, seed, steps, closed, why, keep=keep)
 
 
-def _step(one: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> Step:
+def _step(exchange: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> Step:
     def laid(message: Message, *, opens: bool) -> Laid:
         if use.transport is Transport.TCP:
             return over_tcp(message, flow, link, first=opens)
@@ -104,8 +104,8 @@ def _step(one: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> St
 
     if use.transport is Transport.TCP and flow.protocol != "IKEv2":
         raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
-    request = laid(one.request, opens=first)
-    return Step(one, request, None if one.response is None else laid(one.response, opens=False))
+    request = laid(exchange.request, opens=first)
+    return Step(exchange, request, None if exchange.response is None else laid(exchange.response, opens=False))
 
 
 def _summary(
@@ -149,11 +149,11 @@ def _summary(
     )
 
 
-def _distribution(values: Floats) -> Distribution | None:
+def _distribution(values: Float64Array) -> Distribution | None:
     if not len(values):
         return None
     deviation = values.std(ddof=1) if len(values) > 1 else 0.0
-    found = (
+    statistics = (
         values.mean(),
         deviation / len(values) ** 0.5,
         deviation,
@@ -162,4 +162,4 @@ def _distribution(values: Floats) -> Distribution | None:
         values.max(),
     )
     # six digits behind the point are nanoseconds; what is behind them is how floating-point numbers add up
-    return Distribution(*(round(float(value), 6) for value in found))
+    return Distribution(*(round(float(value), 6) for value in statistics))

@@ -6,7 +6,8 @@ from math import isfinite, log
 
 import numpy as np
 
-from ikeanalyze.model.ahp import Floats, Opinion, ranks, scores, turning_points, weights, with_weight
+from ikeanalyze.model.ahp import Opinion, ranks, scores, turning_points, weights, with_weight
+from ikeanalyze.model.arrays import Float64Array
 from ikeanalyze.model.criteria import Criteria, CriteriaError, Criterion, Measured, Part
 
 #: The values of alternatives that a dataset has; raises `CriteriaError` where it has none.
@@ -63,14 +64,14 @@ class Ranking:
     criteria: Criteria
     places: Sequence[Place]  # best first
     ranked: Sequence[Ranked]
-    steps: Floats  # criteria by alternatives (in the file's order), natural logarithms
+    steps: Float64Array  # criteria by alternatives (in the file's order), natural logarithms
 
     @property
-    def weights(self) -> Floats:
+    def weights(self) -> Float64Array:
         """Of the criteria."""
-        return np.array([one.weight for one in self.ranked])
+        return np.array([criterion.weight for criterion in self.ranked])
 
-    def scores_at(self, criterion: int, weight: float) -> Floats:
+    def scores_at(self, criterion: int, weight: float) -> Float64Array:
         """Scores, in the order of the file, with another weight of one criterion."""
         return scores(with_weight(self.weights, criterion, weight), self.steps)
 
@@ -110,7 +111,12 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
         for i, criterion in enumerate(criteria.criteria)
     ]
     places = [
-        Place(name, place, float(score[n]), {one.name: one.weight * one.grades[name] for one in ranked})
+        Place(
+            name,
+            place,
+            float(score[n]),
+            {criterion.name: criterion.weight * criterion.grades[name] for criterion in ranked},
+        )
         for n, (name, place) in enumerate(zip(names, ranks(score), strict=True))
     ]
     return Ranking(criteria, sorted(places, key=lambda place: place.rank), ranked, steps)
@@ -118,7 +124,7 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
 
 def _weights(
     criteria: Criteria, key: str, given: Sequence[float] | None, opinions: Sequence[Opinion], count: int
-) -> Floats:
+) -> Float64Array:
     if given is not None:
         return np.array(given)
     try:

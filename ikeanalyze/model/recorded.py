@@ -90,13 +90,15 @@ def _what_else(table: pl.DataFrame) -> str:
     """What there is, where none is whole."""
     outcomes = Counter(table["outcome"].cast(pl.String))
     # a set-up whose beginning the capture lacks has no time
-    told = [f"{count:,} {what if what not in _WHOLE else 'without beginning'}" for what, count in outcomes.items()]
-    return f", of {table.height:,} in it: {', '.join(told)}" if told else "; there is none at all"
+    counts = [
+        f"{count:,} {outcome if outcome not in _WHOLE else 'without beginning'}" for outcome, count in outcomes.items()
+    ]
+    return f", of {table.height:,} in it: {', '.join(counts)}" if counts else "; there is none at all"
 
 
 def _why_not(table: pl.DataFrame, handshake: int) -> str:
-    found = table.filter(pl.col("handshake") == handshake)["outcome"].cast(pl.String).to_list()
-    return f"{found[0]}, or its beginning is missing" if found else "not in it"
+    outcomes = table.filter(pl.col("handshake") == handshake)["outcome"].cast(pl.String).to_list()
+    return f"{outcomes[0]}, or its beginning is missing" if outcomes else "not in it"
 
 
 def _known(whole: pl.DataFrame) -> str:
@@ -120,30 +122,30 @@ def _flow(analysis: Analysis, row: Row, others: int) -> Flow:
     path = row["path_rtt_ns"]
     built = []
     before: tuple[Side, int] | None = None  # who spoke last, and until when
-    for one in exchanges:
-        own = by_exchange[(one["exchange"],)].sort("first_ns")
-        asker: Side = "initiator" if one["initiated_by"] == "initiator" else "responder"
-        unanswered = one["end_ns"] is None
+    for exchange in exchanges:
+        own = by_exchange[(exchange["exchange"],)].sort("first_ns")
+        asker: Side = "initiator" if exchange["initiated_by"] == "initiator" else "responder"
+        unanswered = exchange["end_ns"] is None
         if unanswered and row["protocol"] != "IKEv1":
-            raise FlowError(f"handshake {number}: {one['type']} {one['message_id']} has no response")
-        gap = 0 if before is None else one["request_ns"] - before[1]
+            raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no response")
+        gap = 0 if before is None else exchange["request_ns"] - before[1]
         if before is not None and before[0] != asker:
             gap = _without_path(gap, asker, row)
         aaa, trips = _aaa(own)
         built.append(
             Exchange(
-                type=str(one["type"]),
-                message_id=None if row["protocol"] == "HIP" else one["message_id"],
+                type=str(exchange["type"]),
+                message_id=None if row["protocol"] == "HIP" else exchange["message_id"],
                 asker=asker,
                 request=_message(own, "request", by_message, number),
                 response=None if unanswered else _message(own, "response", by_message, number),
                 before_ns=max(gap, 0),
-                answer_ns=_answer(one, asker, aaa, row),
+                answer_ns=_answer(exchange, asker, aaa, row),
                 aaa_ns=aaa,
                 aaa_round_trips=trips,
             )
         )
-        before = (asker, one["request_ns"]) if unanswered else (_other(asker), one["end_ns"])
+        before = (asker, exchange["request_ns"]) if unanswered else (_other(asker), exchange["end_ns"])
     if not built:
         raise FlowError(f"handshake {number}: its messages are not in the capture")
     supports = [row["initiator_supports"] or [], row["responder_supports"] or []]
@@ -185,11 +187,11 @@ def _without_path(interval: int, actor: Side, row: Row) -> int:
     return max(interval - rtt, 0)
 
 
-def _answer(one: Row, asker: Side, aaa: int, row: Row) -> int | None:
+def _answer(exchange: Row, asker: Side, aaa: int, row: Row) -> int | None:
     """The answering side's computation; None where a repeated request was answered: the work may have been done by then."""
-    if one["end_ns"] is None or one["wait_ns"]:
+    if exchange["end_ns"] is None or exchange["wait_ns"]:
         return None
-    return max(_without_path(one["end_ns"] - one["request_ns"] - aaa, _other(asker), row), 0)
+    return max(_without_path(exchange["end_ns"] - exchange["request_ns"] - aaa, _other(asker), row), 0)
 
 
 def _aaa(messages: pl.DataFrame) -> tuple[int, int]:

@@ -14,18 +14,17 @@ What happens in an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
 * A response that comes after the timer ran out has cost a retransmission, and perhaps another response, for nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ikeanalyze.model.arrays import BoolArray, Float64Array, IndexArray, Int64Array
 from ikeanalyze.model.direction import Direction
 from ikeanalyze.model.flow import Exchange
 from ikeanalyze.model.layout import Laid
 from ikeanalyze.model.link import Link, Repeats
-from ikeanalyze.model.loss import Flags, Floats, Rows
 from ikeanalyze.model.policy import Policy
 
 #: Frames of one message in all runs of a block: so much memory is taken, some hundred bytes each.
@@ -38,11 +37,11 @@ SUCCEEDED: Final = -1
 class Runs:
     """What came of each run. All arrays are (runs,)."""
 
-    setup_s: Floats  # from the first request to the last response; not a number: it failed
-    failed_in: npt.NDArray[np.int64]  # index of the exchange that got no answer, or SUCCEEDED
-    messages: Floats  # both directions, retransmissions included, also of those that failed
-    frames: Floats
-    bytes: Floats  # of these frames
+    setup_s: Float64Array  # from the first request to the last response; not a number: it failed
+    failed_in: Int64Array  # index of the exchange that got no answer, or SUCCEEDED
+    messages: Float64Array  # both directions, retransmissions included, also of those that failed
+    frames: Float64Array
+    bytes: Float64Array  # of these frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +79,47 @@ def _block(
     up, down = (Direction.of(link, runs, rng, up=up) for up in (True, False))
     now = np.zeros(runs)
     failed_in = np.full(runs, SUCCEEDED, np.int64)
-    for number, step in enumerate(steps):
-        alive = np.flatnonzero(failed_in == SUCCEEDED)
-        if not len(alive):
-            break
-        one = step.exchange
-        there, back = (up, down) if one.asker == "initiator" else (down, up)
-        start = now[alive] + one.before_ns / 1e9
+    for attempt in attempts(steps, now, failed_in, up, down):
+        step, alive, start = attempt.step, attempt.rows, attempt.start
         if step.response is None:
             # the handshake ends with its transmission, or goes on at once; whether it arrives shows later
-            there.send(alive, start, step.request)
+            attempt.there.send(alive, start, step.request)
             now[alive] = start
             continue
         waits = np.cumsum(policy.timeouts(rng, len(alive)), axis=1)
-        turn = Turn(step.request, step.response, answering_s(one, link), repeats)
-        done = converse(turn, there, back, alive, start, waits)
+        turn = Turn(step.request, step.response, answering_s(step.exchange, link), repeats)
+        done = converse(turn, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
-        failed_in[alive[late]] = number
+        failed_in[alive[late]] = attempt.number
         now[alive] = done
     return summed(now, failed_in, up, down)
 
 
-def summed(now: Floats, failed_in: npt.NDArray[np.int64], up: Direction, down: Direction) -> Runs:
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A step in the runs that have not failed before it."""
+
+    number: int  # of the step
+    step: Step
+    rows: IndexArray  # the runs. (n,)
+    there: Direction  # from the side that sends the request
+    back: Direction
+    start: Float64Array  # when the request is first sent, seconds. (n,)
+
+
+def attempts(
+    steps: list[Step], now: Float64Array, failed_in: Int64Array, up: Direction, down: Direction
+) -> Iterator[Attempt]:
+    """Each step in turn, as long as there are runs that have not failed; the caller updates `now` and `failed_in`."""
+    for number, step in enumerate(steps):
+        rows = np.flatnonzero(failed_in == SUCCEEDED)
+        if not len(rows):
+            return
+        there, back = (up, down) if step.exchange.asker == "initiator" else (down, up)
+        yield Attempt(number, step, rows, there, back, now[rows] + step.exchange.before_ns / 1e9)
+
+
+def summed(now: Float64Array, failed_in: Int64Array, up: Direction, down: Direction) -> Runs:
     """What a block of runs came to; `now`: when each ended, seconds. (runs,)"""
     return Runs(
         np.where(failed_in == SUCCEEDED, now, np.nan),
@@ -123,7 +141,9 @@ class Turn:
     counted: bool = True  # both are IKE messages
 
 
-def converse(turn: Turn, there: Direction, back: Direction, runs: Rows, start: Floats, waits: Floats) -> Floats:
+def converse(
+    turn: Turn, there: Direction, back: Direction, runs: IndexArray, start: Float64Array, waits: Float64Array
+) -> Float64Array:
     """When the asker has the whole answer, in each of `runs`; infinity: never. (n,)
 
     Args:
@@ -171,7 +191,7 @@ class _Again:
         self._repeats = repeats
         self._since = np.zeros((runs, parts), np.bool_)
 
-    def trigger(self, rows: Rows, came: Floats, ready: Floats, known: Flags) -> Floats:
+    def trigger(self, rows: IndexArray, came: Float64Array, ready: Float64Array, known: BoolArray) -> Float64Array:
         """When the response is sent again; infinity: not at all. (n,)
 
         Args:
@@ -186,8 +206,8 @@ class _Again:
         # what of the transmission that completed the request comes behind the response is of a repeated one
         counts |= np.isfinite(came) & (came > ready[:, None])
         old = self._since[rows]
-        whole: Flags = np.all(old | counts, axis=1)
+        whole: BoolArray = np.all(old | counts, axis=1)
         # the fragment that was missing last; on a slow line others come behind it
-        last: Floats = np.where(~old & counts, came, 0.0).max(axis=1)
+        last: Float64Array = np.where(~old & counts, came, 0.0).max(axis=1)
         self._since[rows] = np.where(whole[:, None], counts & (came > last[:, None]), old | counts)
         return np.where(whole, last, np.inf)

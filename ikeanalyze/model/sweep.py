@@ -23,18 +23,18 @@ def numbers(text: str) -> tuple[float, ...]:
     Raises:
         SweepError: it is neither, or has too many values.
     """
-    found: list[float] = []
+    values: list[float] = []
     for part in text.split(","):
         bounds = [_number(piece, part) for piece in part.split(":")]
         if len(bounds) == 1:
-            found.append(bounds[0])
+            values.append(bounds[0])
         elif len(bounds) == 3:
-            found += _range(bounds, part)
+            values += _range(bounds, part)
         else:
             raise SweepError(f"{part!r} is no range; one looks like 0:0.3:0.02 (from:to:step)")
-        if len(found) > MOST_VALUES:
+        if len(values) > MOST_VALUES:
             raise SweepError(f"{text!r} has more than {MOST_VALUES:,} values")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(values))
 
 
 def _range(bounds: Sequence[float], part: str) -> list[float]:

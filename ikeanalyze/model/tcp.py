@@ -21,10 +21,10 @@ from typing import Final
 
 import numpy as np
 
+from ikeanalyze.model.arrays import Float64Array, IndexArray
 from ikeanalyze.model.direction import Direction
 from ikeanalyze.model.layout import Laid, acknowledgement, opening
 from ikeanalyze.model.link import Link
-from ikeanalyze.model.loss import Floats, Rows
 from ikeanalyze.model.policy import Policy, exponential
 from ikeanalyze.model.simulation import (
     SUCCEEDED,
@@ -32,6 +32,7 @@ from ikeanalyze.model.simulation import (
     Step,
     Turn,
     answering_s,
+    attempts,
     converse,
     in_blocks,
     summed,
@@ -62,20 +63,15 @@ def _block(steps: list[Step], link: Link, policy: Policy, runs: int, rng: np.ran
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _LEAST_RTO_S))
     ack = acknowledgement(first)
     _count(up, everyone[failed_in == SUCCEEDED], ack, 1)
-    for number, step in enumerate(steps):
-        alive = np.flatnonzero(failed_in == SUCCEEDED)
-        if not len(alive):
-            break
-        one = step.exchange
-        there, back = (up, down) if one.asker == "initiator" else (down, up)
-        start = now[alive] + one.before_ns / 1e9
-        done = _deliver(step.request, there, back, alive, start, rto[alive], ack, link)
+    for attempt in attempts(steps, now, failed_in, up, down):
+        step, alive, there, back = attempt.step, attempt.rows, attempt.there, attempt.back
+        done = _deliver(step.request, there, back, alive, attempt.start, rto[alive], ack)
         if step.response is not None:
             came = np.isfinite(done)
             rows = alive[came]
-            ready = done[came] + answering_s(one, link)
-            done[came] = _deliver(step.response, back, there, rows, ready, rto[rows], ack, link)
-        failed_in[alive[done > start + sum(policy.waits)]] = number
+            ready = done[came] + answering_s(step.exchange, link)
+            done[came] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
+        failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
         now[alive] = done
     return summed(now, failed_in, up, down)
 
@@ -84,19 +80,18 @@ def _deliver(
     laid: Laid,
     there: Direction,
     back: Direction,
-    runs: Rows,
-    start: Floats,
-    rto: Floats,
+    runs: IndexArray,
+    start: Float64Array,
+    rto: Float64Array,
     ack: Laid,
-    link: Link,
-) -> Floats:
-    """When all segments of a message are there, in each of `runs`; infinity: never. (n,)"""
+) -> Float64Array:
+    """When all segments of a message have arrived, in seconds, in each of `runs`; infinity: never. (n,)"""
     came = np.full((len(runs), len(laid.parts)), np.inf)
     at, window, sent = start, _WINDOW, 0
     while sent < len(laid.parts):
         flight = slice(sent, sent + window)
         came[:, flight] = there.send(runs, at, Laid(laid.parts[flight]), counted=sent == 0)
-        at, sent, window = at + link.rtt_ms / 1000, sent + window, 2 * window
+        at, sent, window = at + there.link.rtt_ms / 1000, sent + window, 2 * window
     arrived = np.isfinite(came).sum(axis=1)
     acknowledged = np.ceil(arrived / 2)
     due = start + rto
@@ -107,19 +102,19 @@ def _deliver(
         for i in range(len(laid.parts)):
             lost = rows[np.isinf(came[rows, i])]
             if len(lost):
-                one = Laid(laid.parts[i : i + 1])
-                came[lost, i] = there.send(runs[lost], due[lost], one, counted=False)[:, 0]
+                segment = Laid(laid.parts[i : i + 1])
+                came[lost, i] = there.send(runs[lost], due[lost], segment, counted=False)[:, 0]
         now = np.isfinite(came[rows]).sum(axis=1)
         acknowledged[rows] += np.ceil((now - arrived[rows]) / 2)
         arrived[rows] = now
         rto = np.minimum(2 * rto, _LONGEST_RTO_S)
         due = due + rto
     _count(back, runs, ack, acknowledged)
-    whole: Floats = came.max(axis=1)
+    whole: Float64Array = came.max(axis=1)
     return whole
 
 
-def _count(direction: Direction, runs: Rows, laid: Laid, times: Floats | int) -> None:
+def _count(direction: Direction, runs: IndexArray, laid: Laid, times: Float64Array | int) -> None:
     """Count frames that nothing depends on."""
     direction.frames[runs] += times * laid.frames
     direction.bytes[runs] += times * laid.bytes

@@ -8,12 +8,8 @@ import pytest
 from ikeanalyze.model.esp_algorithms import EspError, suite
 from ikeanalyze.model.esp_operations import (
     encryption_operations,
-    encryption_us,
     hmac_md5_operations,
-    hmac_md5_operations_of_blocks,
-    hmac_md5_us,
     is_counted,
-    md5_blocks,
     operations,
 )
 
@@ -27,20 +23,16 @@ def test_formulas_1_and_2():
 
 def test_formulas_3_and_4():
     # 100 million operations a second are 100 in a microsecond
-    assert encryption_us("des", 480, 100) == pytest.approx(1618.2)
-    assert encryption_us("3des", 480, 100) == pytest.approx(4854.6)
+    assert encryption_operations("des", 480) / 100 == pytest.approx(1618.2)
+    assert encryption_operations("3des", 480) / 100 == pytest.approx(4854.6)
 
 
-def test_formula_5():
-    # 480 bytes and the key's block: 3840 + 512 bits, 64 of the length and 448 - 3840 mod 512 of padding
-    assert md5_blocks(480, padding=192) == (3840 + 192 + 64 + 512) // 512 == 9
-    assert hashlib.md5().block_size * 8 == 512
-
-
-def test_formulas_6_and_7_agree():
+def test_formula_7_follows_from_5_and_6():
     for size in range(40, 1501):
         padding = -(8 * size + 64) % 512
-        assert hmac_md5_operations(size) == hmac_md5_operations_of_blocks(md5_blocks(size, padding))
+        blocks = (8 * size + padding + 64 + 512) // 512  # formula 5: message, padding, length, and the key's block
+        assert hmac_md5_operations(size) == 32 + (2 + blocks) * 744  # formula 6
+    assert hashlib.md5().block_size * 8 == 512
 
 
 def test_formula_7_by_hand():
@@ -49,7 +41,8 @@ def test_formula_7_by_hand():
 
 
 def test_formula_8():
-    assert hmac_md5_us(9, 100) == pytest.approx((32 + 11 * 744) / 100)
+    # 480 bytes are 9 blocks
+    assert hmac_md5_operations(480) / 100 == pytest.approx((32 + 11 * 744) / 100)
 
 
 def test_a_suite_adds_up():
