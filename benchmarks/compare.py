@@ -279,7 +279,7 @@ def show(rows: Sequence[Row]) -> Table:
     return table
 
 
-def main() -> None:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compare",
         description=__doc__,
@@ -297,8 +297,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--scale", action="store_true", help="also an eighth, a quarter, half of the size")
     parser.add_argument("--json", action="store_true", help="JSON in place of tables")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    options = parse_options()
     tsharks = []
     for text in options.tshark or ["tshark"]:
         command = shlex.split(text)

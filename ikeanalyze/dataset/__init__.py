@@ -1,6 +1,6 @@
 """Many captures: labels, Parquet, executors, comparison.
 
-`ikeanalyze.dataset.open("DATASET")` gives the tables of what `ikeanalyze batch` made as lazy polars frames.
+`ikeanalyze.dataset.open("DATASET")` returns the tables of a dataset of `ikeanalyze batch` as lazy polars frames.
 """
 
 from pathlib import Path
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["open"]
 
 
-def open(path: str | Path) -> "Dataset":  # noqa: A001 - as one opens a file
-    """Open the dataset in a folder: see `opened.open_dataset`. polars is loaded when this is called."""
+def open(path: str | Path) -> "Dataset":  # noqa: A001 - named like the built-in
+    """Open the dataset in a folder: see `opened.open_dataset`."""
+    # here, because polars must not be loaded by importing the package
     from ikeanalyze.dataset.opened import open_dataset
 
     return open_dataset(path)

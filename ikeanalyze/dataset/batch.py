@@ -37,9 +37,8 @@ class Options:
     paths: Sequence[str]  # files, folders, glob patterns
     dataset: Path
     keys: Sequence[str] = ()  # key files for all captures, and folders of key files
-    patterns: Sequence[Pattern] | None = (
-        None  # None: those of the last batch, for new captures; others keep their labels
-    )
+    #: None: those of the last batch for new captures; other captures keep their labels.
+    patterns: Sequence[Pattern] | None = None
     reading: Reading = field(default_factory=Reading)
 
 

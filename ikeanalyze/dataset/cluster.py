@@ -28,6 +28,7 @@ class Cluster:
 
         """
         try:
+            # here, because the extra may not be installed
             import distributed
             from distributed.client import ClosedClientError
         except ImportError:

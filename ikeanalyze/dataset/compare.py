@@ -1,14 +1,13 @@
-"""Groups of handshakes beside one another: what a metric is like in each, and whether it differs from the baseline's.
+"""Compares groups of handshakes: summarises each metric per group and tests the difference from a baseline.
 
     handshakes of a dataset ──by labels──▶ groups ──of each metric──▶ samples ──statistics──▶ Comparison
 
-A metric's sample has the handshakes that succeeded (or those with the outcomes that were asked for); how many
-of the others there are stands beside it, for a mean over what got through a bad link is the better the more
-did not get through.
+The sample of a metric has the handshakes that succeeded (or those with the given outcomes). The number of other handshakes is
+reported too, because the mean of the successful handshakes improves as more handshakes fail.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -85,11 +84,6 @@ def compare(
         raise CompareError(f"{tables.path}: there is no handshake in it{why}", "where" if where else None)
     parts = _parts(set_up, names)
     first = _baseline(baseline, names[0], [values[0] for values in parts])
-    places = {values: i for i, values in enumerate(parts)}
-    groups = []
-    for values, part in parts.items():
-        other = None if values[0] == first else places.get((first, *values[1:]))
-        groups.append(_group(values, other, part))
     asked = Comparison(
         source=tables.path,
         by=tuple(names),
@@ -98,7 +92,7 @@ def compare(
         outcomes=tuple(outcomes),
         confidence=confidence,
         resamples=resamples,
-        groups=tuple(groups),
+        groups=tuple(_groups(parts, first)),
         metrics=(),
         unread=tables.unread,
         complete=tables.complete,
@@ -146,15 +140,18 @@ def _baseline(given: str | None, name: str, values: Sequence[Value]) -> Value:
     raise CompareError(f"{name} is never {given!r}; it is {listed(dict.fromkeys(values))}", "baseline")
 
 
-def _group(values: tuple[Value, ...], baseline: int | None, part: pl.DataFrame) -> Group:
-    outcomes = Counter(part["outcome"].to_list())
-    return Group(
-        values=values,
-        baseline=baseline,
-        captures=part["capture"].n_unique(),
-        handshakes=part.height,
-        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES.categories},
-    )
+def _groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[Group]:
+    """The groups, of which those with `first` in the first column are baselines."""
+    places = {values: i for i, values in enumerate(parts)}
+    for values, part in parts.items():
+        outcomes = Counter(part["outcome"].to_list())
+        yield Group(
+            values=values,
+            baseline=None if values[0] == first else places.get((first, *values[1:])),
+            captures=part["capture"].n_unique(),
+            handshakes=part.height,
+            outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES.categories},
+        )
 
 
 def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> Compared:

@@ -1,9 +1,9 @@
-"""What cannot be compared."""
+"""The error of comparisons."""
 
 
 class CompareError(ValueError):
-    """What was asked for cannot be compared: a line for the user."""
+    """A comparison is not possible: one line for the user."""
 
-    def __init__(self, what: str, argument: str | None = None) -> None:
-        super().__init__(what)
-        self.argument = argument  # which one is wrong: "by", "metric", ...; None: the dataset is
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument  # the invalid argument: "by", "metric", ...; None: the dataset is invalid

@@ -10,6 +10,8 @@ import polars as pl
 
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
 from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.manifest import DatasetError
+from ikeanalyze.dataset.opened import open_dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,6 @@ def tables(path: str) -> Tables:
         return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
     if os.path.isfile(path):
         raise CompareError(f"{path}: is a file, not a dataset; `ikeanalyze batch` makes one")
-    from ikeanalyze.dataset.manifest import DatasetError
-    from ikeanalyze.dataset.opened import open_dataset
-
     try:
         dataset = open_dataset(path)
         unread = dataset.captures.filter(pl.col("state") == "failed").select(pl.len()).collect().item()

@@ -1,8 +1,8 @@
-"""Tasks handed out, and what came of them, in whichever order they are done.
+"""Dispatches tasks to workers and yields their results in the order in which they finish.
 
-Few are handed out at a time, so that ten thousand captures take no more memory than fifty. A task over which its worker ended (out
-of memory, a bug in a library) is tried again with nobody else at work, then capture by capture; the capture that does it again
-has failed, and the rest of its group has not.
+Few tasks are submitted at a time, so that memory does not grow with the number of captures. A task whose worker was killed (out
+of memory, a bug in a library) is run again alone, then capture by capture; a capture that kills its worker again has failed,
+and the others of its group have not.
 """
 
 import time
@@ -14,43 +14,43 @@ from typing import Final, Protocol
 
 from ikeanalyze.dataset.task import Task, Written, failed
 
-_TURN: Final = 0.5  # seconds between two looks at how far it is
-_PATIENCE: Final = 5.0  # seconds in which no task ends, before we look whether any can
-_DEADLY: Final = "the process that read it was ended by the system, twice; it may need more memory than there is"
+_TURN: Final = 0.5  # seconds between progress reports
+_PATIENCE: Final = 5.0  # seconds without a finished task before the reason is requested
+_DEADLY: Final = "the process that read it was killed twice, probably out of memory"
 
 
 class Workers(Protocol):
-    """Whoever does tasks: processes of this machine, or a cluster."""
+    """Runs tasks: processes of this machine, or a cluster."""
 
     @property
     def width(self) -> int:
-        """Tasks that are done at the same time."""
+        """Number of tasks that run at the same time."""
 
     def submit(self, task: Task) -> "Future[Written]":
         """Begin a task."""
 
     def lost(self, error: BaseException) -> bool:
-        """Whether the error of a future says that whoever did the task ended over it."""
+        """Whether the error of a future says that the worker was killed."""
 
     def waiting(self) -> str | None:
-        """Why nothing goes on, if that is so."""
+        """Why no task makes progress, or None."""
 
     def bytes_read(self) -> int:
-        """How far the tasks are that are not done, as far as that is known: bytes of their captures that were read."""
+        """Bytes that running tasks have read of their captures, as far as known."""
 
     def close(self) -> None:
-        """End what is not done."""
+        """Cancel running tasks."""
 
 
 def done(
     tasks: Iterable[Task], workers: Workers, say: Callable[[str], object], tell: Callable[[], object]
 ) -> Iterator[Written]:
-    """Have tasks done; `say` is told why nothing goes on, when that is so, and `tell` called now and then."""
+    """Run tasks. Calls `say` with the reason when no worker makes progress, and `tell` at intervals."""
     left = iter(tasks)
     last_end = time.monotonic()
     under_way: dict[Future[Written], Task] = {}
     suspects: list[Task] = []
-    said: str | None = None
+    reported: str | None = None
     while True:
         for task in islice(left, max(0, 2 * workers.width - len(under_way))):
             under_way[workers.submit(task)] = task
@@ -60,8 +60,8 @@ def done(
         tell()
         if ended:
             last_end = time.monotonic()
-        elif time.monotonic() - last_end >= _PATIENCE and (why := workers.waiting()) != said:
-            said = why
+        elif time.monotonic() - last_end >= _PATIENCE and (why := workers.waiting()) != reported:
+            reported = why
             if why is not None:
                 say(f"waiting: {why}")
         for future in ended:
@@ -76,7 +76,7 @@ def done(
 
 
 def _alone(task: Task, workers: Workers) -> Iterator[Written]:
-    """Have a task done with nobody else at work."""
+    """Run a task while no other task runs."""
     written = _result(workers.submit(task), workers)
     if written is not None:
         yield written
@@ -88,7 +88,7 @@ def _alone(task: Task, workers: Workers) -> Iterator[Written]:
 
 
 def _result(future: "Future[Written]", workers: Workers) -> Written | None:
-    """What a task gave; None: whoever did it ended over it."""
+    """The result of a task; None: its worker was killed."""
     try:
         return future.result()
     except Exception as error:

@@ -141,7 +141,7 @@ def label(captures: Sequence[Listed], patterns: Sequence[Pattern], reserved: Ite
     unlabelled = []
     for capture in captures:
         path = text_of(capture.path)
-        of_path = next((labels for pattern in patterns if (labels := pattern.labels(path)) is not None), None)
+        of_path = next((match for pattern in patterns if (match := pattern.labels(path)) is not None), None)
         if of_path is None and patterns:
             unlabelled.append(capture)
         labels: dict[str, Value] = {}

@@ -99,6 +99,7 @@ def _end_with_parent() -> None:
 
 
 def _perform(task: "Task", place: int) -> "Written":
+    # here, because polars reads POLARS_MAX_THREADS, which `_begin` sets, when it is loaded
     from ikeanalyze.dataset.task import perform
 
     def progress(done: int, _: int | None) -> None:

@@ -1,4 +1,4 @@
-"""A recorded handshake on another link: what its set-up would take there, in time, bytes and messages."""
+"""Predicts a recorded handshake on another link: set-up time, bytes, messages and failures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from ikeanalyze.model.flow import Exchange, Flow, Message
 from ikeanalyze.model.layout import Laid, LayoutError, over_tcp, over_udp
 from ikeanalyze.model.link import Link, Repeats, Transport, checked
 from ikeanalyze.model.policy import Policy
-from ikeanalyze.model.simulation import SUCCEEDED, Runs, Step, simulate
+from ikeanalyze.model.simulation import SUCCEEDED, Step, simulate
 from ikeanalyze.model.tcp import simulate_tcp
 
 
@@ -29,10 +29,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of the runs that succeeded."""
+    """A quantity over the runs that succeeded."""
 
     mean: float
-    mean_error: float  # standard error of the mean: what the number of runs leaves open
+    mean_error: float  # standard error of the mean
     deviation: float  # standard deviation
     median: float
     p95: float
@@ -69,31 +69,62 @@ def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int =
     """Predict `flow` on `link`.
 
     Args:
-        flow: what was recorded.
+        flow: the recorded handshake.
         link: the other link.
         use: how it is used.
-        runs: handshakes that are simulated.
+        runs: number of simulated handshakes.
         seed: of the random numbers; the same seed gives the same prediction.
-        keep: the single runs, in `samples`.
+        keep: keep the values of all runs in `samples`.
 
     Raises:
-        LinkError: no link can be like that.
-        LayoutError: the messages do not go through it like that.
+        LinkError: the link is invalid.
+        LayoutError: a message does not fit the link.
     """
     checked(link)
     steps = [_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
     rng = np.random.default_rng(seed)
-    closed, why = None, None
     if use.transport is Transport.TCP:
         result = simulate_tcp(steps, link, use.policy, runs, rng)
-        why = "there is none over TCP"
     else:
         result = simulate(steps, link, use.policy, use.repeats, runs, rng)
-        try:
-            closed = expected(steps, link, use.policy, use.repeats)
-        except NoClosedFormError as error:
-            why = str(error)
-    return _summary(result, flow, link, use, seed, steps, closed, why, keep=keep)
+    closed, not_closed = _closed_form(steps, link, use)
+    succeeded = result.failed_in == SUCCEEDED
+    failures = int((~succeeded).sum())
+    interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
+    laid = [message for step in steps for message in (step.request, step.response) if message is not None]
+    counts = np.bincount(result.failed_in[~succeeded], minlength=len(steps))
+    samples = {
+        "setup_ms": result.setup_s[succeeded] * 1000,
+        "bytes": result.bytes[succeeded],
+        "messages": result.messages[succeeded],
+        "frames": result.frames[succeeded],
+    }
+    return Prediction(
+        flow=flow,
+        link=link,
+        use=use,
+        seed=seed,
+        runs=runs,
+        failures=failures,
+        failure=(failures / runs, float(interval.low), float(interval.high)),
+        failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
+        **{name: _distribution(values) for name, values in samples.items()},
+        all_bytes=float(result.bytes.mean()),
+        once=(len(laid), sum(message.frames for message in laid), sum(message.bytes for message in laid)),
+        closed=closed,
+        not_closed=not_closed,
+        samples=samples if keep else {},
+    )
+
+
+def _closed_form(steps: list[Step], link: Link, use: Use) -> tuple[Expectation | None, str | None]:
+    """The closed form, or the reason why there is none."""
+    if use.transport is Transport.TCP:
+        return None, "there is none over TCP"
+    try:
+        return expected(steps, link, use.policy, use.repeats), None
+    except NoClosedFormError as error:
+        return None, str(error)
 
 
 def _step(exchange: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> Step:
@@ -108,47 +139,6 @@ def _step(exchange: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) 
     return Step(exchange, request, None if exchange.response is None else laid(exchange.response, opens=False))
 
 
-def _summary(
-    found: Runs,
-    flow: Flow,
-    link: Link,
-    use: Use,
-    seed: int,
-    steps: list[Step],
-    closed: Expectation | None,
-    why: str | None,
-    *,
-    keep: bool,
-) -> Prediction:
-    fine = found.failed_in == SUCCEEDED
-    runs, failures = len(fine), int((~fine).sum())
-    interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
-    laid = [one for step in steps for one in (step.request, step.response) if one is not None]
-    counts = np.bincount(found.failed_in[~fine], minlength=len(steps))
-    samples = {
-        "setup_ms": found.setup_s[fine] * 1000,
-        "bytes": found.bytes[fine],
-        "messages": found.messages[fine],
-        "frames": found.frames[fine],
-    }
-    return Prediction(
-        flow=flow,
-        link=link,
-        use=use,
-        seed=seed,
-        runs=runs,
-        failures=failures,
-        failure=(failures / runs, float(interval.low), float(interval.high)),
-        failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
-        **{name: _distribution(values) for name, values in samples.items()},
-        all_bytes=float(found.bytes.mean()),
-        once=(len(laid), sum(one.frames for one in laid), sum(one.bytes for one in laid)),
-        closed=closed,
-        not_closed=why,
-        samples=samples if keep else {},
-    )
-
-
 def _distribution(values: Float64Array) -> Distribution | None:
     if not len(values):
         return None
@@ -161,5 +151,5 @@ def _distribution(values: Float64Array) -> Distribution | None:
         values.min(),
         values.max(),
     )
-    # six digits behind the point are nanoseconds; what is behind them is how floating-point numbers add up
+    # six decimals are nanoseconds; further digits are rounding errors
     return Distribution(*(round(float(value), 6) for value in statistics))

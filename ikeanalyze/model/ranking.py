@@ -85,16 +85,9 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
     names = criteria.alternatives
     own = _weights(criteria, "", criteria.weights, criteria.opinions, len(criteria.criteria))
     parts = [_parts(criteria, criterion, lookup) for criterion in criteria.criteria]
-    grades = np.array([
-        sum(
-            (
-                part.weight * given.progression * np.array([part.grades.get(name, 0.0) for name in names])
-                for part, given in zip(graded, criterion.parts, strict=True)
-            ),
-            np.zeros(len(names)),
-        )
-        for criterion, graded in zip(criteria.criteria, parts, strict=True)
-    ])  # fmt: skip
+    grades = np.array(
+        [_mean_grades(criterion, graded, names) for criterion, graded in zip(criteria.criteria, parts, strict=True)]
+    )
     steps = grades * log(criteria.grade_step)
     score = scores(own, steps)
     ranked = [
@@ -120,6 +113,14 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
         for n, (name, place) in enumerate(zip(names, ranks(score), strict=True))
     ]
     return Ranking(criteria, sorted(places, key=lambda place: place.rank), ranked, steps)
+
+
+def _mean_grades(criterion: Criterion, parts: Sequence[GradedPart], names: Sequence[str]) -> Float64Array:
+    """Grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
+    grades = np.zeros(len(names))
+    for part, given in zip(parts, criterion.parts, strict=True):
+        grades += part.weight * given.progression * np.array([part.grades.get(name, 0.0) for name in names])
+    return grades
 
 
 def _weights(

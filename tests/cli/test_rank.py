@@ -95,6 +95,6 @@ def test_what_is_wrong(run, tmp_path):
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"ikeanalyze: {tmp_path}/c.toml: criterion 'x'.grades: no value for b\n"
     done = run("rank", str(tmp_path / "none.toml"))
-    assert "there is no such file; the examples are epc-aka, epc-authentication" in done.stderr
+    assert "no such file; the examples are epc-aka, epc-authentication" in done.stderr
     done = run("rank", "epc-aka", "--format", "x")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)

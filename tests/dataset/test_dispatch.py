@@ -49,7 +49,7 @@ def test_a_capture_over_which_every_process_ends(out):
     found = states(out)
     state, reason = found.pop("0003.pcap")
     assert state == "failed"
-    assert reason.startswith("the process that read it was ended by the system")
+    assert reason.startswith("the process that read it was killed twice")
     assert set(found.values()) == {("read", None)}
     assert pl.read_parquet(out / "handshakes").height == 7
     # and it is tried again, since nothing is known of it
