@@ -1,4 +1,4 @@
-"""Tasks done by a Dask cluster. `distributed` is an extra, and loaded here alone."""
+"""Runs tasks on a Dask cluster. `distributed` is an extra, and is imported only here."""
 
 import logging
 from concurrent.futures import CancelledError, Future

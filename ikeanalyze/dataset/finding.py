@@ -1,4 +1,4 @@
-"""The captures that paths stand for: files, folders with all that is below them, glob patterns."""
+"""Finds captures by paths: files, folders (recursively) and glob patterns."""
 
 import glob
 import os
@@ -108,7 +108,7 @@ def _named(given: str) -> tuple[list[str], str | None]:
     if os.path.lexists(given) or not glob.has_magic(given):
         return [given], None
     matching = glob.glob(given, recursive=True)
-    return matching, None if matching else f"{given}: nothing has a name of this pattern"
+    return matching, None if matching else f"{given}: no file matches this pattern"
 
 
 def _below(folder: str, dataset: str, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -153,7 +153,7 @@ def _status(path: str, problems: list[str]) -> os.stat_result | None:
         return os.stat(path)
     except FileNotFoundError:
         if os.path.islink(path):  # to a disk that is not there today, say
-            problems.append(f"{path}: is a link to what is not there")
+            problems.append(f"{path}: broken symbolic link")
         return None
     except OSError as error:
         problems.append(f"{path}: {_why(error)}")

@@ -1,4 +1,4 @@
-"""The files with keys of a capture: those beside it, and those that were named.
+"""Finds the key files of captures: next to each capture, and in the folders that were named.
 
 `run1.pcapng` is opened with `run1.keys*` and `run1.charon.log*`, and where there are no `run1.keys*` with
 `run1.initiator.log*` too, the log that the lab keeps beside the keys. In a folder that was named, `run1.*` is for

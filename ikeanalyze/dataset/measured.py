@@ -1,4 +1,4 @@
-"""One number for each group of a dataset: what a ranking, or whoever wants no statistics, asks for."""
+"""Computes one value per group of a dataset, such as for a ranking."""
 
 from collections.abc import Sequence
 from typing import Final

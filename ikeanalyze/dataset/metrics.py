@@ -1,4 +1,4 @@
-"""Metrics: what of a handshake can be compared, by name.
+"""The metrics of handshakes that can be compared, by name.
 
 Every numeric column of the handshakes table is one, durations as `*_ms`; labels that are numbers too. What the
 table has in another form (lists, parts of a sum) has a name here. Counts are of the set-up and of the link

@@ -1,4 +1,4 @@
-"""Tasks done by processes of this machine.
+"""Runs tasks in processes of this machine.
 
 They are new processes, not forked ones: polars has threads. Each looks whether the process that started it still lives, and
 ends with it, so a batch that is killed leaves nobody behind who reads on.

@@ -1,1 +1,1 @@
-"""What a capture lets one predict: other links, ESP overhead, ranking."""
+"""Models: predictions for other links, ESP overhead, and ranking."""

@@ -1,4 +1,4 @@
-"""One direction of a link at work: what is sent waits for the line, takes its time, and arrives or does not."""
+"""Simulates one direction of a link: queueing, transmission time and loss."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What an ESP suite adds to a packet: the sizes of initialization vector, padding and ICV of every algorithm.
+"""The algorithms of ESP suites: the sizes of initialization vector, padding and ICV of every algorithm.
 
 A suite is named as in strongSwan's `esp_proposals`: `aes256gcm16`, `aes128-sha256`, `chacha20poly1305`, `3des-md5`.
 """

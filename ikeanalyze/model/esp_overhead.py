@@ -1,4 +1,4 @@
-"""How large a packet becomes in ESP, and how much of it is payload.
+"""Computes the size of packets in ESP, and the share of payload.
 
 RFC 4303, section 2 (packet format), RFC 3948 (in UDP), RFC 9329, section 3 (in TCP). The `paper_` functions are formulas
 9 to 12 of Xenakis and Merakos, "IPsec-based end-to-end VPN deployment over UMTS", as printed: transport mode, IPv4 and UDP,

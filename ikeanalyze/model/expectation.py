@@ -1,4 +1,4 @@
-"""What a simulation converges to, in closed form, where losses are independent and no timer runs out too early.
+"""Closed-form expectations for independent losses and timers longer than the round trip.
 
 Let a request of n parts arrive part by part with the probabilities a_1...a_n each time that it is sent, and a response
 of m parts with b_1...b_m. Parts are kept, so that after k transmissions the request is there with

@@ -1,4 +1,4 @@
-"""Which frames a link loses, for many runs at once."""
+"""Simulates the frame losses of a link, for many runs at once."""
 
 from typing import Protocol
 

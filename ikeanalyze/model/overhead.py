@@ -1,4 +1,4 @@
-"""What ESP costs, for several suites side by side: sizes of packets, and a processor that protects them."""
+"""Computes the overhead of ESP for several suites: packet sizes, and the load of a processor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

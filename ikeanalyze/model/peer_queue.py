@@ -1,4 +1,4 @@
-"""A peer whose processor protects one packet after another: how much it can take, and how long packets wait.
+"""Models a processor that protects one packet after another: its capacity, and how long packets wait.
 
 Xenakis and Merakos ("IPsec-based end-to-end VPN deployment over UMTS", section 4.3, Fig. 11 to 13) simulated this with
 packets at exponential intervals and sizes of a cut Pareto distribution. The same as a formula is an M/G/1 queue, whose mean

@@ -1,4 +1,4 @@
-"""Alternatives in order, what each criterion contributes, and how far its weight is from changing the order."""
+"""Ranks alternatives, with the contribution of each criterion and the weights at which the order changes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From the tables of an analysis to a `Flow`: one whole handshake of a capture, and what its two sides took to compute.
+"""Extracts a `Flow` from the tables of an analysis: a complete handshake and the processing times of both sides.
 
 Time runs in turns, as in `analysis.timing`: from a request to its response one side has it, from there to the next
 request the side that asks next. What of such an interval is the path's depends on where the capture was taken: a side's
@@ -50,8 +50,8 @@ class Place:
 def recorded(analysis: Analysis, capture: str, handshake: int | None = None, place: Place | None = None) -> Flow:
     """The handshake `handshake` of `capture`; None: the one with the fewest retransmissions, the first of these.
 
-    Of as many retransmissions one that is known to have succeeded comes first. `place` counts but where somebody gave
-    the path's round-trip time, or where the capture itself shows that it was taken on the other side.
+    Ties prefer established handshakes. `place` is ignored if the path's round-trip time was given, or if the capture shows
+    that it was taken on the other side.
 
     Raises:
         FlowError: it has none that is whole, or not that one.

@@ -1,4 +1,4 @@
-"""Ranges and lists on a command line, and the links that all their values make together."""
+"""Parses ranges and lists of a command line, and expands them to links with all combinations of values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -56,7 +56,7 @@ def test_patterns(here):
     assert names("runs/*.pcap") == (["runs/a.pcap"], [])
     assert names("runs/**/*.pcap*") == (["runs/a.pcap", *ALL[3:]], [])
     assert names("run?") == (ALL, [])
-    assert names("runs/*.none") == ([], ["runs/*.none: nothing has a name of this pattern"])
+    assert names("runs/*.none") == ([], ["runs/*.none: no file matches this pattern"])
 
 
 def test_a_name_that_looks_like_a_pattern(here):
@@ -92,7 +92,7 @@ def test_links_to_folders_are_followed_once(here):
     found, problems = names("links")
     assert (found, problems) == (
         ["links/one/c.pcapng.gz"],
-        ["links/broken.pcap: is a link to what is not there"],
+        ["links/broken.pcap: broken symbolic link"],
     )
     found, _ = names("runs")
     assert [os.path.basename(name) for name in found].count("d.cap") == 1
@@ -163,7 +163,7 @@ def test_a_link_that_leads_nowhere_but_to_itself(here):
 def test_a_link_to_what_is_not_there(here):
     os.symlink("/nowhere/x.pcap", "runs/x.pcap")
     os.symlink("/nowhere/notes", "runs/notes")
-    assert names("runs") == (ALL, ["runs/x.pcap: is a link to what is not there"])
+    assert names("runs") == (ALL, ["runs/x.pcap: broken symbolic link"])
 
 
 def test_the_folders(here):
