@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import inspect
@@ -32,6 +32,8 @@ def convert(value: Any, kind: type[_T]) -> _T:
 
 def describe_allowed(kind: Any) -> str:
     """What a value of this type may be, such as "an integer from 1 to 50", or the description in its `Meta`."""
+    if get_origin(kind) is Literal:  # in the order of the source; msgspec sorts the values
+        return f"one of {', '.join(map(str, get_args(kind)))}"
     return _describe(inspect.type_info(kind))
 
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network import FAR, NEAR
-from ikeanalyze.lab.scenario import Case
+from ikeanalyze.lab.scenario import LinkConditions
 from ikeanalyze.lab.space import Host, Space, execute
 
 _START_SECONDS: Final = 10
@@ -26,36 +26,6 @@ _QUIET_LOOKS: Final = 3
 _LOOK_SECONDS: Final = 0.03
 #: Chances are counted in this many parts.
 _PARTS: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """How bad a link is, the same in both directions."""
-
-    rtt_ms: float = 0
-    #: Uniformly around half the round-trip time, in each direction.
-    jitter_ms: float = 0
-    #: Of frames, in each direction.
-    loss_percent: float = 0
-    #: 0: no limit.
-    rate_kbps: float = 0
-    drop_ip_fragments: bool = False
-
-    @property
-    def way_seconds(self) -> float:
-        """The longest that a frame is on its way, its turn at the rate apart."""
-        return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
-
-    @classmethod
-    def of(cls, case: Case, link: str) -> "Conditions":
-        """What a case asks for: `link` or `aaa_link`."""
-        return cls(
-            case.number(f"{link}.rtt_ms"),
-            case.number(f"{link}.jitter_ms"),
-            case.number(f"{link}.loss_percent"),
-            case.number(f"{link}.rate_kbps"),
-            case.flag(f"{link}.drop_ip_fragments"),
-        )
 
 
 class Emulator(Protocol):
@@ -133,7 +103,7 @@ class Relay:
 def start(
     space: Space,
     path: Host,
-    conditions: Conditions,
+    conditions: LinkConditions,
     *,
     netem: bool,
     drops_elsewhere: bool,
@@ -176,7 +146,7 @@ def calm(emulators: Iterable[Emulator], seconds: float) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def netem_command(end: str, conditions: Conditions, loss: float) -> list[str]:
+def netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
     """What puts a link's conditions on one end of a path, for what leaves there."""
     command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
     if conditions.rtt_ms or conditions.jitter_ms:
@@ -197,7 +167,7 @@ def _bridge(path: Host) -> None:
     execute(path.inside("ip", "link", "set", "bridge", "up"))
 
 
-def drop_at(host: Host, interface: str, conditions: Conditions) -> None:
+def drop_at(host: Host, interface: str, conditions: LinkConditions) -> None:
     """Lose frames that reach a host, behind a capture that is taken there."""
     rules = []
     if conditions.loss_percent:

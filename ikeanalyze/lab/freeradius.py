@@ -117,17 +117,17 @@ def launch(
     *,
     address: str,
     client: str,
-    chain: Chain | None,
-    trusted: str | None,
+    certificates: tuple[Chain, str] | None = None,
 ) -> Daemon:
-    """Start FreeRADIUS; with a chain, and the root of the clients' certificates, for EAP-TLS.
+    """Start FreeRADIUS. `certificates`: for EAP-TLS its chain, and the root of the clients' certificates in PEM.
 
     Errors:
         LabError: it does not come up; the text has its last line.
     """
     folder = host.folder / "run"
     folder.mkdir()
-    if chain is not None and trusted is not None:
+    if certificates is not None:
+        chain, trusted = certificates
         write_private(str(folder / "server.key"), chain.key)
         write_private(str(folder / "server.pem"), chain.end + "".join(chain.between))
         write_private(str(folder / "trusted.pem"), trusted)
@@ -137,7 +137,7 @@ def launch(
         method=_METHODS[account.method],
         address=address,
         port=PORT,
-        tls=_TLS if chain is not None else "",
+        tls=_TLS if certificates is not None else "",
     )
     write_private(str(folder / "radiusd.conf"), text)
     write_private(str(folder / "users"), f'{account.user} Cleartext-Password := "{account.password}"\n')

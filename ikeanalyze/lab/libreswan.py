@@ -137,7 +137,7 @@ def launch(space: Space, host: Host, stack: Stack, case: Case, network: Network,
         before=before,
     )
     program = stack.program.replace("pluto", "whack")
-    pluto = Pluto(daemon, program, case.number("timeout_s"))
+    pluto = Pluto(daemon, program, case.settings.timeout_s)
     deadline = time.monotonic() + _START_SECONDS
     while True:
         said = pluto.log.read_text(errors="replace") if pluto.log.exists() else ""
@@ -163,16 +163,16 @@ def configuration(role: str, case: Case, network: Network) -> str:
         "rightsubnet": f"{INNER[other]}/32",
         "keyexchange": "ikev2",
         "ike": proposals.libreswan(case.proposals(role)),
-        "esp": proposals.libreswan(case.text("ike.esp_proposals")),
-        "fragmentation": "yes" if case.integer("ike.fragment_size") else "no",
+        "esp": proposals.libreswan(case.settings.ike.esp_proposals),
+        "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
         "rekey": "no",
         "dpdaction": "clear",
         "auto": "add",
         **_retransmission(case),
     }
     for end, side in (("left", role), ("right", other)):
-        connection[f"{end}auth"] = _AUTH[case.text(f"{side}.auth")]
-    if case.text(f"{role}.auth") != "psk":
+        connection[f"{end}auth"] = _AUTH[case.side(side).auth]
+    if case.side(role).auth != "psk":
         connection |= {"leftcert": IDENTITY[role], "leftsendcert": "always", "sendca": "all"}
     lines = [f"  {key}={value}\n" for key, value in connection.items()]
     return f"config setup\nconn {NAME}\n{''.join(lines)}"
@@ -180,7 +180,7 @@ def configuration(role: str, case: Case, network: Network) -> str:
 
 def _retransmission(case: Case) -> Mapping[str, str]:
     """What a scenario says of it, in libreswan's two numbers: it doubles its wait each time."""
-    first, tries = case.number("ike.retransmit_timeout_s"), case.integer("ike.retransmit_tries")
+    first, tries = case.settings.ike.retransmit_timeout_s, case.settings.ike.retransmit_tries
     longest = min(first * (2 ** (tries + 1) - 1), 3600)
     return {"retransmit-interval": f"{first * 1000:.0f}", "retransmit-timeout": f"{max(longest, 1):.0f}s"}
 

@@ -65,25 +65,32 @@ class Handshake:
     steps: Sequence[Step]
 
 
-def write(
-    out: Path,
-    case: Case,
-    handshakes: Sequence[Handshake],
-    *,
-    ended: str | None,
-    machine: Mapping[str, Any],
-    links: Mapping[str, Any],
-    capture: Path,
-    dropped: int | None,
-    logs: Mapping[str, Path],
-) -> Path:
-    """Put what was recorded into `out`, in place of what an earlier run of the same case left there; where the manifest is. Files
-    with keys are for their owner alone. `ended`: why it ended before its time, if it did; `dropped`: frames that did not get into
-    the capture; None: not known.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What came of a case."""
+
+    handshakes: Sequence[Handshake]
+    #: Why it ended early; None: it did not.
+    ended: str | None
+    #: Versions of the daemons, the kernel and ikeanalyze.
+    machine: Mapping[str, Any]
+    #: By link, what emulated it and what that counted.
+    links: Mapping[str, Any]
+    capture: Path
+    #: Frames that did not get into the capture; None: unknown.
+    dropped: int | None
+    #: The daemons' logs, by host.
+    logs: Mapping[str, Path]
+
+
+def write(out: Path, case: Case, recorded: Recorded) -> Path:
+    """Write what was recorded to `out` in place of the files of an earlier run of the case; the path of the manifest. Files with keys
+    are for their owner alone.
 
     Errors:
         LabError: something cannot be written; then nothing of this case is there.
     """
+    logs = recorded.logs
     manifest = out / f"{case.name}.manifest.json"
     names = {role: f"{case.name}.{role}.log.gz" for role in logs}
     written = [out / f"{case.name}.pcapng", out / f"{case.name}.keys.json", manifest]
@@ -91,7 +98,7 @@ def write(
     try:
         for path in written:
             path.unlink(missing_ok=True)
-        shutil.copyfile(capture, written[0])
+        shutil.copyfile(recorded.capture, written[0])
         for role, log in logs.items():
             _compressed(log, out / names[role])
         keys = _keys(case, logs, names)
@@ -101,16 +108,16 @@ def write(
             "schema": SCHEMA,
             "name": case.name,
             "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
-            "machine": dict(machine),
-            "links": dict(links),
-            "dropped": dropped,
+            "machine": dict(recorded.machine),
+            "links": dict(recorded.links),
+            "dropped": recorded.dropped,
             "files": {
                 "capture": written[0].name,
                 "logs": names,
                 "keys": f"{case.name}.keys.json" if keys is not None else None,
             },
-            "ended": ended,
-            "handshakes": [asdict(one) for one in handshakes],
+            "ended": recorded.ended,
+            "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
             "expected": {role: _expected(role, case, log) for role, log in logs.items()},
         }
         manifest.write_text(json.dumps(document, indent=1) + "\n")
@@ -143,7 +150,7 @@ def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
 def _expected(role: str, case: Case, log: Path) -> dict[str, Any]:
     """What a daemon's log says that it did."""
     if role == "aaa":
-        return {"packets": [asdict(one) for one in radiuslog.read_file(log)]}
+        return {"packets": [asdict(packet) for packet in radiuslog.read_file(log)]}
     read = plutolog.read if case.stack(role) == LIBRESWAN else daemonlog.read
     with log.open(encoding="utf-8", errors="replace") as lines:
         return read(lines).document()

@@ -52,11 +52,11 @@ class Network:
 
 def build(space: Space, case: Case) -> Network:
     """Make the hosts that a case needs."""
-    six = case.integer("ip_version") == 6
+    six = case.settings.ip_version == 6
     initiator, responder, path = (space.host(name) for name in ("initiator", "responder", "path"))
-    mtu = case.integer("link.mtu")
+    mtu = case.settings.link.mtu
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
-    nat = space.host("nat") if case.flag("link.nat") else None
+    nat = space.host("nat") if case.settings.link.nat else None
     near = _End(nat, _OUTSIDE, ours) if nat else _End(initiator, ETHERNET, ours)
     _connect(path, near, _End(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
@@ -69,7 +69,7 @@ def build(space: Space, case: Case) -> Network:
     if case.eap:
         aaa, aaa_path = space.host("aaa"), space.host("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
-        mtu = case.integer("aaa_link.mtu")
+        mtu = case.settings.aaa_link.mtu
         _connect(aaa_path, _End(responder, AAA_LINK, client), _End(aaa, ETHERNET, aaa_address), 24, mtu)
         _offload(aaa, ETHERNET)
         links.append(AAA_LINK)

@@ -4,6 +4,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -53,83 +54,162 @@ class Runs(Protocol):
 
 
 def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
-    """Run a case; where its manifest is. Whatever happens, nothing of it stays in the system.
+    """Run a case; the path of its manifest. Whatever happens, nothing of it stays in the system.
 
-    `out` is there, and the caller's alone (`output.claimed`).
+    `out` exists, and no other run writes there (`output.claimed`).
 
     Errors:
-        LabError: something that it needs is not there, or does not start or ends before its time, or the results cannot be
-            written. What was recorded before the end is kept all the same, where there is something; the text says where.
+        LabError: something that the case needs is missing, does not start or ends early, or the results cannot be written.
+            What was recorded before is kept all the same; the text has its path.
     """
     stacks, server = needs(case)
-    kernel_esp = machine.kernel_esp()
-    ways = {name: emulation.Conditions.of(case, name).way_seconds for name in ("link", "aaa_link")}
+    count = iterations or case.settings.iterations
     with Space() as space:
-        net = network.build(space, case)
-        emulators = _links(space, case, net)
-        known = sides.credentials(case)
-        daemons: dict[str, Daemon] = {}
-        if server and net.aaa and known.account and net.aaa_address and net.client_address:
-            client_chain = known.chains.get("initiator")
-            daemons["aaa"] = freeradius.launch(
-                space,
-                net.aaa,
-                server,
-                known.account,
-                address=net.aaa_address,
-                client=net.client_address,
-                chain=known.chains.get("aaa"),
-                trusted=client_chain.root if client_chain else None,
-            )
-        peers: dict[str, Peer] = {}
-        for host in (net.responder, net.initiator):
-            peers[host.name] = _launch(space, host, stacks[host.name], case, net, known, kernel_esp=kernel_esp)
-            daemons[host.name] = peers[host.name].daemon
-        interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
-        taken = recording.start(space, net.responder, interfaces)
-        watched: dict[str, Runs] = {"the recording": taken}
-        watched |= {f"the emulation of {name}": one for name, one in emulators.items()}
-        watched |= {f"the daemon of the {role}": one for role, one in daemons.items()}
-        count = iterations or case.integer("iterations")
+        running = _start(space, case, stacks, server)
         handshakes: list[Handshake] = []
         ended: LabError | None = None
         try:
-            for number in range(1, count + 1):
-                space.check_room()
-                # what one handshake left on a slow link is not to delay the next
-                emulation.calm(emulators.values(), case.number("timeout_s"))
-                for _ in range(case.integer("abandoned")):
-                    _abandon(peers, net.initiator, ways["link"])
-                handshakes.append(_handshake(number, case, peers["initiator"], daemons, net, watched))
+            for handshake in running.handshakes(count):
+                handshakes.append(handshake)
                 if tell:
-                    tell(number, count, handshakes[-1])
+                    tell(handshake.number, count, handshake)
         except LabError as error:
-            if not handshakes or not taken.alive:
+            if not handshakes or not running.recording.alive:
                 raise
             ended = error
-        # what the daemons say when they end is in the capture as well, and all that still waits for its turn
-        daemons["initiator"].stop()
-        time.sleep(ways["link"])
-        emulation.calm(emulators.values(), case.number("timeout_s"))
-        daemons["responder"].stop()
-        emulation.calm(emulators.values(), case.number("timeout_s"))
-        space.check_room(at_end=True)
-        capture = taken.stop(max(ways.values()))
-        counts = {name: {"by": one.kind, "frames": one.stop()} for name, one in emulators.items()}
-        written = manifest.write(
-            out,
-            case,
-            handshakes,
+        capture = running.stop()
+        recorded = manifest.Recorded(
+            handshakes=handshakes,
             ended=str(ended) if ended else None,
-            machine=_machine(stacks, server, kernel_esp=kernel_esp),
-            links=counts,
+            machine=_machine(stacks, server),
+            links={
+                name: {"by": emulator.kind, "frames": emulator.stop()} for name, emulator in running.emulators.items()
+            },
             capture=capture,
-            dropped=taken.dropped,
-            logs={role: one.log for role, one in peers.items()} | _aaa_log(daemons),
+            dropped=running.recording.dropped,
+            logs=running.logs,
         )
+        written = manifest.write(out, case, recorded)
         if ended:
             raise LabError(f"{ended}; what was recorded until then: {written}")
         return written
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningCase:
+    """The hosts, links and daemons of a case, and their recording."""
+
+    space: Space
+    case: Case
+    net: network.Network
+    emulators: Mapping[str, emulation.Emulator]  # by link
+    peers: Mapping[str, Peer]  # by role
+    daemons: Mapping[str, Daemon]  # by host
+    recording: recording.Recording
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        """The daemons' logs, by host."""
+        logs = {role: peer.log for role, peer in self.peers.items()}
+        return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
+
+    def handshakes(self, count: int) -> Iterator[Handshake]:
+        """Do handshakes, each after what the one before left on a slow link."""
+        for number in range(1, count + 1):
+            self.space.check_room()
+            self._calm()
+            for _ in range(self.case.settings.abandoned):
+                _abandon(self.peers, self.net.initiator, self.case.settings.link.way_seconds)
+            yield self._handshake(number)
+
+    def stop(self) -> Path:
+        """Stop the IKE daemons, whose last messages are recorded as well; the capture."""
+        settings = self.case.settings
+        self.daemons["initiator"].stop()
+        time.sleep(settings.link.way_seconds)
+        self._calm()
+        self.daemons["responder"].stop()
+        self._calm()
+        self.space.check_room(at_end=True)
+        return self.recording.stop(max(settings.link.way_seconds, settings.aaa_link.way_seconds))
+
+    def _calm(self) -> None:
+        emulation.calm(self.emulators.values(), self.case.settings.timeout_s)
+
+    def _handshake(self, number: int) -> Handshake:
+        initiator = self.peers["initiator"]
+        before = {role: daemon.usage() for role, daemon in self.daemons.items()}
+        began = time.monotonic()
+        attempt = initiator.initiate()
+        ms = attempt.ms or (time.monotonic() - began) * 1e3
+        time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
+        self._check_alive(number)
+        costs = {role: _cost(before[role], daemon.usage()) for role, daemon in self.daemons.items()}
+        sas = initiator.sas()
+        youngest = sas[-1] if sas else IkeSa(None, None, established=False, children=())
+        established = attempt.done or youngest.established
+        taken = []
+        for step in self.case.settings.then:
+            done = Attempt(False, "there is no IKE SA")
+            if established:
+                done = steps.take(step, initiator, self.net, self.case)
+            taken.append(Step(step, done.done, done.why))
+        if initiator.sas():
+            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.way_seconds)
+        if initiator.sas():
+            initiator.forget()
+        self._check_alive(number)
+        return Handshake(
+            number=number,
+            established=established,
+            child=attempt.done,
+            why=attempt.why,
+            ms=ms,
+            spi_i=youngest.spi_i,
+            spi_r=youngest.spi_r,
+            costs=costs,
+            steps=taken,
+        )
+
+    def _check_alive(self, number: int) -> None:
+        watched: dict[str, Runs] = {"the recording": self.recording}
+        watched |= {f"the emulation of {name}": emulator for name, emulator in self.emulators.items()}
+        watched |= {f"the daemon of the {role}": daemon for role, daemon in self.daemons.items()}
+        for name, process in watched.items():
+            if not process.alive:
+                raise LabError(f"{name} ended by itself in handshake {number}")
+
+
+def _start(space: Space, case: Case, stacks: Mapping[str, machine.Stack], server: machine.Stack | None) -> _RunningCase:
+    """Start everything that a case needs, the recording last."""
+    net = network.build(space, case)
+    emulators = _links(space, case, net)
+    known = sides.credentials(case)
+    daemons: dict[str, Daemon] = {}
+    if server and net.aaa and known.account and net.aaa_address and net.client_address:
+        chain, client_chain = known.chains.get("aaa"), known.chains.get("initiator")
+        daemons["aaa"] = freeradius.launch(
+            space,
+            net.aaa,
+            server,
+            known.account,
+            address=net.aaa_address,
+            client=net.client_address,
+            certificates=(chain, client_chain.root) if chain and client_chain else None,
+        )
+    peers: dict[str, Peer] = {}
+    for host in (net.responder, net.initiator):
+        stack = stacks[host.name]
+        if stack.name == machine.LIBRESWAN:
+            peers[host.name] = libreswan.launch(space, host, stack, case, net, known)
+        else:
+            side, timeout = sides.side(host.name, case, net, known), case.settings.timeout_s
+            peers[host.name] = strongswan.launch(
+                space, host, stack, side, kernel_esp=machine.kernel_esp(), timeout=timeout
+            )
+        daemons[host.name] = peers[host.name].daemon
+    interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
+    return _RunningCase(space, case, net, emulators, peers, daemons, recording.start(space, net.responder, interfaces))
 
 
 def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None]:
@@ -146,28 +226,8 @@ def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None
 
 
 def _stack(role: str, case: Case) -> machine.Stack:
-    ml_kem = "mlkem" in case.proposals(role) + case.text("ike.esp_proposals")
-    return machine.ike(case.text(f"{role}.stack"), ml_kem=ml_kem, ikev1=case.integer("ike.version") == 1)
-
-
-def _launch(
-    space: Space,
-    host: Host,
-    stack: machine.Stack,
-    case: Case,
-    net: network.Network,
-    known: sides.Credentials,
-    *,
-    kernel_esp: bool,
-) -> Peer:
-    if stack.name == machine.LIBRESWAN:
-        return libreswan.launch(space, host, stack, case, net, known)
-    side = sides.side(host.name, case, net, known)
-    return strongswan.launch(space, host, stack, side, kernel_esp=kernel_esp, timeout=case.number("timeout_s"))
-
-
-def _aaa_log(daemons: Mapping[str, Daemon]) -> dict[str, Path]:
-    return {"aaa": daemons["aaa"].output} if "aaa" in daemons else {}
+    ml_kem = "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
+    return machine.ike(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
 def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulation.Emulator]:
@@ -177,7 +237,7 @@ def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulatio
         ends.append(("aaa_link", net.aaa_path, ((net.aaa, network.ETHERNET), (net.responder, network.AAA_LINK))))
     emulators = {}
     for name, path, receivers in ends:
-        conditions = emulation.Conditions.of(case, name)
+        conditions = case.link(name)
         emulators[name] = emulation.start(space, path, conditions, netem=netem, drops_elsewhere=drops)
         if drops:
             for host, interface in receivers:
@@ -207,52 +267,6 @@ def _abandon(peers: Mapping[str, Peer], initiator: Host, way_seconds: float) -> 
         peers["initiator"].forget()
 
 
-def _handshake(
-    number: int,
-    case: Case,
-    initiator: Peer,
-    daemons: Mapping[str, Daemon],
-    net: network.Network,
-    watched: Mapping[str, Runs],
-) -> Handshake:
-    before = {role: daemon.usage() for role, daemon in daemons.items()}
-    began = time.monotonic()
-    attempt = initiator.initiate()
-    ms = attempt.ms or (time.monotonic() - began) * 1e3
-    time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
-    _check_alive(watched, number)
-    costs = {role: _cost(before[role], daemon.usage()) for role, daemon in daemons.items()}
-    sas = initiator.sas()
-    youngest = sas[-1] if sas else IkeSa(None, None, established=False, children=())
-    established = attempt.done or youngest.established
-    taken = []
-    for what in case.steps:
-        done = steps.take(what, initiator, net, case) if established else Attempt(False, "there is no IKE SA")
-        taken.append(Step(what, done.done, done.why))
-    if initiator.sas():
-        initiator.terminate(_END_SECONDS + 2 * emulation.Conditions.of(case, "link").way_seconds)
-    if initiator.sas():
-        initiator.forget()
-    _check_alive(watched, number)
-    return Handshake(
-        number=number,
-        established=established,
-        child=attempt.done,
-        why=attempt.why,
-        ms=ms,
-        spi_i=youngest.spi_i,
-        spi_r=youngest.spi_r,
-        costs=costs,
-        steps=taken,
-    )
-
-
-def _check_alive(watched: Mapping[str, Runs], number: int) -> None:
-    for what, one in watched.items():
-        if not one.alive:
-            raise LabError(f"{what} ended by itself in handshake {number}")
-
-
 def _cost(before: Usage, after: Usage) -> Cost:
     run = None
     if before.run_ns is not None and after.run_ns is not None:
@@ -266,7 +280,7 @@ def _cost(before: Usage, after: Usage) -> Cost:
     )
 
 
-def _machine(stacks: Mapping[str, machine.Stack], server: machine.Stack | None, *, kernel_esp: bool) -> dict[str, Any]:
+def _machine(stacks: Mapping[str, machine.Stack], server: machine.Stack | None) -> dict[str, Any]:
     ours = "unknown"
     with suppress(PackageNotFoundError):
         ours = version("ikeanalyze")
@@ -275,6 +289,6 @@ def _machine(stacks: Mapping[str, machine.Stack], server: machine.Stack | None, 
         **{role: str(stacks[role]) for role in ("initiator", "responder")},
         "aaa": str(server) if server else None,
         "kernel": platform.release(),
-        "esp": "kernel" if kernel_esp else "user space",
+        "esp": "kernel" if machine.kernel_esp() else "user space",
         "ikeanalyze": ours,
     }

@@ -1,23 +1,29 @@
-"""A scenario: who authenticates how, over which links, how often; read from TOML, checked, spread out into cases.
+"""A scenario: who authenticates how, over which links, how often; read from TOML, checked, and expanded into cases.
 
-A scenario is a TOML file of the keys in `KEYS`, all of which may be left out. A key whose value is a list where one value is
-meant is a dimension of a matrix: the product of all such lists is run, each as a `Case`.
+A scenario is a TOML file with the keys of `ScenarioSettings`, all of which are optional. A list in place of a single value is a dimension
+of a matrix: the product of all such lists is run, each combination as a `Case`.
 """
 
 import itertools
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
+from msgspec import Meta, Struct
+
+from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError, proposals
 
-#: Cases that one file may ask for, and handshakes of one case: a slip of the pen must not run for a week.
+#: Limits on the cases of one file and the handshakes of one case, so that a typing error does not run for a week.
 MOST_CASES: Final = 500
 MOST_ITERATIONS: Final = 10_000
-#: Characters of one value, and of a case's name: a file's has at most 255 bytes, with what comes after it.
+#: Characters of one value, and of a case's name: a file name has at most 255 bytes, suffixes included.
 _LONGEST_LABEL: Final = 60
 _LONGEST_NAME: Final = 200
 
@@ -27,14 +33,27 @@ SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
 LIBRESWAN: Final = "libreswan"
 EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
-MODES: Final = ("main", "aggressive")
-STEPS: Final = ("ping", "rekey-child", "rekey-ike", "reauthenticate", "delete")
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 #: The first strongSwan that distributions build without IKEv1.
 IKEV1_UNTIL: Final = (6,)
-_STACK: Final = re.compile(rf"({STRONGSWAN}|{LIBRESWAN})(-\d{{1,3}}(\.\d{{1,3}}){{0,2}})?")
-_PROPOSAL: Final = re.compile(r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*")
 
+_PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
+_IN_STRONGSWANS_WORDS: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
+StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+Steps = Annotated[
+    tuple[StepName, ...], Meta(description="a list of ping, rekey-child, rekey-ike, reauthenticate, delete")
+]
+ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_IN_STRONGSWANS_WORDS)]
+SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_IN_STRONGSWANS_WORDS)]
+StackName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^({STRONGSWAN}|{LIBRESWAN})(-[0-9]{{1,3}}(\.[0-9]{{1,3}}){{0,2}})?\Z",
+        description="strongswan or libreswan, with or without a version as in strongswan-5.9",
+    ),
+]
+KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
+ChainLength = Annotated[int, Meta(ge=2, le=5)]
 Value = str | int | float | bool | tuple[str, ...]
 
 
@@ -42,182 +61,161 @@ class ScenarioError(LabError):
     """A scenario that cannot be run: the text has the file, the key, and what is allowed."""
 
 
+class IkeSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the daemons negotiate and retransmit."""
+
+    version: Annotated[int, Meta(ge=1, le=2)] = 2
+    mode: Literal["main", "aggressive"] = "main"
+    proposals: ProposalText = "aes256-sha256-ecp256"
+    responder_proposals: SameOrProposalText = SAME
+    esp_proposals: ProposalText = "aes256-sha256"
+    fragment_size: Annotated[int, Meta(ge=0, le=65_535)] = 1280
+    retransmit_timeout_s: Annotated[float, Meta(ge=0.05, le=60)] = 4.0
+    retransmit_base: Annotated[float, Meta(ge=1, le=10)] = 1.8
+    retransmit_tries: Annotated[int, Meta(ge=1, le=50)] = 5
+    cookie_threshold: Annotated[int, Meta(ge=0, le=1000)] = 0
+
+
+class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The initiator's daemon and credentials."""
+
+    stack: StackName = STRONGSWAN
+    auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
+    key_bits: KeyBits = 0
+    chain: ChainLength = 2
+    wrong_secret: bool = False
+    xauth: bool = False
+
+
+class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The responder's daemon and credentials."""
+
+    stack: StackName = STRONGSWAN
+    auth: Literal["psk", "rsa", "ecdsa"] = "psk"
+    key_bits: KeyBits = 0
+    chain: ChainLength = 2
+
+
+class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The AAA server's certificate, for EAP-TLS."""
+
+    key_bits: Literal[2048, 3072, 4096] = 2048
+    chain: ChainLength = 2
+
+
+class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
+    """How bad a link is, the same in both directions."""
+
+    rtt_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
+    jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = (
+        0.0  # uniformly around half the round-trip time, in each direction
+    )
+    loss_percent: Annotated[float, Meta(ge=0, le=90)] = 0.0  # of frames, in each direction
+    rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
+    mtu: Annotated[int, Meta(ge=576, le=9000)] = 1500
+    drop_ip_fragments: bool = False
+
+    @property
+    def way_seconds(self) -> float:
+        """The longest time that a frame takes, without its transmission at the link's rate."""
+        return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
+
+
+class NatLinkConditions(LinkConditions, frozen=True):
+    """The link between initiator and responder."""
+
+    nat: bool = False
+
+
+class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a scenario, with their defaults; docs/lab.md explains each of them."""
+
+    iterations: Annotated[int, Meta(ge=1, le=MOST_ITERATIONS)] = 1
+    timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
+    abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
+    ip_version: Literal[4, 6] = 4
+    ike: IkeSettings = IkeSettings()
+    initiator: InitiatorSettings = InitiatorSettings()
+    responder: ResponderSettings = ResponderSettings()
+    aaa: AaaSettings = AaaSettings()
+    link: NatLinkConditions = NatLinkConditions()
+    aaa_link: LinkConditions = LinkConditions()
+    then: Steps = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key of a scenario."""
 
     default: Value
-    #: The value in our form, or None if it is not allowed.
-    read: Callable[[Any], Value | None]
-    #: What is allowed, for messages and the documentation.
-    allowed: str
+    kind: Any  # type of its value
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for messages and the documentation."""
+        return describe_allowed(self.kind)
 
 
-def _one_of(default: str, *names: str) -> Key:
-    return Key(default, lambda value: value if value in names else None, f"one of {', '.join(names)}")
-
-
-def _number(default: float, least: float, most: float) -> Key:
-    def read(value: Any) -> float | None:
-        right = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
-        return float(value) if right else None
-
-    return Key(float(default), read, f"a number from {least:g} to {most:,.10g}")
-
-
-def _integer(default: int, least: int, most: int) -> Key:
-    def read(value: Any) -> int | None:
-        right = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        return value if right else None
-
-    return Key(default, read, f"an integer from {least:,} to {most:,}")
-
-
-def _choice(default: int, *numbers: int) -> Key:
-    def read(value: Any) -> int | None:
-        right = isinstance(value, int) and not isinstance(value, bool) and value in numbers
-        return value if right else None
-
-    return Key(default, read, f"one of {', '.join(map(str, numbers))}")
-
-
-def _flag() -> Key:
-    return Key(False, lambda value: value if isinstance(value, bool) else None, "true or false")
-
-
-def _proposal(default: str) -> Key:
-    def read(value: Any) -> str | None:
-        right = isinstance(value, str) and _PROPOSAL.fullmatch(value) and (value != SAME or default == SAME)
-        return value if right else None
-
-    return Key(default, read, "algorithms in strongSwan's words, such as aes256-sha256-ecp256")
-
-
-def _stack() -> Key:
-    def read(value: Any) -> str | None:
-        return value if isinstance(value, str) and _STACK.fullmatch(value) else None
-
-    return Key(STRONGSWAN, read, "strongswan or libreswan, with or without a version as in strongswan-5.9")
-
-
-def _steps() -> Key:
-    def read(value: Any) -> tuple[str, ...] | None:
-        right = isinstance(value, list) and all(step in STEPS for step in value)
-        return tuple(value) if right else None
-
-    return Key((), read, f"a list of {', '.join(STEPS)}")
-
-
-def _link(prefix: str) -> dict[str, Key]:
-    return {
-        f"{prefix}.rtt_ms": _number(0, 0, 10_000),
-        f"{prefix}.jitter_ms": _number(0, 0, 1_000),
-        f"{prefix}.loss_percent": _number(0, 0, 90),
-        f"{prefix}.rate_kbps": _number(0, 0, 10_000_000),
-        f"{prefix}.mtu": _integer(1500, 576, 9000),
-        f"{prefix}.drop_ip_fragments": _flag(),
-    }
+def _flatten(settings: Struct, prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """The dotted keys of settings, with the values that they have there."""
+    for field in msgspec.structs.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, Struct):
+            yield from _flatten(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, Key(value, field.type)
 
 
 #: Every key, by its dotted name.
-KEYS: Final[Mapping[str, Key]] = {
-    "iterations": _integer(1, 1, MOST_ITERATIONS),
-    "timeout_s": _number(60, 1, 600),
-    "abandoned": _integer(0, 0, 100),
-    "ip_version": _choice(4, 4, 6),
-    "ike.version": _integer(2, 1, 2),
-    "ike.mode": _one_of("main", *MODES),
-    "ike.proposals": _proposal("aes256-sha256-ecp256"),
-    "ike.responder_proposals": _proposal(SAME),
-    "ike.esp_proposals": _proposal("aes256-sha256"),
-    "ike.fragment_size": _integer(1280, 0, 65_535),
-    "ike.retransmit_timeout_s": _number(4.0, 0.05, 60),
-    "ike.retransmit_base": _number(1.8, 1, 10),
-    "ike.retransmit_tries": _integer(5, 1, 50),
-    "ike.cookie_threshold": _integer(0, 0, 1000),
-    "initiator.stack": _stack(),
-    "initiator.auth": _one_of("psk", "psk", *CERTIFICATES, *EAP),
-    "initiator.key_bits": _choice(0, 0, *KEY_SIZES["ecdsa"], *KEY_SIZES["rsa"]),
-    "initiator.chain": _integer(2, 2, 5),
-    "initiator.wrong_secret": _flag(),
-    "initiator.xauth": _flag(),
-    "responder.stack": _stack(),
-    "responder.auth": _one_of("psk", "psk", *CERTIFICATES),
-    "responder.key_bits": _choice(0, 0, *KEY_SIZES["ecdsa"], *KEY_SIZES["rsa"]),
-    "responder.chain": _integer(2, 2, 5),
-    "aaa.key_bits": _choice(2048, *KEY_SIZES["rsa"]),
-    "aaa.chain": _integer(2, 2, 5),
-    **_link("link"),
-    "link.nat": _flag(),
-    **_link("aaa_link"),
-    "then": _steps(),
-}
+KEYS: Final[Mapping[str, Key]] = dict(_flatten(ScenarioSettings()))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One point of a scenario's matrix: what is run at once, with the same daemons, into one capture."""
+    """One point of a scenario's matrix: run at once, with the same daemons, into one capture."""
 
     #: The scenario's name, and the values that tell this case from its siblings.
     name: str
-    #: A value for each of `KEYS`.
-    values: Mapping[str, Value]
-
-    def text(self, key: str) -> str:
-        """The value of a key that has words for values."""
-        return str(self.values[key])
-
-    def number(self, key: str) -> float:
-        """The value of a key that has numbers for values."""
-        value = self.values[key]
-        assert isinstance(value, int | float), key
-        return float(value)
-
-    def integer(self, key: str) -> int:
-        """The value of a key that counts."""
-        return int(self.number(key))
-
-    def flag(self, key: str) -> bool:
-        """Whether a key is set."""
-        return self.values[key] is True
+    settings: ScenarioSettings
 
     @property
-    def steps(self) -> tuple[str, ...]:
-        """What follows each handshake, in this order."""
-        steps = self.values["then"]
-        assert isinstance(steps, tuple)
-        return steps
+    def values(self) -> dict[str, Value]:
+        """A value for each of `KEYS`."""
+        return {name: key.default for name, key in _flatten(self.settings)}
+
+    def side(self, role: str) -> InitiatorSettings | ResponderSettings:
+        """The settings of the initiator or the responder."""
+        return self.settings.initiator if role == "initiator" else self.settings.responder
+
+    def link(self, name: str) -> LinkConditions:
+        """The conditions of "link" or "aaa_link"."""
+        return self.settings.link if name == "link" else self.settings.aaa_link
 
     def proposals(self, side: str) -> str:
         """The IKE proposals of a side, with commas between them."""
-        theirs = self.text("ike.responder_proposals")
-        return self.text("ike.proposals") if side == "initiator" or theirs == SAME else theirs
+        ike = self.settings.ike
+        return ike.proposals if side == "initiator" or ike.responder_proposals == SAME else ike.responder_proposals
 
     def stack(self, side: str) -> str:
         """The kind of daemon of a side, whatever its version."""
-        return self.text(f"{side}.stack").partition("-")[0]
+        return self.side(side).stack.partition("-")[0]
 
     @property
     def eap(self) -> bool:
         """Whether the initiator authenticates with EAP, so that there is an AAA server."""
-        return self.text("initiator.auth") in EAP
+        return self.settings.initiator.auth in EAP
 
     def key_bits(self, side: str) -> int:
         """The key size of a side with a certificate: its own, or the smallest of its kind."""
-        auth = self.text(f"{side}.auth")
-        sizes = KEY_SIZES["ecdsa" if auth == "ecdsa" else "rsa"]
-        return self.integer(f"{side}.key_bits") or sizes[0]
-
-    def differing(self) -> dict[str, Value]:
-        """The values that are not the default."""
-        return {key: value for key, value in self.values.items() if value != KEYS[key].default}
+        settings = self.side(side)
+        return settings.key_bits or _key_sizes(settings.auth)[0]
 
 
 def load(path: Path) -> list[Case]:
     """The cases of a scenario's file.
 
     Errors:
-        ScenarioError: the file cannot be read, is no TOML, or asks for what there is not.
+        ScenarioError: the file cannot be read, is not TOML, or has a key or value that is not allowed.
     """
     try:
         return cases(read_toml(str(path)), str(path), path.stem)
@@ -226,72 +224,84 @@ def load(path: Path) -> list[Case]:
     except TomlFileError as error:
         raise ScenarioError(f"{path}: {error}") from None
     except RecursionError:
-        raise ScenarioError(f"{path}: tables inside each other, too many of them") from None
+        raise ScenarioError(f"{path}: tables are nested too deeply") from None
 
 
 def cases(data: Mapping[str, Any], where: str, name: str) -> list[Case]:
-    """The cases of a scenario that was read from `where`; the matrix' first key varies slowest."""
+    """The cases of a scenario that was read from `where`; the first key of the matrix varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise ScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
     choices: dict[str, list[Value]] = {}
-    for key, value in _flat(data):
+    for key, value in _dotted(data):
         if key not in KEYS:
-            near = ", ".join(known for known in KEYS if known.split(".")[0] == key.split(".")[0])
-            raise ScenarioError(f"{where}: there is no key {key}; there are {near or ', '.join(KEYS)}")
-        if key in choices:  # a table's, and one with a dot in quotes: TOML takes these for two
+            near = get_close_matches(key, KEYS, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            siblings = [known for known in KEYS if known.split(".")[0] == key.split(".")[0]]
+            raise ScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+        if key in choices:  # TOML takes a table's key and a quoted key with a dot for two keys
             raise ScenarioError(f"{where}: {key} is there twice")
         choices[key] = _values(where, key, value)
     dimensions = [key for key, values in choices.items() if len(values) > 1]
-    count = 1
-    for key in dimensions:
-        count *= len(choices[key])
+    count = math.prod(len(values) for values in choices.values())
     if count > MOST_CASES:
         raise ScenarioError(f"{where}: the lists make {count:,} cases; at most {MOST_CASES} are run at once")
-    found = []
+    expanded = []
     for product in itertools.product(*choices.values()):
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
-        case = Case(
-            f"{name}_{label}" if label else name,
-            {key: chosen.get(key, known.default) for key, known in KEYS.items()},
-        )
-        _check(where, case)
-        found.append(case)
-    names = {case.name for case in found}
+        case = Case(f"{name}_{label}" if label else name, _settings(chosen))
+        for conflict in itertools.chain(_conflicts(case), _version_conflicts(case), _stack_conflicts(case)):
+            raise ScenarioError(f"{where}: {conflict}")
+        expanded.append(case)
+    names = {case.name for case in expanded}
     # long proposals that begin alike, or many of them
-    if len(names) < len(found) or max(map(len, names)) > _LONGEST_NAME:
-        found = [Case(f"{case.name[:_LONGEST_LABEL]}_{number}", case.values) for number, case in enumerate(found, 1)]
-    return found
+    if len(names) < len(expanded) or max(map(len, names)) > _LONGEST_NAME:
+        return [
+            Case(f"{case.name[:_LONGEST_LABEL]}_{number}", case.settings) for number, case in enumerate(expanded, 1)
+        ]
+    return expanded
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
+def _settings(values: Mapping[str, Value]) -> ScenarioSettings:
+    """Settings of checked values by their dotted keys."""
+    tables: dict[str, Any] = {}
+    for key, value in values.items():
+        table, _, name = key.rpartition(".")
+        (tables.setdefault(table, {}) if table else tables)[name] = value
+    return msgspec.convert(tables, ScenarioSettings)
+
+
 def _values(where: str, key: str, value: Any) -> list[Value]:
-    known = KEYS[key]
-    # a list is what `then` has for a value; there a list of lists is the matrix
-    several = isinstance(value, list) and (key != "then" or any(isinstance(part, list) for part in value))
-    parts = value if several else [value]
+    """The values of a dimension of the matrix, or of a key that has one value."""
+    # a single value of `then` is a list already; there a list of lists is the matrix
+    is_matrix = isinstance(value, list) and (key != "then" or any(isinstance(part, list) for part in value))
+    parts = value if is_matrix else [value]
     if not parts:
         raise ScenarioError(f"{where}: {key} is an empty list")
-    found: list[Value] = []
+    values: list[Value] = []
     for part in parts:
-        read = known.read(part)
-        if read is None:
-            raise ScenarioError(f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {known.allowed}")
-        if read in found:
+        try:
+            converted = msgspec.convert(part, KEYS[key].kind)
+        except msgspec.ValidationError:
+            raise ScenarioError(
+                f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {KEYS[key].allowed}"
+            ) from None
+        if converted in values:
             raise ScenarioError(f"{where}: {key} has {part!r} twice")
-        found.append(read)
-    return found
+        values.append(converted)
+    return values
 
 
 def _quoted(value: Any) -> str:
-    """What stands in the file, as far as one line has room for it."""
+    """The value as Python writes it, cut to fit in a line."""
     try:
         text = repr(value)
     except ValueError:  # Python reads thousands of digits in hexadecimal, but does not write them in decimal
@@ -300,80 +310,84 @@ def _quoted(value: Any) -> str:
 
 
 def _label(key: str, value: Value) -> str:
-    """What tells a case from its siblings: the key, and the value in letters that are safe in a file's name."""
+    """A part of a case's name: the key, and the value in letters that are safe in a file name."""
     text = "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
     side, _, last = key.rpartition(".")
     name = last if not side or side in ("ike", "link") else f"{side}-{last}"
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{text}".replace("_", "-"))[:_LONGEST_LABEL]
 
 
-def _check(where: str, case: Case) -> None:
-    """What no key can tell for itself."""
-    if case.flag("link.nat") and case.integer("ip_version") == 6:
-        raise ScenarioError(f"{where}: link.nat is for ip_version = 4")
-    if case.integer("ip_version") == 6 and case.integer("link.mtu") < 1280:
-        raise ScenarioError(f"{where}: link.mtu: IPv6 needs 1280 or more")
-    for side in ("initiator", "responder"):
-        auth, bits = case.text(f"{side}.auth"), case.integer(f"{side}.key_bits")
-        sizes = KEY_SIZES["ecdsa" if auth == "ecdsa" else "rsa"]
+def _key_sizes(auth: str) -> tuple[int, ...]:
+    return KEY_SIZES["ecdsa" if auth == "ecdsa" else "rsa"]
+
+
+def _conflicts(case: Case) -> Iterator[str]:
+    """Values that are allowed each by itself, but not together."""
+    settings = case.settings
+    if settings.link.nat and settings.ip_version == 6:
+        yield "link.nat is for ip_version = 4"
+    if settings.ip_version == 6 and settings.link.mtu < 1280:
+        yield "link.mtu: IPv6 needs 1280 or more"
+    for role in ("initiator", "responder"):
+        auth, bits = case.side(role).auth, case.side(role).key_bits
+        sizes = _key_sizes(auth)
         if bits and bits not in sizes:
-            raise ScenarioError(
-                f"{where}: {side}.key_bits = {bits} is not allowed with {auth}; allowed is one of "
-                f"{', '.join(map(str, sizes))}"
-            )
-    auth = case.text("initiator.auth")
-    if case.flag("initiator.wrong_secret") and auth in (*CERTIFICATES, "eap-tls"):
-        raise ScenarioError(f"{where}: initiator.wrong_secret is for secrets, and {auth} has none")
-    _check_version(where, case)
-    _check_stacks(where, case)
+            allowed = ", ".join(map(str, sizes))
+            yield f"{role}.key_bits = {bits} is not allowed with {auth}; allowed is one of {allowed}"
+    auth = settings.initiator.auth
+    if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
+        yield f"initiator.wrong_secret is for secrets, and {auth} has none"
 
 
-def _check_version(where: str, case: Case) -> None:
-    """What one version of IKE alone has."""
-    if case.integer("ike.version") == 2:
-        for key in ("ike.mode", "initiator.xauth"):
-            if case.values[key] != KEYS[key].default:
-                raise ScenarioError(f"{where}: {key} is for ike.version = 1")
+def _version_conflicts(case: Case) -> Iterator[str]:
+    """Settings that only the other version of IKE has."""
+    settings, ike = case.settings, case.settings.ike
+    if ike.version == 2:
+        if ike.mode != IkeSettings().mode:
+            yield "ike.mode is for ike.version = 1"
+        if settings.initiator.xauth:
+            yield "initiator.xauth is for ike.version = 1"
         return
-    for side in ("initiator", "responder"):
-        if case.stack(side) == LIBRESWAN:
-            raise ScenarioError(f"{where}: {side}.stack = libreswan is for ike.version = 2 here")
-        stack = case.text(f"{side}.stack")
+    for role in ("initiator", "responder"):
+        if case.stack(role) == LIBRESWAN:
+            yield f"{role}.stack = libreswan is for ike.version = 2 here"
+        stack = case.side(role).stack
         version = stack.partition("-")[2]
         if version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
-            raise ScenarioError(f"{where}: {side}.stack = {stack} is for ike.version = 2: it is built without IKEv1")
-    auth = case.text("initiator.auth")
+            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
+    auth = settings.initiator.auth
     if auth in EAP:
-        raise ScenarioError(f"{where}: initiator.auth = {auth} is for ike.version = 2")
-    if auth != case.text("responder.auth"):
-        raise ScenarioError(f"{where}: with ike.version = 1, initiator.auth and responder.auth are the same")
-    for key in ("ike.proposals", "ike.responder_proposals", "ike.esp_proposals"):
-        if "ke1_" in case.text(key):
-            raise ScenarioError(f"{where}: {key}: additional key exchanges are for ike.version = 2")
-    for key in ("abandoned", "ike.cookie_threshold"):
-        if case.integer(key):
-            raise ScenarioError(f"{where}: {key} is for ike.version = 2")
-    if "rekey-ike" in case.steps:
-        raise ScenarioError(f"{where}: then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate")
+        yield f"initiator.auth = {auth} is for ike.version = 2"
+    if auth != settings.responder.auth:
+        yield "with ike.version = 1, initiator.auth and responder.auth are the same"
+    for key in ("proposals", "responder_proposals", "esp_proposals"):
+        if "ke1_" in getattr(ike, key):
+            yield f"ike.{key}: additional key exchanges are for ike.version = 2"
+    if settings.abandoned:
+        yield "abandoned is for ike.version = 2"
+    if ike.cookie_threshold:
+        yield "ike.cookie_threshold is for ike.version = 2"
+    if "rekey-ike" in settings.then:
+        yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
 
 
-def _check_stacks(where: str, case: Case) -> None:
-    """What libreswan cannot, or is not asked for here."""
-    sides = [one for one in ("initiator", "responder") if case.stack(one) == LIBRESWAN]
-    for side in sides:
+def _stack_conflicts(case: Case) -> Iterator[str]:
+    """Settings that libreswan does not have, or that the lab does not use with it."""
+    settings = case.settings
+    roles = [role for role in ("initiator", "responder") if case.stack(role) == LIBRESWAN]
+    for role in roles:
         if case.eap:
-            auth = case.text("initiator.auth")
-            raise ScenarioError(f"{where}: initiator.auth = {auth} is for strongSwan on both sides")
-        for asked in (case.proposals(side), case.text("ike.esp_proposals")):
+            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
+        for text in (case.proposals(role), settings.ike.esp_proposals):
             try:
-                proposals.libreswan(asked)
+                proposals.libreswan(text)
             except ValueError as error:
-                raise ScenarioError(f"{where}: {side}.stack = libreswan: {error}") from None
-    if "responder" in sides and case.integer("ike.cookie_threshold"):
-        raise ScenarioError(f"{where}: ike.cookie_threshold needs responder.stack = strongswan")
-    if "initiator" in sides and case.integer("abandoned"):
-        raise ScenarioError(f"{where}: abandoned needs initiator.stack = strongswan")
-    for side in sides:
-        for step in case.steps:
+                yield f"{role}.stack = libreswan: {error}"
+    if "responder" in roles and settings.ike.cookie_threshold:
+        yield "ike.cookie_threshold needs responder.stack = strongswan"
+    if "initiator" in roles and settings.abandoned:
+        yield "abandoned needs initiator.stack = strongswan"
+    for role in roles:
+        for step in settings.then:
             if step not in ("ping", "delete"):
-                raise ScenarioError(f"{where}: then: {step} needs {side}.stack = strongswan")
+                yield f"then: {step} needs {role}.stack = strongswan"

@@ -36,30 +36,30 @@ def credentials(case: Case) -> Credentials:
     """Make what a case needs."""
     chains = {}
     for side in ("initiator", "responder"):
-        auth = case.text(f"{side}.auth")
+        auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            chains[side] = pki.make(kind, case.key_bits(side), case.integer(f"{side}.chain"), IDENTITY[side])
+            chains[side] = pki.make(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
     account = None
     if case.eap:
-        method = case.text("initiator.auth")
+        method = case.settings.initiator.auth
         account = Account(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = pki.make("rsa", case.integer("aaa.key_bits"), case.integer("aaa.chain"), IDENTITY["aaa"])
-    xauth = secrets.token_hex(8) if case.flag("initiator.xauth") else None
+            chains["aaa"] = pki.make("rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"])
+    xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
     return Credentials(secrets.token_hex(16), chains, account, xauth)
 
 
 def psk(role: str, case: Case, known: Credentials) -> str:
     """The pre-shared key as a side has it: a wrong one where the case wants that."""
-    wrong = role == "initiator" and case.flag("initiator.wrong_secret")
-    return secrets.token_hex(16) if wrong and case.text("initiator.auth") == "psk" else known.psk
+    wrong = role == "initiator" and case.settings.initiator.wrong_secret
+    return secrets.token_hex(16) if wrong and case.settings.initiator.auth == "psk" else known.psk
 
 
 def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
     """What one side is told."""
     initiator = role == "initiator"
-    auth, peer_auth = case.text(f"{role}.auth"), case.text(f"{OTHER[role]}.auth")
+    auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
     local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
     remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
@@ -72,13 +72,13 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
     if peer_auth in CERTIFICATES:
         remote["cacerts"] = [known.chains[OTHER[role]].root]
     settings: dict[str, Any] = {
-        "fragment_size": str(case.integer("ike.fragment_size")),
-        "retransmit_timeout": f"{case.number('ike.retransmit_timeout_s'):g}",
-        "retransmit_base": f"{case.number('ike.retransmit_base'):g}",
-        "retransmit_tries": str(case.integer("ike.retransmit_tries")),
+        "fragment_size": str(case.settings.ike.fragment_size),
+        "retransmit_timeout": f"{case.settings.ike.retransmit_timeout_s:g}",
+        "retransmit_base": f"{case.settings.ike.retransmit_base:g}",
+        "retransmit_tries": str(case.settings.ike.retransmit_tries),
     }
-    if case.integer("ike.cookie_threshold"):
-        settings["cookie_threshold"] = str(case.integer("ike.cookie_threshold"))
+    if case.settings.ike.cookie_threshold:
+        settings["cookie_threshold"] = str(case.settings.ike.cookie_threshold)
     account = known.account
     if account is not None and initiator:
         local["eap_id"] = account.user
@@ -86,7 +86,7 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
             local["aaa_id"] = IDENTITY["aaa"]
             loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": known.chains["aaa"].root}))
         else:
-            wrong = case.flag("initiator.wrong_secret")
+            wrong = case.settings.initiator.wrong_secret
             password = secrets.token_hex(8) if wrong else account.password
             loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
     if account is not None and not initiator:
@@ -100,7 +100,7 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
         connection["local-xauth" if initiator else "remote-xauth"] = second
     if case.stack(OTHER[role]) == LIBRESWAN:
         connection["send_cert"] = "always"  # libreswan does not ask for one
-    if case.text("ike.mode") == "aggressive":
+    if case.settings.ike.mode == "aggressive":
         connection["aggressive"] = "yes"
         # anybody may then guess at the PSK, which is why charon has to be told
         settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"
@@ -118,13 +118,13 @@ def _connection(
     child = {
         "local_ts": [f"{INNER[role]}/32"],
         "remote_ts": [f"{INNER[OTHER[role]]}/32"],
-        "esp_proposals": case.text("ike.esp_proposals").split(","),
+        "esp_proposals": case.settings.ike.esp_proposals.split(","),
         "rekey_time": "0",
     }
     connection: dict[str, Any] = {
-        "version": str(case.integer("ike.version")),
+        "version": str(case.settings.ike.version),
         "proposals": case.proposals(role).split(","),
-        "fragmentation": "yes" if case.integer("ike.fragment_size") else "no",
+        "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
         "mobike": "no",
         "unique": "never",
         "rekey_time": "0",

@@ -6,7 +6,6 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.emulation import Conditions
 from ikeanalyze.lab.network import INNER, Network
 from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
 from ikeanalyze.lab.scenario import Case
@@ -22,9 +21,9 @@ _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate"
 
 def take(what: str, initiator: Peer, net: Network, case: Case) -> Attempt:
     """Do one of `scenario.STEPS` with the initiator's SA; how it ended. It may take as long as a handshake of this case."""
-    longest = case.number("timeout_s")
+    longest = case.settings.timeout_s
     if what == "ping":
-        return _ping(net, min(_ECHO_SECONDS + 2 * Conditions.of(case, "link").way_seconds, longest))
+        return _ping(net, min(_ECHO_SECONDS + 2 * case.settings.link.way_seconds, longest))
     if what == "delete":
         return initiator.terminate()
     before = _names(initiator)

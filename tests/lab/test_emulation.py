@@ -8,8 +8,8 @@ from math import sqrt
 import pytest
 
 from ikeanalyze.lab import LabError, emulation, machine, network
-from ikeanalyze.lab.emulation import Conditions, netem_command
-from ikeanalyze.lab.scenario import cases
+from ikeanalyze.lab.emulation import netem_command
+from ikeanalyze.lab.scenario import LinkConditions, cases
 from ikeanalyze.lab.space import Space, execute
 from lab import traffic
 
@@ -40,7 +40,7 @@ def measured(measure, right, times: int = 6) -> bool:
 @pytest.mark.lab
 def test_the_relays_delay_is_right_within_a_millisecond(net):
     space, net = net
-    relayed(space, net, Conditions(rtt_ms=50))
+    relayed(space, net, LinkConditions(rtt_ms=50))
 
     def right(arrivals) -> bool:
         assert [one.number for one in arrivals] == list(range(200))
@@ -55,7 +55,7 @@ def test_the_relays_delay_is_right_within_a_millisecond(net):
 def test_the_relays_loss_is_within_binomial_limits(net):
     space, net = net
     count, loss = 2500, 0.2
-    emulator = relayed(space, net, Conditions(loss_percent=loss * 100))
+    emulator = relayed(space, net, LinkConditions(loss_percent=loss * 100))
     lost = {
         "there": count - len(traffic.there(net, count, pause=0)),
         "back": count - len(traffic.back(net, count, pause=0)),
@@ -72,7 +72,7 @@ def test_the_relays_loss_is_within_binomial_limits(net):
 @pytest.mark.lab
 def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
     space, net = net
-    relayed(space, net, Conditions(rtt_ms=40, jitter_ms=15))
+    relayed(space, net, LinkConditions(rtt_ms=40, jitter_ms=15))
 
     def right(arrivals) -> bool:
         delays = [one.delay_ms for one in arrivals]
@@ -88,7 +88,7 @@ def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
 @pytest.mark.lab
 def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
     space, net = net
-    emulator = relayed(space, net, Conditions(rtt_ms=2))
+    emulator = relayed(space, net, LinkConditions(rtt_ms=2))
     count = 12_000
     emulator.process.send_signal(signal.SIGSTOP)
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({net.responder_address!r}, 9))"
@@ -103,7 +103,7 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
 @pytest.mark.lab
 def test_a_link_is_calm_when_all_has_arrived(net):
     space, net = net
-    emulator = relayed(space, net, Conditions(rate_kbps=50))
+    emulator = relayed(space, net, LinkConditions(rate_kbps=50))
     # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
     began = time.monotonic()
@@ -119,7 +119,7 @@ def test_a_link_is_calm_when_all_has_arrived(net):
 @pytest.mark.lab
 def test_what_the_kernel_holds_back_is_counted(net):
     space, net = net
-    emulator = emulation.start(space, net.path, Conditions(), netem=False, drops_elsewhere=True)
+    emulator = emulation.start(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
     assert emulator.waiting() == 0
     shaped = ("tc", "qdisc", "add", "dev", network.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
@@ -135,7 +135,7 @@ def test_what_the_kernel_holds_back_is_counted(net):
 @pytest.mark.lab
 def test_a_relay_that_is_dead_is_known(net):
     space, net = net
-    emulator = relayed(space, net, Conditions(rtt_ms=50))
+    emulator = relayed(space, net, LinkConditions(rtt_ms=50))
     assert emulator.alive
     emulator.process.kill()
     emulator.process.wait(10)
@@ -145,7 +145,7 @@ def test_a_relay_that_is_dead_is_known(net):
 @pytest.mark.lab
 def test_the_relays_rate(net):
     space, net = net
-    relayed(space, net, Conditions(rate_kbps=1000))
+    relayed(space, net, LinkConditions(rate_kbps=1000))
 
     # 20 frames of 1042 bytes: 8.336 ms each at 1 Mbit/s
     def right(arrivals) -> bool:
@@ -158,7 +158,7 @@ def test_the_relays_rate(net):
 @pytest.mark.lab
 def test_loss_behind_the_capture_is_within_binomial_limits(net):
     space, net = net
-    conditions = Conditions(loss_percent=20)
+    conditions = LinkConditions(loss_percent=20)
     emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
     emulation.drop_at(net.responder, network.LINK, conditions)
     count = 2500
@@ -169,7 +169,7 @@ def test_loss_behind_the_capture_is_within_binomial_limits(net):
 @pytest.mark.lab
 def test_ip_fragments_are_dropped_and_nothing_else(net):
     space, net = net
-    conditions = Conditions(drop_ip_fragments=True)
+    conditions = LinkConditions(drop_ip_fragments=True)
     emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
     emulation.drop_at(net.responder, network.LINK, conditions)
     assert len(traffic.there(net, 20, size=1400)) == 20
@@ -179,11 +179,11 @@ def test_ip_fragments_are_dropped_and_nothing_else(net):
 
 def test_without_nftables_fragments_cannot_be_dropped():
     with pytest.raises(LabError, match="nftables"):
-        emulation.start(None, None, Conditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
+        emulation.start(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
 
 
 def test_what_netem_is_told():
-    said = " ".join(netem_command("far", Conditions(600, 5, 20, 2000), 20))
+    said = " ".join(netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
     assert said.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
 
 
@@ -192,5 +192,5 @@ def test_netem_where_the_kernel_has_it(net):
     space, net = net
     if not machine.netem():
         pytest.skip("this kernel has no netem; the relay is tested above")
-    emulation.start(space, net.path, Conditions(rtt_ms=50), netem=True, drops_elsewhere=True)
+    emulation.start(space, net.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
     assert measured(lambda: traffic.there(net, 100), lambda arrivals: 25 <= median(arrivals) < 26)

@@ -8,13 +8,14 @@ pytestmark = pytest.mark.lab
 SECRETS = ("the password", "the shared secret")
 
 
-def launch(space, address="127.0.0.1", **with_chain):
-    account = Account("someone", *SECRETS, "eap-tls" if with_chain else "eap-md5")
+def launch(space, address="127.0.0.1", certificates=None):
+    account = Account("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
     host = space.host("aaa")
-    given = {"chain": None, "trusted": None} | with_chain
     stack = machine.radius()
     assert stack is not None
-    return host, freeradius.launch(space, host, stack, account, address=address, client="127.0.0.1", **given)
+    return host, freeradius.launch(
+        space, host, stack, account, address=address, client="127.0.0.1", certificates=certificates
+    )
 
 
 def test_it_listens_and_says_no_secret(lab):
@@ -29,7 +30,7 @@ def test_it_listens_and_says_no_secret(lab):
 def test_with_certificates(lab):
     chain = pki.make("rsa", 2048, 3, "aaa.lab")
     with Space() as space:
-        _, daemon = launch(space, chain=chain, trusted=chain.root)
+        _, daemon = launch(space, certificates=(chain, chain.root))
         assert daemon.alive
 
 

@@ -31,9 +31,10 @@ def handshake() -> Handshake:
 def write(out: Path, recorded, **data) -> Path:
     (case,) = cases(data, "x", "some")
     out.mkdir(exist_ok=True)
-    return manifest.write(
-        out, case, [handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
+    results = manifest.Recorded(
+        handshakes=[handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
     )
+    return manifest.write(out, case, results)
 
 
 def test_what_is_kept(tmp_path, recorded):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ikeanalyze.lab import emulation, network
-from ikeanalyze.lab.scenario import cases
+from ikeanalyze.lab.scenario import LinkConditions, cases
 from ikeanalyze.lab.space import Space, execute
 from lab import traffic
 
@@ -30,7 +30,7 @@ def built(lab):
             net = network.build(space, cases(data, "x", "x")[0])
             for path in (net.path, net.aaa_path):
                 if path is not None:
-                    conditions = emulation.Conditions()
+                    conditions = LinkConditions()
                     emulation.start(space, path, conditions, netem=False, drops_elsewhere=True)
             return net
 
@@ -80,7 +80,7 @@ def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
     with Space() as space:
         net = network.build(space, cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (net.path, net.aaa_path):
-            emulation.start(space, path, emulation.Conditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1)
+            emulation.start(space, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1)
         for source, target in ((net.initiator, address), (net.responder, net.aaa_address)):
             family, kind = ("AF_INET6" if ":" in target else "AF_INET"), "SOCK_DGRAM"
             ask = f"import socket, time; s = socket.socket(socket.{family}, socket.{kind}); s.settimeout(5);"

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ikeanalyze.lab import LabError, emulation, network, recording
-from ikeanalyze.lab.scenario import cases
+from ikeanalyze.lab.scenario import LinkConditions, cases
 from ikeanalyze.lab.space import Space, execute
 from lab import traffic
 
@@ -21,7 +21,7 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
     with Space() as space:
         net = network.build(space, cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (net.path, net.aaa_path):
-            emulation.start(space, path, emulation.Conditions(), netem=False, drops_elsewhere=True)
+            emulation.start(space, path, LinkConditions(), netem=False, drops_elsewhere=True)
         taken = recording.start(space, net.responder, [network.LINK, network.AAA_LINK])
         traffic.there(net, 20)
         traffic.there(net, 3, size=3000)
@@ -39,7 +39,7 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
 def test_errors_over_ipv6_are_in_it(lab):
     with Space() as space:
         net = network.build(space, cases({"ip_version": 6}, "x", "x")[0])
-        emulation.start(space, net.path, emulation.Conditions(), netem=False, drops_elsewhere=True)
+        emulation.start(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
         taken = recording.start(space, net.responder, [network.LINK])
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
@@ -51,7 +51,7 @@ def test_errors_over_ipv6_are_in_it(lab):
 def test_what_is_still_on_its_way_is_in_it(lab):
     with Space() as space:
         net = network.build(space, cases({}, "x", "x")[0])
-        conditions = emulation.Conditions(rtt_ms=2000)
+        conditions = LinkConditions(rtt_ms=2000)
         emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=False)
         taken = recording.start(space, net.responder, [network.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({net.responder_address!r}, 4000))"

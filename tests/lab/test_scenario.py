@@ -7,10 +7,10 @@ from ikeanalyze.lab.scenario import KEYS, ScenarioError, cases, load
 
 def test_the_product_of_all_lists_is_run():
     found = cases({"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x")
-    points = [(case.number("link.rtt_ms"), case.number("link.loss_percent")) for case in found]
+    points = [(case.settings.link.rtt_ms, case.settings.link.loss_percent) for case in found]
     assert points == [(1, 0), (1, 5), (1, 20), (600, 0), (600, 5), (600, 20)]
     assert len({case.name for case in found}) == 6
-    assert found[0].steps == ("ping", "delete")
+    assert found[0].settings.then == ("ping", "delete")
 
 
 def test_proposals_that_begin_alike_have_names_of_their_own():
@@ -106,7 +106,7 @@ def test_a_file_that_is_none(tmp_path):
 
 def test_the_aaa_link_is_ipv4_whatever_the_other_is():
     (case,) = cases({"ip_version": 6, "aaa_link": {"mtu": 1000}, "initiator": {"auth": "eap-md5"}}, "x", "x")
-    assert case.integer("aaa_link.mtu") == 1000
+    assert case.settings.aaa_link.mtu == 1000
 
 
 def test_ikev1_of_an_older_strongswan():

@@ -32,14 +32,14 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     (case,) = scenario.cases(data, "x", "x")
     with Space() as space:
         net = network.build(space, case)
-        emulation.start(space, net.path, emulation.Conditions(), netem=False, drops_elsewhere=True)
+        emulation.start(space, net.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
         charon = strongswan.launch(
             space,
             net.initiator,
             machine.ike("strongswan", ml_kem=False, ikev1=False),
             sides.side("initiator", case, net, sides.credentials(case)),
             kernel_esp=machine.kernel_esp(),
-            timeout=case.number("timeout_s"),
+            timeout=case.settings.timeout_s,
         )
         attempt = charon.initiate()
         assert (attempt.done, attempt.why) == (False, "no answer")

@@ -9,7 +9,6 @@ from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 
 from ikeanalyze.lab.space import Space
-from ikeanalyze.lab.standing import Standing
 from ikeanalyze.replay.layer3 import Layer3Transport
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import TransportError, open_transport
@@ -17,6 +16,7 @@ from ikeanalyze.replay.udp import UdpTransport
 from replay.peers import free_port, peer
 from replay.reassembled import Reassembled
 from replay.test_udp import exchange
+from tests.lab.live_responder import Standing
 
 pytestmark = pytest.mark.lab
 MTU = 1500

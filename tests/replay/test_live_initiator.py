@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.lab import scenario, sides
 from ikeanalyze.lab.pki import Chain
-from ikeanalyze.lab.standing import standing, write_credentials
 from ikeanalyze.model.policy import strongswan
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import read_shape
 from ikeanalyze.wire.proposals import Proposal, Transform
 from replay.driving import CBC, SHA2_256, SHA2_256_128
+from tests.lab.live_responder import standing, write_credentials
 
 pytestmark = pytest.mark.lab
 RECORDED = Path(__file__).parents[2] / "captures" / "lab"

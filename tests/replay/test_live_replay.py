@@ -14,7 +14,6 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import scenario
-from ikeanalyze.lab.standing import standing, write_credentials
 from ikeanalyze.replay.answers import read_answer
 from ikeanalyze.replay.recorded import read_recorded
 from ikeanalyze.replay.runs import Runs
@@ -22,6 +21,7 @@ from ikeanalyze.replay.target import read_target
 from ikeanalyze.replay.transport import open_transport
 from ikeanalyze.wire.ikev2 import read_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
+from tests.lab.live_responder import standing, write_credentials
 
 pytestmark = pytest.mark.lab
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

@@ -72,7 +72,7 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
     Errors:
         LabError: something that it needs is not there, or does not start.
     """
-    stack = machine.ike(case.text("responder.stack"), ml_kem="mlkem" in case.text("ike.proposals"), ikev1=False)
+    stack = machine.ike(case.settings.responder.stack, ml_kem="mlkem" in case.settings.ike.proposals, ikev1=False)
     if stack.name != machine.STRONGSWAN:
         raise LabError(f"a responder that stands is strongSwan's; {stack} is not")
     server = machine.radius() if case.eap else None
@@ -83,13 +83,10 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
         known = sides.credentials(case)
         for name, path in (("link", net.path), ("aaa_link", net.aaa_path)):
             if path is not None:
-                conditions = emulation.Conditions.of(case, name)
+                conditions = case.link(name)
                 emulation.start(space, path, conditions, netem=machine.netem(), drops_elsewhere=False)
         if server and net.aaa and known.account and net.aaa_address and net.client_address:
-            freeradius.launch(
-                space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address,
-                chain=None, trusted=None,
-            )  # fmt: skip
+            freeradius.launch(space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address)
         side = sides.side("responder", case, net, known)
         responder = strongswan.launch(
             space,
@@ -97,7 +94,7 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
             stack,
             replace(side, settings=strongswan.merged(side.settings, settings or {})),
             kernel_esp=machine.kernel_esp(),
-            timeout=case.number("timeout_s"),
+            timeout=case.settings.timeout_s,
         )
         yield Standing(responder, net.initiator, net.initiator_address, net.responder_address, known)
 
@@ -105,7 +102,7 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
 def write_credentials(responder: Standing, case: Case, folder: Path) -> Path:
     """The initiator's credentials as `replay` reads them, in a folder; where the file is."""
     known, lines = responder.known, ["[local]", f'identity = "{sides.IDENTITY["initiator"]}"']
-    if case.text("initiator.auth") == "psk" or case.text("responder.auth") == "psk":
+    if case.settings.initiator.auth == "psk" or case.settings.responder.auth == "psk":
         lines.append(f'psk = "{known.psk}"')
     chain, peer = known.chains.get("initiator"), known.chains.get("responder")
     if chain is not None:

@@ -10,7 +10,7 @@ from craft import ike
 
 from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.space import PREFIX
-from ikeanalyze.lab.standing import standing, write_credentials
+from tests.lab.live_responder import standing, write_credentials
 
 pytestmark = pytest.mark.lab
 
