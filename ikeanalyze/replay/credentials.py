@@ -22,19 +22,19 @@ with the file and the key, and never with a secret.
 import os
 import stat
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Final
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
+from msgspec import Meta, Struct
 
-from ikeanalyze.io.toml import TomlFileError, parse_toml
+from ikeanalyze.io.toml import TomlFileError, decode_toml
 from ikeanalyze.keys.distinguished import read_name
 from ikeanalyze.keys.psk import pre_shared_keys
 from ikeanalyze.keys.signing import EdwardsKey, SigningKey
@@ -43,15 +43,32 @@ from ikeanalyze.wire.registries.ikev2 import IdType
 
 _LARGEST: Final = 1 << 20  # bytes of any of the files
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
-_LONGEST: Final = 1024  # characters of a text
 _MOST_AUTHORITIES: Final = 1000  # CERTREQ names each of them
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "local": ("identity", "psk", "certificate", "key", "key_password"),
-        "remote": ("identity", "authorities"),
-        "eap": ("identity", "password"),
-    }
-)
+_Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+class _Local(Struct, forbid_unknown_fields=True):
+    identity: _Text | None = None
+    psk: _Text | None = None
+    certificate: _Text | None = None
+    key: _Text | None = None
+    key_password: _Text | None = None
+
+
+class _Remote(Struct, forbid_unknown_fields=True):
+    identity: _Text | None = None
+    authorities: Annotated[list[_Text], Meta(description="a list of paths")] = []
+
+
+class _Eap(Struct, forbid_unknown_fields=True):
+    identity: _Text | None = None
+    password: _Text | None = None
+
+
+class _Tables(Struct, forbid_unknown_fields=True):
+    local: _Local = msgspec.field(default_factory=_Local)
+    remote: _Remote = msgspec.field(default_factory=_Remote)
+    eap: _Eap = msgspec.field(default_factory=_Eap)
 
 
 class CredentialsError(ValueError):
@@ -133,28 +150,21 @@ def key_family(key: SigningKey | None) -> str | None:
 
 
 class _File:
-    """One file being read."""
+    """A credentials file, read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._warnings: list[str] = []
-        data = self._bytes(path, "", secret=True)
+        data = self._read(path, "", secret=True)
         try:
-            tables = parse_toml(data)
+            self._tables = decode_toml(data, _Tables)
         except TomlFileError as problem:
             raise CredentialsError(f"{path}: {problem.unquoted}") from None
-        self._values: dict[str, Any] = {}
-        for table, content in tables.items():
-            if table not in _KEYS or not isinstance(content, dict):
-                raise CredentialsError(f"{path}: there is no {table!r}; there are [{'], ['.join(_KEYS)}]")
-            for key, value in content.items():
-                if key not in _KEYS[table]:
-                    raise self._wrong(f"{table}.{key}", f"is not known; [{table}] has {', '.join(_KEYS[table])}")
-                self._values[f"{table}.{key}"] = value
 
     def loaded(self) -> Loaded:
-        certificates = self._certificates("local.certificate")
-        key = self._key()
+        local, remote, eap = self._tables.local, self._tables.remote, self._tables.eap
+        certificates = self._certificates(local.certificate, "local.certificate") if local.certificate else ()
+        key = self._key(local.key, local.key_password) if local.key else None
         if key is not None and not certificates:
             raise self._wrong("local.key", "needs local.certificate beside it")
         if certificates and key is None:
@@ -162,25 +172,28 @@ class _File:
         if key is not None and key.public_key() != certificates[0].public_key():
             raise self._wrong("local.key", "is not that of the first certificate of local.certificate")
         authorities = tuple(
-            one
-            for number in range(len(self._list("remote.authorities")))
-            for one in self._certificates("remote.authorities", number)
+            certificate for name in remote.authorities for certificate in self._certificates(name, "remote.authorities")
         )
         if len(authorities) > _MOST_AUTHORITIES:
             raise self._wrong("remote.authorities", f"has more than {_MOST_AUTHORITIES:,} certificates")
-        user, password = self._text("eap.identity"), self._text("eap.password")
-        if (user is None) != (password is None):
+        if (eap.identity is None) != (eap.password is None):
             raise CredentialsError(f"{self._path}: [eap] needs both identity and password")
         credentials = Credentials(
-            self._identity("local.identity"), self._identity("remote.identity"), self._psk(), key,
-            certificates, authorities, user, password,
-        )  # fmt: skip
+            local_identity=self._identity(local.identity, "local.identity"),
+            remote_identity=self._identity(remote.identity, "remote.identity"),
+            psk=self._psk(local.psk),
+            key=key,
+            certificates=certificates,
+            authorities=authorities,
+            eap_identity=eap.identity,
+            eap_password=eap.password,
+        )
         return Loaded(credentials, tuple(self._warnings))
 
-    def _wrong(self, key: str, what: str) -> CredentialsError:
-        return CredentialsError(f"{self._path}: {key} {what}")
+    def _wrong(self, key: str, problem: str) -> CredentialsError:
+        return CredentialsError(f"{self._path}: {key} {problem}")
 
-    def _bytes(self, path: Path, key: str, *, secret: bool = False) -> bytes:
+    def _read(self, path: Path, key: str, *, secret: bool = False) -> bytes:
         about = f" of {key}" if key else ""
         try:
             with open(path, "rb") as stream:
@@ -196,20 +209,7 @@ class _File:
             self._warnings.append(f"{path}: others can read it, and it has secrets: chmod 600 {path}")
         return data
 
-    def _text(self, key: str) -> str | None:
-        value = self._values.get(key)
-        if value is not None and not (isinstance(value, str) and 0 < len(value) <= _LONGEST):
-            raise self._wrong(key, f"must be a text of 1 to {_LONGEST:,} characters")
-        return value
-
-    def _list(self, key: str) -> list[str]:
-        value = self._values.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self._wrong(key, "must be a list of paths")
-        return value
-
-    def _identity(self, key: str) -> Identification | None:
-        text = self._text(key)
+    def _identity(self, text: str | None, key: str) -> Identification | None:
         try:
             return None if text is None else identification(text)
         except ValueError:
@@ -217,21 +217,15 @@ class _File:
                 key, "is no distinguished name, though it has a = in it; one looks like C=CH, O=Lab, CN=gw"
             ) from None
 
-    def _psk(self) -> bytes | None:
-        text = self._text("local.psk")
-        if text is None:
-            return None
+    def _psk(self, text: str | None) -> bytes | None:
         try:
-            return pre_shared_keys(text.encode())[0]
+            return None if text is None else pre_shared_keys(text.encode())[0]
         except ValueError as problem:
             raise self._wrong("local.psk", f"cannot be used: {problem}") from None
 
-    def _certificates(self, key: str, number: int | None = None) -> tuple[x509.Certificate, ...]:
-        name = self._text(key) if number is None else self._list(key)[number]
-        if name is None:
-            return ()
+    def _certificates(self, name: str, key: str) -> tuple[x509.Certificate, ...]:
         path = self._path.parent / name
-        data = self._bytes(path, key)
+        data = self._read(path, key)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -239,22 +233,18 @@ class _File:
         except ValueError:
             raise self._wrong(key, f"names {path}, which has no certificate in PEM") from None
 
-    def _key(self) -> SigningKey | None:
-        name, password = self._text("local.key"), self._text("local.key_password")
-        if name is None:
-            return None
+    def _key(self, name: str, password: str | None) -> SigningKey:
         path = self._path.parent / name
-        data = self._bytes(path, "local.key", secret=True)
+        data = self._read(path, "local.key", secret=True)
         try:
             key = serialization.load_pem_private_key(data, None if password is None else password.encode())
         except TypeError:
-            lacking = "is encrypted: local.key_password is missing"
-            what = lacking if password is None else "is not encrypted, but there is a local.key_password"
-            raise self._wrong("local.key", f"names {path}, which {what}") from None
+            encrypted = "is encrypted: local.key_password is missing"
+            problem = encrypted if password is None else "is not encrypted, but there is a local.key_password"
+            raise self._wrong("local.key", f"names {path}, which {problem}") from None
         except (ValueError, UnsupportedAlgorithm):
-            what = "has no private key in PEM" if password is None else "does not open with local.key_password"
-            raise self._wrong("local.key", f"names {path}, which {what}") from None
+            problem = "has no private key in PEM" if password is None else "does not open with local.key_password"
+            raise self._wrong("local.key", f"names {path}, which {problem}") from None
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey):
-            what = "whose key is neither RSA, ECDSA, Ed25519 nor Ed448"
-            raise self._wrong("local.key", f"names {path}, {what}")
+            raise self._wrong("local.key", f"names {path}, whose key is neither RSA, ECDSA, Ed25519 nor Ed448")
         return key

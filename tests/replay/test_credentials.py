@@ -102,11 +102,15 @@ def test_files_that_others_can_read(folder):
 
 WRONG = {
     "not = toml = at all": "not TOML (at line 1, column 7)",
-    'psk = "swordfish"': "there is no 'psk'; there are [local], [remote], [eap]",
-    '[locals]\npsk = "swordfish"': "there is no 'locals'; there are [local], [remote], [eap]",
-    '[local]\npks = "swordfish"': "local.pks is not known; [local] has identity, psk, certificate, key, key_password",
-    "[local]\npsk = 12345": "local.psk must be a text of 1 to 1,024 characters",
-    '[local]\npsk = ""': "local.psk must be a text of 1 to 1,024 characters",
+    'psk = "swordfish"': "unknown key psk; allowed are local, remote, eap",
+    '[locals]\npsk = "swordfish"': "unknown key locals; did you mean local? allowed are local, remote, eap",
+    '[local]\npks = "swordfish"': (
+        "unknown key local.pks; did you mean local.psk? allowed are identity, psk, certificate, key, key_password"
+    ),
+    "[local]\npsk = 12345": "local.psk must be text of 1 to 1,024 characters",
+    '[local]\npsk = ["swordfish"]': "local.psk must be text of 1 to 1,024 characters",
+    'local = "swordfish"': "local must be a table",
+    '[local]\npsk = ""': "local.psk must be text of 1 to 1,024 characters",
     '[local]\npsk = "0xswordfish"': "local.psk cannot be used: what is behind 0x is no hex digits",
     '[local]\nidentity = "O=x, =y"': "local.identity is no distinguished name, though it has a = in it",
     '[local]\ncertificate = "chain.pem"': "local.certificate needs local.key beside it",
@@ -134,7 +138,7 @@ WRONG = {
         "local.key names {}/exchange.pem, whose key is neither RSA, ECDSA, Ed25519 nor Ed448"
     ),
     '[remote]\nauthorities = "roots.pem"': "remote.authorities must be a list of paths",
-    '[remote]\nauthorities = ["roots.pem", 3]': "remote.authorities must be a list of paths",
+    '[remote]\nauthorities = ["roots.pem", 3]': "remote.authorities[1] must be text of 1 to 1,024 characters",
     '[remote]\nauthorities = ["."]': "remote.authorities: {}: cannot be read",
     '[eap]\npassword = "swordfish"': "[eap] needs both identity and password",
     '[eap]\nidentity = "carol"': "[eap] needs both identity and password",
