@@ -56,8 +56,8 @@ class Account:
         """As the manifest has it."""
         return {
             "datagrams": len(self.sent),
-            "bytes": sum(one.bytes for one in self.sent),
-            "sizes": [one.bytes for one in self.sent],
+            "bytes": sum(datagram.bytes for datagram in self.sent),
+            "sizes": [datagram.bytes for datagram in self.sent],
             "messages": self.messages,
             "requests_retransmitted": self.requests_again,
             "responses_retransmitted": self.responses_again,
@@ -68,7 +68,7 @@ class Account:
 
 def read(lines: Iterable[str]) -> Account:
     """An account of the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
-    found = Account()
+    account = Account()
     # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
     # first message is generated in the name of the one that it takes the place of
     known: dict[tuple[str, str, str], str] = {}
@@ -77,23 +77,23 @@ def read(lines: Iterable[str]) -> Account:
         if generated := _GENERATED.search(line):
             exchange, kind, number = generated.groups()
             message = known[sa, kind, number] = known["", kind, number] = f"{exchange} {kind} {number}"
-            found.messages.append(message)
+            account.messages.append(message)
         elif sent := _SENT.search(line):
             source, port, destination, other, size = sent.groups()
-            found.sent.append(Sent(source, int(port), destination, int(other), int(size)))
+            account.sent.append(Sent(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
             number = again[1] or again[2]
-            found.requests_again += 1
-            found.messages.append(_again(known, sa, "request", number))
+            account.requests_again += 1
+            account.messages.append(_again(known, sa, "request", number))
         elif again := _RESPONSE_AGAIN.search(line):
             number = again[1] or again[2]
-            found.responses_again += 1
-            found.messages.append(_again(known, sa, "response", number))
+            account.responses_again += 1
+            account.messages.append(_again(known, sa, "response", number))
         elif _ESTABLISHED.search(line):
-            found.established += 1
+            account.established += 1
         elif refused := REFUSED.search(line):
-            found.refused[refused[1]] += 1
-    return found
+            account.refused[refused[1]] += 1
+    return account
 
 
 def _again(known: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:

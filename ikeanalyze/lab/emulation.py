@@ -60,8 +60,8 @@ class Kernel:
         """What netem holds back, as tc tells it; a bridge holds back nothing."""
         if self.kind == "bridge":
             return 0
-        told = (self.path.inside("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
-        return sum(int(queue.get("qlen", 0)) for one in told for queue in json.loads(execute(one)))
+        reports = (self.path.inside("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
+        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(execute(report)))
 
     def stop(self) -> dict[str, dict[str, int]]:
         """The bridge goes with its namespace."""
@@ -76,7 +76,7 @@ class Relay:
     process: subprocess.Popen[bytes]
     output: Path
     #: Where it says how many frames are on their way.
-    told: Path
+    waiting_file: Path
     kind: str = "relay"
 
     @property
@@ -86,7 +86,7 @@ class Relay:
 
     def waiting(self) -> int:
         """What the relay has not delivered yet."""
-        count: int = struct.unpack("I", self.told.read_bytes())[0]
+        count: int = struct.unpack("I", self.waiting_file.read_bytes())[0]
         return count
 
     def stop(self) -> dict[str, dict[str, int]]:
@@ -120,11 +120,11 @@ def start(
             for end in (NEAR, FAR):
                 execute(path.inside(*netem_command(end, conditions, loss)))
         return Kernel("bridge" if perfect else "netem", path)
-    output, told = path.folder / "relay", path.folder / "waiting"
-    told.write_bytes(bytes(4))
+    output, waiting_file = path.folder / "relay", path.folder / "waiting"
+    waiting_file.write_bytes(bytes(4))
     command = [sys.executable, "-m", "ikeanalyze.lab.relay", NEAR, FAR]
     command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
-    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={told}"]
+    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={waiting_file}"]
     if seed is not None:
         command.append(f"--seed={seed}")
     process = space.start(path.inside(*command), output=output)
@@ -133,16 +133,16 @@ def start(
         if process.poll() is not None or time.monotonic() > deadline:
             raise LabError("the link emulator did not start")
         time.sleep(0.01)
-    return Relay(space, process, output, told)
+    return Relay(space, process, output, waiting_file)
 
 
 def calm(emulators: Iterable[Emulator], seconds: float) -> None:
     """Wait until nothing is on its way, and nobody answers it; so long at most, since a link may be hopelessly slow."""
     deadline = time.monotonic() + seconds
-    slow = [one for one in emulators if one.kind != "bridge"]
+    slow = [emulator for emulator in emulators if emulator.kind != "bridge"]
     quiet = 0
     while slow and quiet < _QUIET_LOOKS and time.monotonic() < deadline:
-        quiet = 0 if any(one.alive and one.waiting() for one in slow) else quiet + 1
+        quiet = 0 if any(emulator.alive and emulator.waiting() for emulator in slow) else quiet + 1
         time.sleep(_LOOK_SECONDS)
 
 

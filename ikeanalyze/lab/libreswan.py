@@ -65,7 +65,7 @@ class Pluto:
 
     def sas(self) -> list[IkeSa]:
         """Its IKE SA, if there is one: the lab has one at a time with libreswan."""
-        states = [found[1] for line in self.tell("--showstates").splitlines() if (found := _STATE.match(line))]
+        states = [state[1] for line in self.tell("--showstates").splitlines() if (state := _STATE.match(line))]
         ike = [state for state in states if "CHILD" not in state]
         if not ike:
             return []

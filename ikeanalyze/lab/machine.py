@@ -63,7 +63,7 @@ class Finding:
 
 
 def _roots() -> list[Path]:
-    return [Path("/"), *(one.place for one in tree.ALL if one.place.is_dir())]
+    return [Path("/"), *(debian_tree.place for debian_tree in tree.ALL if debian_tree.place.is_dir())]
 
 
 def _said(root: Path, program: str, option: str) -> str | None:
@@ -134,14 +134,14 @@ def ike(name: str, *, ml_kem: bool, ikev1: bool) -> Stack:
             )
         if fits:
             return stack
-    what = name
+    wanted_stack = name
     if not wanted and ml_kem:
-        what += " of 6.0.2 or later, which ML-KEM needs,"
+        wanted_stack += " of 6.0.2 or later, which ML-KEM needs,"
     elif not wanted and ikev1:
-        what += " before 6, which IKEv1 needs,"
+        wanted_stack += " before 6, which IKEv1 needs,"
     known = ", ".join(dict.fromkeys(map(str, (*charons(), *plutos())))) or "none"
     raise LabError(
-        f"{what} is not on this machine (there are: {known}): as root, ikeanalyze lab prepare makes trees with it"
+        f"{wanted_stack} is not on this machine (there are: {known}): as root, ikeanalyze lab prepare makes trees with it"
     )
 
 
@@ -228,8 +228,8 @@ def _kernel() -> Iterator[Finding]:
     remedy = None if drops else "apt install nftables"
     yield Finding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
     yield Finding("netem", netem(), "yes" if netem() else "not in this kernel: our own relay is used", False)
-    found = "yes" if kernel_esp() else "no: strongSwan's own is used, libreswan has none"
-    yield Finding("ESP in the kernel", kernel_esp(), found, False)
+    state = "yes" if kernel_esp() else "no: strongSwan's own is used, libreswan has none"
+    yield Finding("ESP in the kernel", kernel_esp(), state, False)
 
 
 def _stacks() -> Iterator[Finding]:
@@ -240,13 +240,13 @@ def _stacks() -> Iterator[Finding]:
         return
     strongswans = charons()
     yield _stack(STRONGSWAN, strongswans, needed=True, remedy=f"apt install strongswan-charon, or {prepare}")
-    for what, needs, fitting in (
-        ("ML-KEM", "6.0.2 or later", [one for one in strongswans if one.numbers >= ML_KEM_SINCE]),
-        ("IKEv1", "before 6", [one for one in strongswans if one.numbers < IKEV1_UNTIL]),
+    for feature, needs, fitting in (
+        ("ML-KEM", "6.0.2 or later", [stack for stack in strongswans if stack.numbers >= ML_KEM_SINCE]),
+        ("IKEv1", "before 6", [stack for stack in strongswans if stack.numbers < IKEV1_UNTIL]),
     ):
         there = bool(fitting)
         said = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
-        yield Finding(what, there, said, False, None if there else prepare)
+        yield Finding(feature, there, said, False, None if there else prepare)
     yield _stack(LIBRESWAN, plutos(), needed=False, remedy=prepare)
     server = radius()
     yield _stack(FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}")

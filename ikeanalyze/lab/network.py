@@ -95,9 +95,9 @@ def _connect(path: Host, near: _End, far: _End, prefix: int, mtu: int) -> None:
     """Connect two hosts to the ends of a path, and tell each the other's MAC address."""
     _plug(path, NEAR, near, prefix, mtu)
     _plug(path, FAR, far, prefix, mtu)
-    for one, other in ((near, far), (far, near)):
-        known = ("ip", "neigh", "replace", other.address, "lladdr", other.mac, "dev", one.interface)
-        execute(one.host.inside(*known, "nud", "permanent"))
+    for end, opposite in ((near, far), (far, near)):
+        known = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
+        execute(end.host.inside(*known, "nud", "permanent"))
 
 
 def _translate(nat: Host, initiator: Host, mtu: int) -> str:

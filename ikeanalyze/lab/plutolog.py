@@ -77,19 +77,19 @@ def read(lines: Iterable[str]) -> Account:
     for line in lines:
         if _EMIT.search(line):
             header = {}
-        elif header is not None and (found := _HEADER.search(line)):
-            header[found[1]] = found[2]
-        elif header is not None and (found := _PAYLOAD.search(line)):
+        elif header is not None and (field := _HEADER.search(line)):
+            header[field[1]] = field[2]
+        elif header is not None and (payload := _PAYLOAD.search(line)):
             kind = "response" if "MSG_RESPONSE" in header.get("flags", "") else "request"
-            if found[1] == _FRAGMENT:
+            if payload[1] == _FRAGMENT:
                 if kind in last:
                     last[kind].fragments += 1
             else:
                 name = f"{header.get('exchange type', '?')} {kind} {header.get('Message ID', '?')}"
                 last[kind] = newest = _Message(name, kind)
             header = None
-        elif found := _SENT.search(line):
-            size, why, source, port, destination, other = found.groups()
+        elif sent := _SENT.search(line):
+            size, why, source, port, destination, other = sent.groups()
             marker = 0 if port == _PLAIN_PORT else _MARKER
             account.sent.append(Sent(source, int(port), destination, int(other), int(size) - marker))
             if _AGAIN in why.lower():
@@ -118,49 +118,49 @@ def _count(account: Account, message: _Message | None) -> None:
 
 def spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
     """The SPIs of the youngest IKE SA, 16 hex digits each; None: none got so far."""
-    found: tuple[str | None, str | None] = (None, None)
+    youngest: tuple[str | None, str | None] = (None, None)
     for line in lines:
         if keys := _KEYS.search(line):
-            found = keys[1], keys[2]
-    return found
+            youngest = keys[1], keys[2]
+    return youngest
 
 
 def problem(lines: Iterable[str]) -> str | None:
     """Why pluto does not start, or takes no connection."""
-    return next((found[0] for line in lines if (found := _PROBLEM.search(line))), None)
+    return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
 
 
 def progress(lines: Iterable[str]) -> Progress:
     """How far a handshake has come by the lines since it began."""
-    found = Progress()
+    state = Progress()
     begun: float | None = None
     for line in lines:
         if _BEGUN.search(line):
             begun = _seconds(line)
         elif refused := _REFUSED.search(line):
-            found.why = found.why or refused[1] or refused[2]
+            state.why = state.why or refused[1] or refused[2]
         elif kernel := _KERNEL.search(line):
-            found.why = found.why or f"no CHILD_SA: the kernel says {kernel[1]}"
+            state.why = state.why or f"no CHILD_SA: the kernel says {kernel[1]}"
         elif _NO_CHILD.search(line):
-            found.why = found.why or "no CHILD_SA in the response"
+            state.why = state.why or "no CHILD_SA in the response"
         elif _NOT_AUTHENTICATED.search(line):
-            found.why = found.why or "the peer's authentication failed"
+            state.why = state.why or "the peer's authentication failed"
         elif _ESTABLISHED.search(line):
-            found.established = True
+            state.established = True
             now = _seconds(line)
             if begun is not None and now is not None:
-                found.ms = round((now - begun) % 86_400 * 1e3, 3)
+                state.ms = round((now - begun) % 86_400 * 1e3, 3)
         elif _CHILD.search(line):
-            found.child = True
+            state.child = True
         elif _FAILED.search(line):
-            found.failed = True
-    return found
+            state.failed = True
+    return state
 
 
 def _seconds(line: str) -> float | None:
     """The time of day of a line."""
-    found = _TIME.match(line)
-    if not found:
+    clock = _TIME.match(line)
+    if not clock:
         return None
-    hours, minutes, seconds = found[1].split(":")
+    hours, minutes, seconds = clock[1].split(":")
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)

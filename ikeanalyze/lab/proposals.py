@@ -23,15 +23,15 @@ _GROUPS: Final = {
 _HASHES: Final = {"sha1": "sha1", "sha256": "sha2_256", "sha384": "sha2_384", "sha512": "sha2_512"}
 #: What it is, what it looks like in strongSwan's words, and what it is in libreswan's.
 _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
-    ("encryption", re.compile(r"aes(128|192|256)"), lambda found: f"aes{found[1]}"),
+    ("encryption", re.compile(r"aes(128|192|256)"), lambda match: f"aes{match[1]}"),
     (
         "encryption",
         re.compile(r"aes(128|192|256)(gcm|ccm)(8|12|16)"),
-        lambda found: f"aes_{found[2]}_{found[3]}_{found[1]}",
+        lambda match: f"aes_{match[2]}_{match[3]}_{match[1]}",
     ),
-    ("encryption", re.compile(r"chacha20poly1305"), lambda found: found[0]),
-    ("hash", re.compile(rf"(?:prf)?({'|'.join(_HASHES)})"), lambda found: _HASHES[found[1]]),
-    ("group", re.compile("|".join(_GROUPS)), lambda found: _GROUPS[found[0]]),
+    ("encryption", re.compile(r"chacha20poly1305"), lambda match: match[0]),
+    ("hash", re.compile(rf"(?:prf)?({'|'.join(_HASHES)})"), lambda match: _HASHES[match[1]]),
+    ("group", re.compile("|".join(_GROUPS)), lambda match: _GROUPS[match[0]]),
 )
 
 
@@ -45,16 +45,16 @@ def libreswan(proposals: str) -> str:
 
 
 def _libreswan(proposal: str) -> str:
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for word in proposal.split("-"):
         kind, said = _word(word)
-        if found.setdefault(kind, said) != said:
+        if words.setdefault(kind, said) != said:
             raise ValueError(f"two of a kind in {proposal}, for which libreswan has no words")
-    return "-".join(found[kind] for kind in ("encryption", "hash", "group") if kind in found)
+    return "-".join(words[kind] for kind in ("encryption", "hash", "group") if kind in words)
 
 
 def _word(word: str) -> tuple[str, str]:
     for kind, pattern, said in _RULES:
-        if found := pattern.fullmatch(word):
-            return kind, said(found)
+        if match := pattern.fullmatch(word):
+            return kind, said(match)
     raise ValueError(f"{word} is nothing that libreswan has")

@@ -33,8 +33,8 @@ def read(lines: Iterable[str]) -> list[Packet]:
     packets: list[Packet] = []
     known: dict[str, list[Packet]] = {}  # a request and its answer, by the server's number of them
     for line in lines:
-        if found := _PACKET.search(line):
-            server, code, identifier, source, port, destination, other, length = found.groups()
+        if packet_line := _PACKET.search(line):
+            server, code, identifier, source, port, destination, other, length = packet_line.groups()
             packet = Packet(code, int(identifier), source, int(port), destination, int(other), int(length))
             known.setdefault(server, []).append(packet)
             packets.append(packet)

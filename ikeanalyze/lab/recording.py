@@ -56,8 +56,8 @@ class Recording:
     @property
     def dropped(self) -> int | None:
         """Frames that did not get into it, once it has ended; null where dumpcap does not tell."""
-        told = _DROPPED.findall(self._said)
-        return sum(map(int, told)) if told else None
+        dropped = _DROPPED.findall(self._said)
+        return sum(map(int, dropped)) if dropped else None
 
     @property
     def _said(self) -> str:

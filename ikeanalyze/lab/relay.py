@@ -132,12 +132,12 @@ def _carry(
     ways: list[tuple[socket.socket, socket.socket, Direction]],
     waiting: int | None,
 ) -> None:
-    told = -1
+    written = -1
     while True:
         now_waiting = sum(way.waiting for *_, way in ways)
-        if waiting is not None and now_waiting != told:
-            told = now_waiting
-            os.pwrite(waiting, struct.pack("I", told), 0)
+        if waiting is not None and now_waiting != written:
+            written = now_waiting
+            os.pwrite(waiting, struct.pack("I", written), 0)
         coming = [at for *_, way in ways if (at := way.next_at) is not None]
         timeout = max(min(coming) - time.monotonic(), 0.0) if coming else None
         readable = select.select(ends, [], [], timeout)[0]

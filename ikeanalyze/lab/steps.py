@@ -19,32 +19,32 @@ _PROGRAM_SECONDS: Final = 10.0
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
-def take(what: str, initiator: Peer, net: Network, case: Case) -> Attempt:
+def take(step: str, initiator: Peer, net: Network, case: Case) -> Attempt:
     """Do one of `scenario.STEPS` with the initiator's SA; how it ended. It may take as long as a handshake of this case."""
     longest = case.settings.timeout_s
-    if what == "ping":
+    if step == "ping":
         return _ping(net, min(_ECHO_SECONDS + 2 * case.settings.link.way_seconds, longest))
-    if what == "delete":
+    if step == "delete":
         return initiator.terminate()
     before = _names(initiator)
-    attempt = initiator.rekey(_REKEYING[what])
+    attempt = initiator.rekey(_REKEYING[step])
     if not attempt.done:
         return attempt
     deadline = time.monotonic() + longest
     # the daemon answers when it has begun
     while time.monotonic() < deadline:
         time.sleep(_SETTLE_SECONDS)
-        if _finished(what, initiator.sas(), before):
+        if _finished(step, initiator.sas(), before):
             time.sleep(_SETTLE_SECONDS)
             return Attempt(True, None)
     return Attempt(False, f"not finished after {longest:g} s")
 
 
-def _finished(what: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
+def _finished(step: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
     """Whether the new one is there, and has taken the old one's place."""
-    if what == "reauthenticate":  # charon keeps IKEv1's old IKE SA, which has no CHILD_SA any more, for 10 s
+    if step == "reauthenticate":  # charon keeps IKEv1's old IKE SA, which has no CHILD_SA any more, for 10 s
         return any(sa.established and sa.children and sa.name not in before for sa in sas)
-    names = {sa.name for sa in sas} if what == "rekey-ike" else {name for sa in sas for name in sa.children}
+    names = {sa.name for sa in sas} if step == "rekey-ike" else {name for sa in sas for name in sa.children}
     return len(names) == 1 and not names & before
 
 

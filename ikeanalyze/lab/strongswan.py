@@ -208,9 +208,9 @@ def _refusal(command: str, content: Mapping[str, Any], why: str) -> str:
     invalid = _INVALID.search(why)
     if command == "load_conn" and invalid:
         connection = content[NAME]
-        what, keys, there = _PROPOSALS[invalid[1]]
+        proposal_kind, keys, there = _PROPOSALS[invalid[1]]
         proposals = (connection["children"][NAME] if there else connection)[invalid[1]]
-        return f"does not take {','.join(proposals)} as {what} ({keys})"
+        return f"does not take {','.join(proposals)} as {proposal_kind} ({keys})"
     return f"refuses {command}: {why}"
 
 

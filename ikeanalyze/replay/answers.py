@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.wire.describe import describe_payloads
-from ikeanalyze.wire.header import Header, parse_header
+from ikeanalyze.wire.header import HEADER, Header, parse_header
 from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init
 from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType, PayloadType
 
 #: Notifies below are errors (RFC 7296, 3.10.1).
 FIRST_STATUS: Final = 16384
 #: Status notifies by which a responder asks for another request instead of going on.
 _INSTEAD: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
-_HEADER: Final = 28
 _IKEV2: Final = 2
 
 ACCEPTED: Final = "accepted"
@@ -52,7 +51,7 @@ def read_answer(data: bytes) -> Answer | None:
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
-        kind = ENCRYPTED if any(one.type in (46, 53) for one in chain) else "clear"
+        kind = ENCRYPTED if any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in chain) else "clear"
     return Answer(
         exchange=name_of(ExchangeType, header.exchange_type),
         message_id=header.message_id,
@@ -77,7 +76,7 @@ def notify_name(kind: int) -> str:
 
 def header_of(data: bytes) -> Header | None:
     """The header of an IKEv2 message that is as long as it says; None: it is none."""
-    if len(data) < _HEADER:
+    if len(data) < HEADER.size:
         return None
     header = parse_header(data)
     return header if header.major_version == _IKEV2 and header.length == len(data) else None
@@ -87,21 +86,21 @@ def differences(recorded: Answer | None, live: Answer | None) -> tuple[str, ...]
     """What differs, in a line each; what changes from run to run anyway (nonces, cookies, lengths of a random) is left out."""
     if recorded is None or live is None:
         return () if recorded is live else ("no answer recorded" if recorded is None else "no answer",)
-    found = []
-    for what, one, other in (
+    lines = []
+    for name, before, now in (
         ("exchange", recorded.exchange, live.exchange),
         ("answer", recorded.kind, live.kind),
         ("proposal", recorded.proposal, live.proposal),
         ("key exchange", recorded.key_exchange, live.key_exchange),
         ("fragments", recorded.fragments, live.fragments),
     ):
-        if one != other:
-            found.append(f"{what}: {_shown(one)} recorded, {_shown(other)} now")
-    found += _only(recorded.notifies, live.notifies, "only recorded")
-    found += _only(live.notifies, recorded.notifies, "only now")
+        if before != now:
+            lines.append(f"{name}: {_shown(before)} recorded, {_shown(now)} now")
+    lines += _only(recorded.notifies, live.notifies, "only recorded")
+    lines += _only(live.notifies, recorded.notifies, "only now")
     if recorded.kind == live.kind == ENCRYPTED and recorded.bytes != live.bytes:
-        found.append(f"bytes: {recorded.bytes:,} recorded, {live.bytes:,} now")
-    return tuple(found)
+        lines.append(f"bytes: {recorded.bytes:,} recorded, {live.bytes:,} now")
+    return tuple(lines)
 
 
 def _only(these: Sequence[str], those: Sequence[str], where: str) -> list[str]:

@@ -62,7 +62,7 @@ def _meant(word: str | None) -> Kind | None:
 
 def _family(word: str) -> str | None:
     """The kind of key that a word such as ecdsa-256 names."""
-    return next((one for one in _FAMILIES if word.startswith(one)), None)
+    return next((family for family in _FAMILIES if word.startswith(family)), None)
 
 
 def own_identity(kind: Kind, shape: Shape, credentials: Credentials, address: Identification) -> Identification:
@@ -100,29 +100,29 @@ def prove_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes) -> Authenticat
     return Authentication(AuthMethod.SHARED_KEY, shared_key_auth(prf, secret, octets))
 
 
-def check_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes, found: Authentication) -> None:
+def check_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes, authentication: Authentication) -> None:
     """Raise `RefusedError` if an AUTH payload was not made with this secret over these octets."""
-    if found.method != AuthMethod.SHARED_KEY:
-        raise RefusedError(f"the responder's AUTH is {authentication_name(found)} instead of a shared key's")
-    if not hmac.compare_digest(found.data, shared_key_auth(prf, secret, octets)):
+    if authentication.method != AuthMethod.SHARED_KEY:
+        raise RefusedError(f"the responder's AUTH is {authentication_name(authentication)} instead of a shared key's")
+    if not hmac.compare_digest(authentication.data, shared_key_auth(prf, secret, octets)):
         raise RefusedError("AUTH does not verify: the responder has another secret")
 
 
-def check_identity_wanted(credentials: Credentials, found: Identification) -> None:
+def check_identity_wanted(credentials: Credentials, identity: Identification) -> None:
     """Raise `RefusedError` if the responder is not who the credentials say that it has to be."""
     wanted = credentials.remote_identity
-    if wanted is None or wanted == found:
+    if wanted is None or wanted == identity:
         return
-    named = found.type == wanted.type == IdType.ID_DER_ASN1_DN
-    if not named or not same_name(found.data, wanted.data):
+    named = identity.type == wanted.type == IdType.ID_DER_ASN1_DN
+    if not named or not same_name(identity.data, wanted.data):
         # a distinguished name in the order in which it is to be written
-        text = name_text(found.data) if named else identity_text(found.type, found.data)
-        text = text or found.data.hex()
+        text = name_text(identity.data) if named else identity_text(identity.type, identity.data)
+        text = text or identity.data.hex()
         raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
 
 def check_responder(
-    found: Authentication,
+    authentication: Authentication,
     certificates: Sequence[Certificate],
     identity: Identification,
     credentials: Credentials,
@@ -134,27 +134,27 @@ def check_responder(
 
     `certificates`: of its CERT payloads, its own first. `octets`: its signed octets. `time`: another than now.
     """
-    if found.method == AuthMethod.SHARED_KEY:
+    if authentication.method == AuthMethod.SHARED_KEY:
         if credentials.psk is None:
             raise RefusedError("the responder authenticates with a PSK, and the credentials have none")
-        check_shared(prf, credentials.psk, octets, found)
-        return authentication_name(found)
-    chain = [one for one in certificates if one.encoding == CertEncoding.X509_SIGNATURE]
+        check_shared(prf, credentials.psk, octets, authentication)
+        return authentication_name(authentication)
+    chain = [certificate for certificate in certificates if certificate.encoding == CertEncoding.X509_SIGNATURE]
     if not chain:
         raise RefusedError("the responder signs, but sends no X.509 certificate")
     try:
-        wrong = check_signature(found, chain[0], octets)
+        wrong = check_signature(authentication, chain[0], octets)
     except SignatureUnverifiable as problem:
         wrong = problem.reason
     if wrong is not None:
         raise RefusedError(f"AUTH does not verify: {wrong}")
-    wrong = check_chain([one.data for one in chain], credentials.authorities, time)
+    wrong = check_chain([certificate.data for certificate in chain], credentials.authorities, time)
     if wrong is not None:
         raise RefusedError(f"the responder's certificate is not trusted: {wrong}")
     wrong = check_identity(chain[0].data, identity)
     if wrong is not None:
         raise RefusedError(f"the responder says who it is, but {wrong}")
-    return authentication_name(found)
+    return authentication_name(authentication)
 
 
 def _by_credentials(shape: Shape, credentials: Credentials, guess: Kind | None) -> Kind:

@@ -3,22 +3,20 @@
 Bytes are those of IKE messages, without the headers around them: the two may come from links of different kinds.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.replay.replayed import Compared, Row, Side
-
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
 
 _Key = tuple[str, int, int]
 
 
-def compare(recorded: "Analysis", handshake: int, live: "Analysis", spi_i: bytes, run: int) -> Compared | None:
+def compare(recorded: Analysis, handshake: int, live: Analysis, spi_i: bytes, run: int) -> Compared | None:
     """The handshake of the capture and that with this SPIi of our own; None: there is no such one."""
     ours = handshake_with(live, spi_i)
     if ours is None:
         return None
-    theirs = recorded.handshakes.row(by_predicate=_is(handshake), named=True)
+    theirs = recorded.handshakes.filter(handshake=handshake).row(0, named=True)
     before, now = exchanges(recorded, handshake), exchanges(live, ours["handshake"])
     keys = [*before, *(key for key in now if key not in before)]
     rows = tuple(Row(*key, before.get(key), now.get(key)) for key in sorted(keys, key=lambda key: key[1:]))
@@ -32,14 +30,15 @@ def compare(recorded: "Analysis", handshake: int, live: "Analysis", spi_i: bytes
     )
 
 
-def handshake_with(analysis: "Analysis", spi_i: bytes) -> dict[str, Any] | None:
+def handshake_with(analysis: Analysis, spi_i: bytes) -> dict[str, Any] | None:
     """The row of the handshake with this SPIi."""
-    found = analysis.handshakes.filter(spi_i=spi_i.hex())
-    return found.row(0, named=True) if found.height else None
+    rows = analysis.handshakes.filter(spi_i=spi_i.hex())
+    return rows.row(0, named=True) if rows.height else None
 
 
-def exchanges(analysis: "Analysis", handshake: int) -> dict[_Key, Side]:
+def exchanges(analysis: Analysis, handshake: int) -> dict[_Key, Side]:
     """What sets the IKE SA of a handshake up: by type, message ID and attempt."""
+    # here, so that the process that reads a large capture is forked without polars
     import polars as pl
 
     sizes = (
@@ -71,19 +70,13 @@ def exchanges(analysis: "Analysis", handshake: int) -> dict[_Key, Side]:
     }
 
 
-def _is(handshake: int) -> Any:
-    import polars as pl
-
-    return pl.col("handshake") == handshake
-
-
 def _together(row: dict[str, Any], some: dict[_Key, Side]) -> Side:
     sides = some.values()
     return Side(
-        sum(one.messages for one in sides),
-        sum(one.bytes for one in sides),
+        sum(side.messages for side in sides),
+        sum(side.bytes for side in sides),
         row["setup_ns"],
-        all(one.answered for one in sides),
+        all(side.answered for side in sides),
     )
 
 

@@ -214,11 +214,13 @@ class Driver:
         )
         self._faults.take(datagram, about, self.now())
 
-    def _take(self, one: Outgoing) -> int:
-        role: Role = 4500 if one.port == NAT_PORT else 500
-        packed, time_ns = self._transport.take(one.data, role)
-        self._count(one.data, packed.size, ours=True)
-        about = About(True, one.exchange_type, one.message_id, one.response, one.fragment, one.fragments)
+    def _take(self, outgoing: Outgoing) -> int:
+        role: Role = 4500 if outgoing.port == NAT_PORT else 500
+        packed, time_ns = self._transport.take(outgoing.data, role)
+        self._count(outgoing.data, packed.size, ours=True)
+        about = About(
+            True, outgoing.exchange_type, outgoing.message_id, outgoing.response, outgoing.fragment, outgoing.fragments
+        )
         self._faults.take(packed, about, self.now())
         return time_ns
 

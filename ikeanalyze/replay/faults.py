@@ -129,17 +129,17 @@ _CHANCE: Final = re.compile(r"[01]|[01]?\.\d{1,12}")
 def _part(text: str, part: str) -> tuple[str, dict[str, Any]]:
     if part in ("request", "response"):
         return part, {"response": part == "response"}
-    if found := _FRAGMENT.fullmatch(part):
-        number, total = int(found[1]), int(found[2])
+    if match := _FRAGMENT.fullmatch(part):
+        number, total = int(match[1]), int(match[2])
         if not 1 <= number <= total:
             raise FaultError(f"{text}: there is no fragment {part}")
         return "the fragment", {"fragment": number, "fragments": total}
-    if found := _TIMES.fullmatch(part):
-        return "how often", {"times": _ALWAYS if found[1] == "*" else int(found[1])}
-    if found := _MESSAGE.fullmatch(part):
-        return "the message ID", {"message_id": int(found[1])}
-    if (found := _TIME.fullmatch(part)) and float(found[1]) <= _LONGEST_DELAY_MS:
-        return "the time", {"delay_ns": round(float(found[1]) * 1e6)}
+    if match := _TIMES.fullmatch(part):
+        return "how often", {"times": _ALWAYS if match[1] == "*" else int(match[1])}
+    if match := _MESSAGE.fullmatch(part):
+        return "the message ID", {"message_id": int(match[1])}
+    if (match := _TIME.fullmatch(part)) and float(match[1]) <= _LONGEST_DELAY_MS:
+        return "the time", {"delay_ns": round(float(match[1]) * 1e6)}
     if _CHANCE.fullmatch(part) and float(part) <= 1:
         return "the probability", {"probability": float(part)}
     raise FaultError(
@@ -195,9 +195,9 @@ class Faults:
     def due(self, *, ours: bool, now_ns: int) -> list[Any]:
         """What comes out by now, in order."""
         way = self._ways[ours]
-        for until, item in [one for one in way.held if one[0] <= now_ns]:
+        for until, item in [entry for entry in way.held if entry[0] <= now_ns]:
             self._enter(way, until, item)
-        way.held = [one for one in way.held if one[0] > now_ns]
+        way.held = [entry for entry in way.held if entry[0] > now_ns]
         out = []
         while way.queue and way.queue[0][0] <= now_ns:
             out.append(heapq.heappop(way.queue)[2])

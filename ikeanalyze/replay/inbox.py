@@ -117,10 +117,10 @@ class Inbox:
 
     def _exchange(self, header: Header, size: int) -> Outstanding | None:
         """The latest exchange of ours that a response belongs to; the datagram is counted there."""
-        for one in reversed(self._exchanges):
-            if (one.message_id, one.exchange_type) == (header.message_id, header.exchange_type):
-                one.received(size)
-                return one
+        for exchange in reversed(self._exchanges):
+            if (exchange.message_id, exchange.exchange_type) == (header.message_id, header.exchange_type):
+                exchange.received(size)
+                return exchange
         return None
 
     def _response(self, header: Header, data: bytes, exchange: Outstanding) -> Arrived | None:
@@ -171,7 +171,7 @@ class Inbox:
 
 def _claims_protection(message: bytes) -> bool:
     """Whether there is a payload that says it is encrypted, whatever is wrong with it."""
-    return any(one.type in (PayloadType.SK, PayloadType.SKF) for one in payloads(message).payloads)
+    return any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in payloads(message).payloads)
 
 
 def _notify_name(message: bytes) -> str | None:

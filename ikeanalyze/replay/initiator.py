@@ -9,9 +9,12 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
 
 from ikeanalyze.keys.fragment import NoRoomError
+from ikeanalyze.model.policy import Policy
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.credentials import Credentials
 from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Arrived, Inbox
@@ -34,6 +37,7 @@ from ikeanalyze.replay.requests import init_payloads
 from ikeanalyze.replay.shape import Shape
 from ikeanalyze.replay.states import Event, State, follow, waits
 from ikeanalyze.replay.steps import Outgoing, RefusedError, Result, Step
+from ikeanalyze.replay.target import IKE_PORT, NAT_PORT
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.encoding import Payload as Body
@@ -42,11 +46,6 @@ from ikeanalyze.wire.ikev2 import read_payloads
 from ikeanalyze.wire.ikev2_payloads import parse_delete, parse_key_exchange
 from ikeanalyze.wire.key_exchanges import method_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ikeanalyze.model.policy import Policy
 
 #: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.
 MOST_COOKIES: Final = 5
@@ -59,8 +58,6 @@ _SPI: Final = 8
 #: Where the responder believes, or may believe, that the IKE SA stands.
 _TO_BE_DELETED: Final = (State.ESTABLISHED, State.DOUBTFUL, State.AUTH, State.EAP, State.PROOF)
 _CLOSED_EARLY: Final = "closed before there was an IKE SA"
-#: The initiator's ports of the target.
-_PORT, _NAT_PORT = 500, 4500
 
 
 class Initiator:
@@ -71,11 +68,11 @@ class Initiator:
         shape: Shape,
         credentials: Credentials,
         *,
-        policy: "Policy",
+        policy: Policy,
         local: Endpoint,
         remote: Endpoint,
         randomness: Callable[[int], bytes] = os.urandom,
-        rng: "np.random.Generator | None" = None,
+        rng: np.random.Generator | None = None,
         time: dt.datetime | None = None,
     ) -> None:
         """`local`, `remote`: address and UDP port that IKE_SA_INIT goes between, for NAT detection.
@@ -102,7 +99,7 @@ class Initiator:
         self._additional: list[int] = []  # methods of key exchanges that are still to be done
         self._accepted: Accepted | None = None
         self._protection: Protection | None = None
-        self._port = _PORT
+        self._port = IKE_PORT
         self._began_ns = 0
         self._ended_ns: int | None = None  # when it was established, or given up
         self._reason: str | None = None  # why it failed
@@ -174,7 +171,7 @@ class Initiator:
             reason=self._reason,
             child_error=proofs.child_error,
             deleted=self._deleted,
-            exchanges=tuple(one.count() for one in self._exchanges),
+            exchanges=tuple(exchange.count() for exchange in self._exchanges),
             ignored=self._inbox.ignored,
             spi_i=self._spi_i,
             spi_r=self._spi_r,
@@ -328,18 +325,22 @@ class Initiator:
         self._spi_r = self._inbox.spi_r = accepted.spi_r
         self._additional = list(accepted.additional)
         self._protection = self._inbox.protection = Protection(
-            accepted.prf, accepted.suite, secret, (self._spi_i, accepted.spi_r),
-            (self._nonce, accepted.nonce), self._randomness,
-        )  # fmt: skip
+            accepted.prf,
+            accepted.suite,
+            secret,
+            (self._spi_i, accepted.spi_r),
+            (self._nonce, accepted.nonce),
+            self._randomness,
+        )
         if accepted.nat or (accepted.nat is False and self._shape.floats):
-            self._port = _NAT_PORT
+            self._port = NAT_PORT
         return self._next_keys(now_ns)
 
     def _on_intermediate(self, arrived: Arrived, payloads: Sequence[Payload], now_ns: int) -> tuple[Outgoing, ...]:
         protection, own = self._agreed()[0], self._own
         assert own is not None
         assert arrived.opened is not None
-        body = next((one.body for one in payloads if one.type == PayloadType.KE), None)
+        body = next((payload.body for payload in payloads if payload.type == PayloadType.KE), None)
         error = self._exchanges[-1].answer
         if body is None or error is not None:
             raise RefusedError(error or "the response to IKE_INTERMEDIATE has no KE payload")
@@ -369,7 +370,7 @@ class Initiator:
         known = self._answered.get(message_id)
         if known is not None:
             self._inbox.count("repeated")
-            again = tuple(replace(one, transmission=one.transmission + 1) for one in known)
+            again = tuple(replace(outgoing, transmission=outgoing.transmission + 1) for outgoing in known)
             self._answered[message_id] = again
             return again
         expected = message_id == len(self._answered) and message_id < MOST_EXCHANGES
@@ -391,9 +392,9 @@ class Initiator:
 
 def _deletes(payloads: Sequence[Payload]) -> bool:
     """Whether the IKE SA is deleted by them."""
-    for one in payloads:
-        if one.type == PayloadType.DELETE:
+    for payload in payloads:
+        if payload.type == PayloadType.DELETE:
             with suppress(WireError):
-                if parse_delete(one.body).protocol == ProtocolId.IKE:
+                if parse_delete(payload.body).protocol == ProtocolId.IKE:
                     return True
     return False

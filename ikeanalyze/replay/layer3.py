@@ -16,7 +16,7 @@ from typing import Any, Final
 from ikeanalyze.replay.ports import Ports
 from ikeanalyze.replay.reassembly import Reassembly
 from ikeanalyze.replay.target import Role, Target
-from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Record, Way, payload_of, sift
+from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Received, Record, Way, payload_of, sift
 
 # it says on standard error what concerns nobody here: that a host has no IPv4 address, and the like
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
@@ -104,14 +104,14 @@ class Layer3Transport:
 
     def receive(self, seconds: float) -> Datagram | None:
         """The next datagram of the target."""
-        found = None
+        datagram = None
         for key, _ in self._selector.select(max(seconds, 0)):
             if key.data is None:
-                found = self._sniffed()
+                datagram = self._sniffed()
             else:
                 # what is read here was sniffed as well: it makes room, and tells of errors
                 self._ports.receive(key.data, self.counts)
-        return found
+        return datagram
 
     def close(self) -> None:
         """Free the sockets."""
@@ -157,10 +157,8 @@ class Layer3Transport:
         role = None if udp is None else self._role(udp.dport)
         if udp is None or role is None:
             return None
-        return sift(
-            self._target, self.counts, bytes(udp.payload)[: max(udp.len - 8, 0)],
-            address=packet.src, port=udp.sport, role=role, time_ns=time_ns, size=size,
-        )  # fmt: skip
+        payload = bytes(udp.payload)[: max(udp.len - _UDP_HEADER, 0)]
+        return sift(self._target, self.counts, Received(time_ns, payload, packet.src, udp.sport), role, size)
 
     def _role(self, port: int) -> Role | None:
         if port == self.local.port:

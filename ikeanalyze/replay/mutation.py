@@ -13,6 +13,7 @@ from typing import Final
 
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2 import payloads
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.
 MOST_ERRORS: Final = 6
@@ -20,6 +21,16 @@ MOST_BYTES: Final = 4096
 _LENGTH_AT: Final = 24
 _LEAST: Final = HEADER.size
 _LENGTH_STAYS_WRONG: Final = 0.2
+#: Types that parsers treat in ways of their own.
+_PAYLOAD_TYPES: Final = (
+    PayloadType.NONE,
+    PayloadType.SA,
+    PayloadType.KE,
+    PayloadType.NONCE,
+    PayloadType.NOTIFY,
+    PayloadType.SK,
+    PayloadType.SKF,
+)
 #: 16-bit numbers at which comparisons tip over.
 _EDGES: Final = (0, 1, 3, 4, 5, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF)
 
@@ -83,7 +94,7 @@ def _payload_length(data: bytearray, chance: random.Random) -> None:
 def _payload_type(data: bytearray, chance: random.Random) -> None:
     place = _payload(data, chance)
     if place is not None:
-        data[place[0]] = chance.choice((0, 33, 34, 40, 41, 46, 53, chance.randrange(256)))
+        data[place[0]] = chance.choice((*_PAYLOAD_TYPES, chance.randrange(256)))
 
 
 def _payload_twice(data: bytearray, chance: random.Random) -> None:
@@ -102,8 +113,10 @@ def _payload_gone(data: bytearray, chance: random.Random) -> None:
 
 def _payload(data: bytearray, chance: random.Random) -> tuple[int, int] | None:
     """Where one of the payloads is, and its bytes; None: no payload can be read."""
-    found: Sequence[tuple[int, int]] = [(one.offset, 4 + len(one.body)) for one in payloads(bytes(data)).payloads]
-    return chance.choice(found) if found else None
+    places: Sequence[tuple[int, int]] = [
+        (payload.offset, 4 + len(payload.body)) for payload in payloads(bytes(data)).payloads
+    ]
+    return chance.choice(places) if places else None
 
 
 _ERRORS: Final[dict[str, Callable[[bytearray, random.Random], None]]] = {

@@ -106,15 +106,19 @@ def _accepted(
         return Refused("the response to IKE_SA_INIT has no SPI, or a nonce of a length that is not allowed")
     if len(view.proposals) > 1 or suite is None or prf is None or not is_among(chosen, offered):
         return Refused(f"the responder chose {chosen.describe()}, which was not offered")
-    agreed = next((one.id for one in chosen.transforms if one.type == TransformType.KE), None)
+    agreed = next((transform.id for transform in chosen.transforms if transform.type == TransformType.KE), None)
     for theirs in (agreed, view.ke_method):
         if theirs != method:
             name = "none" if theirs is None else method_name(theirs)
             return Refused(f"the responder's key exchange is {name}, ours {method_name(method)}")
-    additional = sorted((one.type, one.id) for one in chosen.transforms if one.type in _ADDITIONAL and one.id)
+    additional = sorted(
+        (transform.type, transform.id)
+        for transform in chosen.transforms
+        if transform.type in _ADDITIONAL and transform.id
+    )
     if additional and NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED not in notifies:
         return Refused("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
-    body = next(one.body for one in payloads(data).payloads if one.type == PayloadType.KE)
+    body = next(payload.body for payload in payloads(data).payloads if payload.type == PayloadType.KE)
     hashes = notifies.get(NotifyType.SIGNATURE_HASH_ALGORITHMS)
     return Accepted(
         spi_r=spi_r,
@@ -133,14 +137,14 @@ def _accepted(
 
 def errors(chain: Iterable[Payload]) -> list[int]:
     """Types of the error notifies among payloads, in order."""
-    found = []
-    for one in chain:
-        if one.type == PayloadType.NOTIFY:
+    kinds = []
+    for payload in chain:
+        if payload.type == PayloadType.NOTIFY:
             with suppress(WireError):
-                kind = parse_notify(one.body).type
+                kind = parse_notify(payload.body).type
                 if kind < FIRST_STATUS:
-                    found.append(kind)
-    return found
+                    kinds.append(kind)
+    return kinds
 
 
 def first_error(chain: Iterable[Payload]) -> str | None:
@@ -161,11 +165,11 @@ def _nat(
 ) -> bool | None:
     """There may be several for the source, one of which has to fit; the destination is us."""
     source, destination = nat_hashes(spi_i, spi_r, remote, local)
-    found = {
+    hashes = {
         kind: [data for known, data in notifies if known == kind]
         for kind in (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP)
     }
-    if not all(found.values()):
+    if not all(hashes.values()):
         return None
-    sources, destinations = found.values()
+    sources, destinations = hashes.values()
     return source not in sources or destination not in destinations

@@ -53,7 +53,12 @@ def offer(recorded: Sequence[Proposal], method: int) -> Offer:
 
 def methods_of(proposals: Sequence[Proposal]) -> list[int]:
     """Key exchange methods that are offered for IKE_SA_INIT, in order."""
-    return [one.id for proposal in proposals for one in proposal.transforms if one.type == TransformType.KE]
+    return [
+        transform.id
+        for proposal in proposals
+        for transform in proposal.transforms
+        if transform.type == TransformType.KE
+    ]
 
 
 def is_among(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
@@ -61,13 +66,13 @@ def is_among(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
     for proposal in offered:
         if proposal.number != chosen.number or proposal.protocol != chosen.protocol:
             continue
-        kinds = [one.type for one in chosen.transforms]
-        needed = {one.type for one in proposal.transforms}
-        optional = {one.type for one in proposal.transforms if one.id == _NONE}
+        kinds = [transform.type for transform in chosen.transforms]
+        needed = {transform.type for transform in proposal.transforms}
+        optional = {transform.type for transform in proposal.transforms if transform.id == _NONE}
         return (
             len(set(kinds)) == len(kinds)
             and needed - optional <= set(kinds)
-            and all(one in proposal.transforms for one in chosen.transforms)
+            and all(transform in proposal.transforms for transform in chosen.transforms)
         )
     return False
 
@@ -83,7 +88,7 @@ def _possible(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
             kept.append(transform)
         else:
             reasons.append(reason)
-    lost = {one.type for one in proposal.transforms} - {one.type for one in kept}
+    lost = {transform.type for transform in proposal.transforms} - {transform.type for transform in kept}
     if lost or not kept:
         return None, reasons
     return replace(proposal, transforms=tuple(kept)), reasons

@@ -83,12 +83,17 @@ class Outstanding:
         total = len(self._parts) if len(self._parts) > 1 else None
         return tuple(
             Outgoing(
-                data, self.exchange_type, self.message_id, response=False,
-                fragment=total and number, fragments=total,
-                transmission=self._transmissions, port=self._port,
+                data,
+                self.exchange_type,
+                self.message_id,
+                response=False,
+                fragment=total and number,
+                fragments=total,
+                transmission=self._transmissions,
+                port=self._port,
             )
             for number, data in enumerate(self._parts, 1)
-        )  # fmt: skip
+        )
 
     def received(self, size: int) -> None:
         """A datagram with its message ID came."""

@@ -8,22 +8,28 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+
+from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.sink import open_sink
+from ikeanalyze.keys.write import json_text, write_private
+from ikeanalyze.model.policy import Policy
 from ikeanalyze.replay.comparison import compare, exchanges, handshake_with
+from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.faults import Fault
+from ikeanalyze.replay.initiator import Initiator
+from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.recorded import read_recorded
 from ikeanalyze.replay.recording import Recording, RecordingError
 from ikeanalyze.replay.replayed import Compared, Mode, Replayed, Reported, Run
 from ikeanalyze.replay.runs import Runs
+from ikeanalyze.replay.shape import WORDS, read_shape
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT, Target
-from ikeanalyze.replay.transport import Transport, open_transport
-
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.model.policy import Policy
+from ikeanalyze.replay.transport import Transport
 
 #: Handshakes of a capture whose first messages are mutated.
 _MOST_FIRSTS: Final = 100
@@ -38,7 +44,7 @@ class Order:
     capture: str  # path of a file
     mode: Mode
     target: Target
-    policy: "Policy"  # of retransmission, in live handshakes
+    policy: Policy  # of retransmission, in live handshakes
     handshake: int | None = None  # of the capture; None: the first that will do
     keys: tuple[str, ...] = ()  # files with keys to the capture
     ports: tuple[int, ...] = ()  # that carry IKE in the capture, besides 500 and 4500
@@ -64,7 +70,7 @@ class Listener:
     run: Callable[[Run], None]  # each run when it is over
 
 
-def perform(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
+def perform(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     """Do what is asked for; `analysis` is that of the capture. Who interrupts it (Ctrl-C) gets what was done until then.
 
     Raises:
@@ -76,13 +82,15 @@ def perform(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
     return _live(order, analysis, listener)
 
 
-def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
+def _verbatim(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     chosen = _chosen(order, analysis)
-    handshakes = [one for one in read_recorded(order.capture, analysis, chosen, order.ports) if one.first]
+    handshakes = [
+        recorded for recorded in read_recorded(order.capture, analysis, chosen, order.ports) if recorded.first
+    ]
     if not handshakes:
         which = "it" if order.handshake is None else f"handshake {order.handshake}"
         raise CannotReplayError(f"{order.capture}: no IKE_SA_INIT request is whole in {which}, so nothing can be sent")
-    one = handshakes[0]
+    recorded = handshakes[0]
     if order.mutants is not None:
         mutants, seed = order.mutants, _seed(order)
         made = f"{_count(mutants, 'message')} with errors, made of {_count(len(handshakes), 'recorded first message')}"
@@ -91,23 +99,25 @@ def _verbatim(order: Order, analysis: "Analysis", listener: Listener) -> Replaye
         def mutated(runs: Runs, replayed: Replayed) -> Replayed:
             return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed), seed=seed)
 
-        return _go(order, analysis, one.id if len(handshakes) == 1 else None, plan, mutated, listener)
-    if one.partial:
-        listener.say(f"of handshake {one.id}, {_count(one.partial, 'datagram')} cut in the capture will not be sent")
-    sent = one.requests
+        return _go(order, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener)
+    if recorded.partial:
+        listener.say(
+            f"of handshake {recorded.id}, {_count(recorded.partial, 'datagram')} cut in the capture will not be sent"
+        )
+    sent = recorded.requests
     size = sum(len(message.data) for message in sent)
     lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
-    plan = (
-        f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {one.id} over {lasts:.1f} s{_times(order)}"
-    )
+    plan = f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {recorded.id} over {lasts:.1f} s{_times(order)}"
 
     def verbatim(runs: Runs, replayed: Replayed) -> Replayed:
-        return replace(replayed, runs=tuple(runs.verbatim(one, order.runs, speed=order.speed, wait_s=order.wait_s)))
+        return replace(
+            replayed, runs=tuple(runs.verbatim(recorded, order.runs, speed=order.speed, wait_s=order.wait_s))
+        )
 
-    return _go(order, analysis, one.id, plan, verbatim, listener)
+    return _go(order, analysis, recorded.id, plan, verbatim, listener)
 
 
-def _chosen(order: Order, analysis: "Analysis") -> Sequence[int]:
+def _chosen(order: Order, analysis: Analysis) -> Sequence[int]:
     """Ids of the handshakes that are used."""
     known: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
     if order.handshake is None:
@@ -117,13 +127,7 @@ def _chosen(order: Order, analysis: "Analysis") -> Sequence[int]:
     return [order.handshake]
 
 
-def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
-    import numpy as np
-
-    from ikeanalyze.replay.credentials import load_credentials
-    from ikeanalyze.replay.initiator import Initiator
-    from ikeanalyze.replay.shape import WORDS, read_shape
-
+def _live(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     if order.credentials is None:
         raise CannotReplayError("a live handshake needs credentials")
     number, shape = read_shape(order.capture, order.handshake, keys=order.keys, ports=order.ports)
@@ -141,7 +145,7 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
     left_out = (*shape.left_out, *made(("127.0.0.1", IKE_PORT)).offered.left_out)
     notes = []
     if shape.guessed:
-        unknown = ", ".join(WORDS[one] for one in shape.guessed)
+        unknown = ", ".join(WORDS[field] for field in shape.guessed)
         notes.append(f"defaults, since the capture does not tell: {unknown}")
     if left_out:
         notes.append(f"recorded, but not done again: {', '.join(left_out)}")
@@ -150,10 +154,10 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
 
     def live(runs: Runs, replayed: Replayed) -> Replayed:
         local = replayed.local.address.partition("%")[0], replayed.local.port
-        found = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
+        live_runs = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
         by_chance = seed if order.faults or order.policy.jitter else None
-        replayed = replace(replayed, runs=tuple(found), seed=by_chance)
-        never = [name for name in replayed.faults if found and not replayed.met[name]]
+        replayed = replace(replayed, runs=tuple(live_runs), seed=by_chance)
+        never = [name for name in replayed.faults if live_runs and not replayed.met[name]]
         if never:
             notes.append(f"faults that nothing met: {', '.join(never)}")
             listener.say(notes[-1])
@@ -168,8 +172,8 @@ def _live(order: Order, analysis: "Analysis", listener: Listener) -> Replayed:
     return _go(order, analysis, number, plan, live, listener)
 
 
-def _count(value: int, what: str) -> str:
-    return f"{value:,} {what}{'' if value == 1 else 's'}"
+def _count(value: int, noun: str) -> str:
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
 def _seed(order: Order) -> int:
@@ -181,7 +185,7 @@ def _times(order: Order) -> str:
 
 
 def _go(
-    order: Order, analysis: "Analysis", handshake: int | None, plan: str, do: Perform, listener: Listener
+    order: Order, analysis: Analysis, handshake: int | None, plan: str, do: Perform, listener: Listener
 ) -> Replayed:
     """Open the way, say what will be sent, do it, and read our own capture."""
     with _place(order.write) as path:
@@ -212,16 +216,29 @@ def _recorded(
         recording.begin(name="replay", description=seen, comment=comment)
         listener.say(_announcement(order, transport, why, plan))
         runs = Runs(
-            order.target, transport, rate=order.rate, seconds=order.seconds, randomness=os.urandom,
+            order.target,
+            transport,
+            rate=order.rate,
+            seconds=order.seconds,
+            randomness=os.urandom,
             tell=listener.run,
-        )  # fmt: skip
+        )
         began = time.time_ns()
         replayed = Replayed(
-            order.mode, order.capture, handshake, str(order.target), transport.way, transport.local,
-            order.rate, began, began, transport.counts,
+            order.mode,
+            order.capture,
+            handshake,
+            str(order.target),
+            transport.way,
+            transport.local,
+            order.rate,
+            began,
+            began,
+            transport.counts,
             policy=None if order.mode == "verbatim" else order.policy.name,
-            faults=tuple(fault.name for fault in order.faults), interrupted=True,
-        )  # fmt: skip
+            faults=tuple(fault.name for fault in order.faults),
+            interrupted=True,
+        )
         # interrupted until it has come to its end: what was sent is in our capture, which is to stay
         with suppress(KeyboardInterrupt):
             replayed = replace(do(runs, replayed), interrupted=runs.interrupted)
@@ -270,11 +287,8 @@ def _report(target: Target, path: str, keys: Sequence[str]) -> str:
     return shlex.join(["ikeanalyze", "report", path, *options])
 
 
-def _read_back(order: Order, analysis: "Analysis", replayed: Replayed, path: str) -> Replayed:
+def _read_back(order: Order, analysis: Analysis, replayed: Replayed, path: str) -> Replayed:
     """Put the keys beside our capture, and take what the report says of it."""
-    from ikeanalyze.analysis.read import read
-    from ikeanalyze.keys.write import json_text, write_private
-
     keys: list[str] = []
     if replayed.key_sets:
         keys.append(keys_beside(path))

@@ -6,12 +6,11 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT, Role, Target
-from ikeanalyze.replay.transport import Counts, Local, TransportError
+from ikeanalyze.replay.transport import Counts, Local, Received, TransportError
 
 #: Linux: <linux/in.h>, <linux/in6.h>, <asm-generic/socket.h>. The socket module does not name them.
 _IP_RECVERR: Final = 11
@@ -24,17 +23,6 @@ _INT: Final = struct.Struct("@i")
 _ANCILLARY: Final = 256
 _BUFFER: Final = 1 << 20
 _ERRORS_READ: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """What a socket got."""
-
-    time_ns: int
-    payload: bytes
-    address: str
-    port: int
-    ttl: int | None  # None: the kernel does not tell
 
 
 class Ports:

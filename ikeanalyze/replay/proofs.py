@@ -138,9 +138,14 @@ class Proofs:
         )
         if response.authentication is not None:
             self.peer_method = check_responder(
-                response.authentication, response.all(PayloadType.CERT, parse_certificate), identity,
-                self._credentials, protection.prf, self._octets_r, self._time,
-            )  # fmt: skip
+                response.authentication,
+                response.all(PayloadType.CERT, parse_certificate),
+                identity,
+                self._credentials,
+                protection.prf,
+                self._octets_r,
+                self._time,
+            )
         if self._kind is Kind.EAP:
             user, password = self._credentials.eap_identity, self._credentials.eap_password
             self._eap = EapPeer(user or "", password or "", self._shape.eap, self._randomness)
@@ -167,11 +172,11 @@ class Proofs:
 
     def _last(self, response: "_Response", eap: EapPeer) -> tuple[Event, list[Body]]:
         """The responder's proof that it knows what came of EAP."""
-        found = response.authentication
-        response.require(found is not None, "the responder sends no AUTH after EAP")
-        assert found is not None
+        authentication = response.authentication
+        response.require(authentication is not None, "the responder sends no AUTH after EAP")
+        assert authentication is not None
         secret = eap.key or self._protection.keys.sk_pr
-        check_shared(self._protection.prf, secret, self._octets_r, found)
+        check_shared(self._protection.prf, secret, self._octets_r, authentication)
         self.peer_method = self.peer_method or eap.method
         return self._proven(response)
 
@@ -194,14 +199,14 @@ class _Response:
         self.eap = self._first(PayloadType.EAP)
         auth = self._first(PayloadType.AUTH)
         self.authentication: Authentication | None = None if auth is None else parse_authentication(auth)
-        self.notifies = [one.type for one in self.all(PayloadType.NOTIFY, parse_notify)]
+        self.notifies = [notify.type for notify in self.all(PayloadType.NOTIFY, parse_notify)]
         self.error = first_error(payloads)
         self.ended = next((notify_name(kind) for kind in errors(payloads) if kind in _NO_IKE_SA), None)
         self.child = self._first(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:
         """The payloads of a type, read."""
-        return [parse(one.body) for one in self._payloads if one.type == kind]
+        return [parse(payload.body) for payload in self._payloads if payload.type == kind]
 
     def require(self, there: bool, lacking: str) -> None:
         """Refuse a response that lacks something, with its error notify as the reason if it has one."""
@@ -209,4 +214,4 @@ class _Response:
             raise RefusedError(self.error or lacking)
 
     def _first(self, kind: PayloadType) -> bytes | None:
-        return next((one.body for one in self._payloads if one.type == kind), None)
+        return next((payload.body for payload in self._payloads if payload.type == kind), None)

@@ -114,9 +114,19 @@ class Protection:
         name = f"PRF_{Prf(self._prf.transform).name}"
         self.key_sets.append(
             KeySet(
-                _ORIGIN, self._spi_i, self._spi_r, self._suite.encryption, self._suite.integrity,
-                keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar, keys.sk_d, keys.sk_pi, keys.sk_pr,
+                _ORIGIN,
+                self._spi_i,
+                self._spi_r,
+                self._suite.encryption,
+                self._suite.integrity,
+                keys.sk_ei,
+                keys.sk_er,
+                keys.sk_ai,
+                keys.sk_ar,
+                keys.sk_d,
+                keys.sk_pi,
+                keys.sk_pr,
                 derivation=Derivation(secret, (), self._nonces, seed, name),
             )
-        )  # fmt: skip
+        )
         self._opener = Opener(self.key_sets[-1], self._suite)

@@ -37,21 +37,21 @@ class Reassembly:
     def take(self, packet: Any, size: int) -> Whole | None:
         """The datagram that this fragment, an IP packet of so many bytes, completes; None: it completes none."""
         key, offset, last, data = _read(packet)
-        one = self._waiting.pop(key, None) or _Waiting()
+        waiting = self._waiting.pop(key, None) or _Waiting()
         end = offset + len(data)
-        wrong = not data or end > _LONGEST or len(one.parts) >= MOST_FRAGMENTS
-        if wrong or any(at < end and offset < at + len(part) for at, part in one.parts.items()):
+        wrong = not data or end > _LONGEST or len(waiting.parts) >= MOST_FRAGMENTS
+        if wrong or any(at < end and offset < at + len(part) for at, part in waiting.parts.items()):
             return None  # with it goes all that was there
-        one.parts[offset] = data
-        one.held += len(data)
-        one.frames += size
+        waiting.parts[offset] = data
+        waiting.held += len(data)
+        waiting.frames += size
         if last:
-            one.size = end
-        if one.held == one.size:
-            return Whole(b"".join(part for _, part in sorted(one.parts.items())), one.frames)
+            waiting.size = end
+        if waiting.held == waiting.size:
+            return Whole(b"".join(part for _, part in sorted(waiting.parts.items())), waiting.frames)
         while len(self._waiting) >= MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
-        self._waiting[key] = one
+        self._waiting[key] = waiting
         return None
 
 

@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import numpy as np
 
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.capture.frames import read_frames
+from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.replay.target import NAT_PORT, Role
-
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
-
-_IKE_SA_INIT: Final = 34
-_HEADER: Final = 28
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +45,28 @@ class RecordedHandshake:
     @property
     def requests(self) -> tuple[RecordedMessage, ...]:
         """What the initiator sent."""
-        return tuple(one for one in self.messages if one.from_initiator)
+        return tuple(message for message in self.messages if message.from_initiator)
 
     @property
     def first(self) -> RecordedMessage | None:
         """The first IKE_SA_INIT request; None: it is not in the capture."""
-        requests = (one for one in self.requests if one.exchange_type == _IKE_SA_INIT and not one.response)
+        requests = (
+            message
+            for message in self.requests
+            if message.exchange_type == ExchangeType.IKE_SA_INIT and not message.response
+        )
         return next(requests, None)
 
     def response_to(self, request: RecordedMessage) -> RecordedMessage | None:
         """The first (fragment of the) response to a request; None: the capture has none."""
-        for one in self.messages:
-            if not one.from_initiator and one.exchange == request.exchange:
-                return one
+        for message in self.messages:
+            if not message.from_initiator and message.exchange == request.exchange:
+                return message
         return None
 
 
 def read_recorded(
-    capture: str, analysis: "Analysis", handshakes: Collection[int], ports: Sequence[int] = ()
+    capture: str, analysis: Analysis, handshakes: Collection[int], ports: Sequence[int] = ()
 ) -> list[RecordedHandshake]:
     """The messages of some handshakes of a capture, those of the exchanges that set the IKE SA up.
 
@@ -76,21 +79,19 @@ def read_recorded(
     Raises:
         CaptureError: the file cannot be read any more, or is another one than was analysed.
     """
+    # here, so that the process that reads a large capture is forked without polars
     import polars as pl
 
-    from ikeanalyze.capture.frames import read_frames
-    from ikeanalyze.capture.records import CaptureError
-
     chosen = analysis.handshakes.filter(pl.col("handshake").is_in(list(handshakes)))
-    found = read_frames(capture, ports, spis={int(spi, 16) for spi in chosen["spi_i"]})
-    if not np.array_equal(found.columns["number"], analysis.frames["number"].to_numpy()):
+    frames = read_frames(capture, ports, spis={int(spi, 16) for spi in chosen["spi_i"]})
+    if not np.array_equal(frames.columns["number"], analysis.frames["number"].to_numpy()):
         raise CaptureError(f"{capture}: it has changed while it was read. Try again")
     of_message = analysis.messages.filter(pl.col("set_up") & (pl.col("protocol") == "IKEv2")).select(
         "message", "exchange", "sender", "kind", "transmission"
     )
     asked = analysis.exchanges.filter(pl.col("initiated_by") == "initiator").select("exchange")
     rows = (
-        analysis.frames.with_columns(unit=found.columns["unit"])
+        analysis.frames.with_columns(unit=frames.columns["unit"])
         .filter(pl.col("handshake").is_in(list(handshakes)), ~pl.col("capture_duplicate"))
         .unique("unit", keep="first", maintain_order=True)  # the frames of an IP-fragmented datagram are one
         .join(of_message, on="message", how="inner")
@@ -100,8 +101,8 @@ def read_recorded(
     grouped: dict[int, list[RecordedMessage]] = {number: [] for number in sorted(handshakes)}
     partial: Counter[int] = Counter()
     for row in rows.iter_rows(named=True):
-        data = found.clear.get(row["unit"]) or found.sealed.get(row["unit"]) or b""
-        if len(data) >= max(row["ike_bytes"] or 0, _HEADER):
+        data = frames.clear.get(row["unit"]) or frames.sealed.get(row["unit"]) or b""
+        if len(data) >= max(row["ike_bytes"] or 0, HEADER.size):
             grouped[row["handshake"]].append(_message(row, data))
         elif row["sender"] == "initiator":
             partial[row["handshake"]] += 1

@@ -49,14 +49,14 @@ def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, ran
         NotifyType.NAT_DETECTION_SOURCE_IP: (message.source, source),
         NotifyType.NAT_DETECTION_DESTINATION_IP: (message.destination, destination),
     }
-    for one in payloads(message.data).payloads:
-        at = one.offset + _PAYLOAD_HEADER
-        if one.type == PayloadType.NONCE and one.body:
-            data[at : at + len(one.body)] = randomness(len(one.body))
+    for payload in payloads(message.data).payloads:
+        at = payload.offset + _PAYLOAD_HEADER
+        if payload.type == PayloadType.NONCE and payload.body:
+            data[at : at + len(payload.body)] = randomness(len(payload.body))
             changed.append("nonce")
-        elif one.type == PayloadType.NOTIFY:
+        elif payload.type == PayloadType.NOTIFY:
             try:
-                notify = parse_notify(one.body)
+                notify = parse_notify(payload.body)
             except WireError:
                 continue
             if notify.type not in ends:
@@ -64,7 +64,7 @@ def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, ran
             (address, port), now = ends[NotifyType(notify.type)]
             if notify.data != nat_detection_hash(old_i, old_r, ip_address(address).packed, port):
                 continue
-            at += len(one.body) - len(notify.data)
+            at += len(payload.body) - len(notify.data)
             data[at : at + len(notify.data)] = nat_detection_hash(new_i, old_r, now.address, now.port)
             changed.append(NotifyType(notify.type).label)
     return Renewed(bytes(data), tuple(changed))

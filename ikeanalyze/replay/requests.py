@@ -60,9 +60,12 @@ def auth_payloads(
     """
     payloads = [encode_identification(PayloadType.IDI, identity.type, identity.data)]
     if authentication is not None and authentication.method != AuthMethod.SHARED_KEY:
-        payloads += [encode_certificate(der(one)) for one in credentials.certificates]
+        payloads += [encode_certificate(der(certificate)) for certificate in credentials.certificates]
     if shape.asks_certificates or credentials.authorities:
-        digests = [hashlib.sha1(public_key_der(one), usedforsecurity=False).digest() for one in credentials.authorities]
+        digests = [
+            hashlib.sha1(public_key_der(certificate), usedforsecurity=False).digest()
+            for certificate in credentials.authorities
+        ]
         payloads.append(encode_certificate_request(digests))
     asked = credentials.remote_identity or shape.identity_r
     if asked is not None:
@@ -73,7 +76,7 @@ def auth_payloads(
         payloads.append((PayloadType.CP, shape.configuration))
     if shape.esp_proposals:
         payloads += [
-            encode_sa([replace(one, spi=spi) for one in shape.esp_proposals]),
+            encode_sa([replace(proposal, spi=spi) for proposal in shape.esp_proposals]),
             encode_traffic_selectors(PayloadType.TSI, shape.selectors_i),
             encode_traffic_selectors(PayloadType.TSR, shape.selectors_r),
         ]

@@ -51,11 +51,13 @@ class Runs:
     def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[Run]:
         """Recorded messages, `count` times."""
 
-        def one(number: int) -> tuple[Run, Tally]:
-            found, driver, why = self._verbatim(handshake, speed, wait_s)
-            return Run(number, _traffic(driver.tally), found.spi_i or None, why, verbatim=found), driver.tally
+        def run_once(number: int) -> tuple[Run, Tally]:
+            conversation, driver, why = self._verbatim(handshake, speed, wait_s)
+            return Run(
+                number, _traffic(driver.tally), conversation.spi_i or None, why, verbatim=conversation
+            ), driver.tally
 
-        return self._each(count, one)
+        return self._each(count, run_once)
 
     def reenact(
         self,
@@ -68,7 +70,7 @@ class Runs:
         """Live handshakes, `count` times, each deleted again; the n-th meets its faults by `seed` + n - 1."""
         first = random.randrange(1 << 32) if seed is None else seed
 
-        def one(number: int) -> tuple[Run, Tally]:
+        def run_once(number: int) -> tuple[Run, Tally]:
             its_seed = first + number - 1
             initiator, some = make(), Faults(faults, its_seed)
             self._pace()
@@ -83,18 +85,23 @@ class Runs:
             # what was broken off is concluded by closing it
             result = replace(driven.finished or end, deleted=end.deleted)
             return Run(
-                number, _traffic(driver.tally), result.spi_i, driven.why, result=result,
-                met=some.met, seed=its_seed if faults else None,
-            ), driver.tally  # fmt: skip
+                number,
+                _traffic(driver.tally),
+                result.spi_i,
+                driven.why,
+                result=result,
+                met=some.met,
+                seed=its_seed if faults else None,
+            ), driver.tally
 
-        return self._each(count, one)
+        return self._each(count, run_once)
 
-    def _each(self, count: int, one: Callable[[int], tuple[Run, Tally]]) -> list[Run]:
+    def _each(self, count: int, run_once: Callable[[int], tuple[Run, Tally]]) -> list[Run]:
         """Run after run. Whoever interrupts a long row of them gets those that were begun."""
         runs: list[tuple[Run, Tally]] = []
         while len(runs) < count and not self.interrupted:
             try:
-                runs.append(one(len(runs) + 1))
+                runs.append(run_once(len(runs) + 1))
             except KeyboardInterrupt:  # between two runs; within one, the driver takes note of it
                 self.interrupted = True
                 break
@@ -115,7 +122,7 @@ class Runs:
         if before.answer is None or self.interrupted:
             return Mutated(before, None, None, seed)
         chance = random.Random(seed)
-        firsts = [one.first for one in handshakes if one.first is not None]
+        firsts = [handshake.first for handshake in handshakes if handshake.first is not None]
         mutants = [mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)]
         barrage = Barrage(mutants, self._rate)
         driver = Driver(self._transport, most=20 * count + 1000, tallies=self._tallies)
@@ -130,12 +137,12 @@ class Runs:
         first = handshake.first
         alone = replace(
             handshake,
-            messages=tuple(one for one in handshake.messages if first and one.exchange == first.exchange),
+            messages=tuple(message for message in handshake.messages if first and message.exchange == first.exchange),
         )
         while True:
             attempts += 1
-            found = self._verbatim(alone, 1000.0, _CHECK_WAIT_S)[0]
-            answers = [sent.answers[0] for sent in found.sent if sent.answers]
+            conversation = self._verbatim(alone, 1000.0, _CHECK_WAIT_S)[0]
+            answers = [sent.answers[0] for sent in conversation.sent if sent.answers]
             seconds = time.monotonic() - began
             if answers or self.interrupted or seconds >= patience_s:
                 return Check(answers[0] if answers else None, attempts, seconds)

@@ -9,11 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
+from ikeanalyze.analysis.contents import Content
+from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
+from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.keys.files import KeyFile
 from ikeanalyze.replay.answers import notify_name
 from ikeanalyze.replay.steps import CannotReplayError
+from ikeanalyze.replay.target import NAT_PORT
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import parse_notify, read_init
 from ikeanalyze.wire.ikev2_payloads import Identification, parse_authentication, parse_identification
@@ -31,12 +37,6 @@ from ikeanalyze.wire.registries.ikev2 import (
 )
 from ikeanalyze.wire.signatures import authentication_name
 from ikeanalyze.wire.traffic_selectors import TrafficSelector, read_traffic_selectors
-
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.contents import Content
-    from ikeanalyze.analysis.ike_sas import IkeSa
-    from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.keys.files import KeyFile
 
 _Value = TypeVar("_Value")
 
@@ -72,7 +72,6 @@ _NONCE: Final = 32
 _NOT_OURS: Final = "RSASSA-PSS"
 _OURS: Final = "RSASSA-PKCS1-v1_5"
 _MOST: Final = 255  # transforms, proposals, traffic selectors: their number is one byte
-_PORT_4500: Final = 4500
 
 
 def _transform(kind: TransformType, number: int, bits: int | None = None) -> Transform:
@@ -137,7 +136,9 @@ class Shape:
     def additional(self) -> bool:
         """Whether additional key exchanges are offered (RFC 9370)."""
         kinds = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
-        return any(one.type in kinds and one.id for proposal in self.proposals for one in proposal.transforms)
+        return any(
+            transform.type in kinds and transform.id for proposal in self.proposals for transform in proposal.transforms
+        )
 
 
 #: What `Shape.guessed` may name, in words.
@@ -158,7 +159,7 @@ def read_shape(
     path: str | Path,
     handshake: int | None = None,
     *,
-    keys: "str | Path | Sequence[str | Path | KeyFile]" = (),
+    keys: str | Path | Sequence[str | Path | KeyFile] = (),
     ports: Sequence[int] = (),
 ) -> tuple[int, Shape]:
     """The shape of a handshake in a capture, and its number as the report counts.
@@ -166,21 +167,18 @@ def read_shape(
     `handshake`: that number; None: the first that can be re-enacted. `keys`, `ports`: as in `analysis.read.read`.
     Raises `CannotReplayError` if the capture cannot be read or has no such handshake.
     """
-    from ikeanalyze.analysis.ike_sas import ike_sas
-    from ikeanalyze.analysis.read import read
-
-    found: list[IkeSa] = []
+    sas: list[IkeSa] = []
     analysis = read(
         path,
         ports=ports,
         keys=keys,
         payloads=True,
-        looked=lambda conversation, sealed, contents: found.extend(ike_sas(conversation, sealed, contents, ())),
+        looked=lambda conversation, sealed, contents: sas.extend(ike_sas(conversation, sealed, contents, ())),
     )
     if not analysis.captures:
         why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
         raise CannotReplayError(f"{path}: {why}")
-    whole = {sa.handshake + 1: sa for sa in found if sa.version == Protocol.IKEV2 and _requests(sa)}
+    whole = {sa.handshake + 1: sa for sa in sas if sa.version == Protocol.IKEV2 and _requests(sa)}
     if handshake is None and whole:
         handshake = min(whole)
     if handshake is None or handshake not in whole:
@@ -189,7 +187,7 @@ def read_shape(
     return handshake, shape_of(whole[handshake], analysis)
 
 
-def shape_of(sa: "IkeSa", analysis: "Analysis") -> Shape:
+def shape_of(sa: IkeSa, analysis: Analysis) -> Shape:
     """The shape of one IKE SA of a capture that was read alone, with the messages of `sa` looked into."""
     init = read_init(_requests(sa)[0])
     offered = init.proposals
@@ -205,7 +203,7 @@ def shape_of(sa: "IkeSa", analysis: "Analysis") -> Shape:
         proposals=offered,
         key_exchange=init.ke_method,
         nonce_bytes=len(init.nonce or bytes(_NONCE)),
-        notifies=tuple(one for one in init.notifies if one[0] in _INIT_NOTIFIES),
+        notifies=tuple(notify for notify in init.notifies if notify[0] in _INIT_NOTIFIES),
         fragment_size=fragment_size,
         floats=floats,
         auth_initiator=row["auth_initiator"],
@@ -213,23 +211,23 @@ def shape_of(sa: "IkeSa", analysis: "Analysis") -> Shape:
         eap=row["auth_eap"],
         left_out=_names(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES | _MADE_ANEW),
     )
-    first = next((one.content for one in sa.messages if _begins_auth(one.content)), None)
+    first = next((message.content for message in sa.messages if _begins_auth(message.content)), None)
     if first is None:
         guessed += ["identity_i", "identity_r", "esp_proposals", "selectors_i", "selectors_r"]
         return replace(shape, guessed=tuple(guessed))
     return replace(_with_auth(shape, first), guessed=tuple(guessed))
 
 
-def _requests(sa: "IkeSa") -> list[bytes]:
+def _requests(sa: IkeSa) -> list[bytes]:
     """The IKE_SA_INIT requests, in order."""
     return [
-        one.message
-        for one in sa.messages
-        if one.content.exchange_type == ExchangeType.IKE_SA_INIT and not one.content.response
+        message.message
+        for message in sa.messages
+        if message.content.exchange_type == ExchangeType.IKE_SA_INIT and not message.content.response
     ]
 
 
-def _begins_auth(content: "Content") -> bool:
+def _begins_auth(content: Content) -> bool:
     """The first IKE_AUTH request: the one that says who the initiator is."""
     return (
         content.exchange_type == ExchangeType.IKE_AUTH
@@ -246,13 +244,14 @@ def _sizes(
 
     Fragments tell the first; without any, what was sent whole is a lower bound.
     """
+    # here, so that the process that reads a large capture is forked without polars
     import polars as pl
 
     requests = analysis.messages.filter(handshake=handshake, sender="initiator", kind="request", set_up=True).select(
         "message", "type"
     )
     frames = analysis.frames.join(requests, on="message").filter(pl.col("exchange_type") != ExchangeType.IKE_SA_INIT)
-    floats = bool((frames["destination_port"] == _PORT_4500).any())
+    floats = bool((frames["destination_port"] == NAT_PORT).any())
     if not any(kind == NotifyType.IKEV2_FRAGMENTATION_SUPPORTED for kind, _ in notifies):
         return None, floats, []
     cut = frames.filter(pl.col("fragment").is_not_null())
@@ -263,34 +262,34 @@ def _sizes(
     return max(_USUAL_FRAGMENT, whole if isinstance(whole, int) else 0), floats, ["fragment_size"]
 
 
-def _with_auth(shape: Shape, first: "Content") -> Shape:
+def _with_auth(shape: Shape, first: Content) -> Shape:
     """What the first IKE_AUTH request adds. Payloads that make no sense count as if they were not there."""
-    notifies = [(one.type, one.data) for one in _parsed(parse_notify, first.bodies(PayloadType.NOTIFY))]
+    notifies = [(notify.type, notify.data) for notify in _parsed(parse_notify, first.bodies(PayloadType.NOTIFY))]
     initiator, responder = (
         next(iter(_parsed(parse_identification, first.bodies(kind))), None)
         for kind in (PayloadType.IDI, PayloadType.IDR)
     )
     security = first.bodies(PayloadType.SA)
-    esp = [one for body in security for one in read_sa(body).proposals if one.protocol == ProtocolId.ESP]
-    esp = [one for one in esp if len(one.transforms) <= _MOST][:_MOST]
+    esp = [proposal for body in security for proposal in read_sa(body).proposals if proposal.protocol == ProtocolId.ESP]
+    esp = [proposal for proposal in esp if len(proposal.transforms) <= _MOST][:_MOST]
     selectors_i, selectors_r = (
         tuple(
-            one
+            selector
             for body in first.bodies(kind)
-            for one in read_traffic_selectors(body).selectors
-            if one.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
+            for selector in read_traffic_selectors(body).selectors
+            if selector.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
         )
         for kind in (PayloadType.TSI, PayloadType.TSR)
     )
     return replace(
         shape,
         # counted from 1 without a gap (RFC 7296, section 3.3.1)
-        esp_proposals=tuple(replace(one, number=number) for number, one in enumerate(esp, 1))
+        esp_proposals=tuple(replace(proposal, number=number) for number, proposal in enumerate(esp, 1))
         or (USUAL_ESP if security else ()),
         selectors_i=selectors_i[:_MOST] or EVERYTHING,
         selectors_r=selectors_r[:_MOST] or EVERYTHING,
         configuration=next(iter(first.bodies(PayloadType.CP)), None),
-        auth_notifies=tuple(one for one in notifies if one[0] in _AUTH_NOTIFIES),
+        auth_notifies=tuple(notify for notify in notifies if notify[0] in _AUTH_NOTIFIES),
         identity_i=initiator,
         identity_r=responder,
         asks_certificates=bool(first.bodies(PayloadType.CERTREQ)),
@@ -302,18 +301,18 @@ def _with_auth(shape: Shape, first: "Content") -> Shape:
     )
 
 
-def _signatures(first: "Content") -> tuple[str, ...]:
+def _signatures(first: Content) -> tuple[str, ...]:
     """The initiator's signature, where ours will be another: RSA keys sign by PKCS #1 v1.5 (`keys.signing`)."""
     names = map(authentication_name, _parsed(parse_authentication, first.bodies(PayloadType.AUTH)))
     return tuple(f"{name} (RSA keys sign with {_OURS})" for name in names if name.startswith(_NOT_OURS))
 
 
 def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_Value]:
-    found = []
+    values = []
     for body in bodies:
         with suppress(WireError):
-            found.append(parse(body))
-    return found
+            values.append(parse(body))
+    return values
 
 
 def _names(kinds: Iterable[int]) -> tuple[str, ...]:

@@ -136,17 +136,3 @@ def follow(state: State, event: Event) -> State:
 def waits(state: State) -> bool:
     """Whether a request is under way, so that there is a time to send it again."""
     return Event.SILENCE in TRANSITIONS[state]
-
-
-def diagram() -> str:
-    """The table as a state diagram in Mermaid's words."""
-    lines = ["stateDiagram-v2"]
-    lines += [f'    state "{state.value}" as {state.name}' for state in State]
-    lines.append(f"    [*] --> {State.IDLE.name}")
-    for state, events in TRANSITIONS.items():
-        reached: dict[State, list[str]] = {}
-        for event, following in events.items():
-            reached.setdefault(following, []).append(event.value)
-        lines += [f"    {state.name} --> {following.name}: {', '.join(words)}" for following, words in reached.items()]
-    lines += [f"    {state.name} --> [*]" for state, events in TRANSITIONS.items() if not events]
-    return "\n".join(lines) + "\n"

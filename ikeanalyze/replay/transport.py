@@ -1,4 +1,4 @@
-"""Ways to the wire, behind one interface: layer 3 by scapy, or ordinary UDP sockets where that is not allowed.
+"""The interface of the ways to the wire: layer 3 by scapy (`layer3`), and ordinary UDP sockets (`udp`) where that is not allowed.
 
 Both give the same: datagrams of the target's as they came, with times of the kernel, and a recording of all packets. What
 is sent has two steps, so that it can be recorded as sent though a fault that we cause ourselves takes it away or
@@ -50,6 +50,17 @@ class Datagram:
     size: int  # bytes of the IP packets that it came in
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A UDP datagram that came to one of our ports."""
+
+    time_ns: int
+    payload: bytes
+    address: str
+    port: int
+    ttl: int | None = None  # None: unknown
+
+
 @dataclass(slots=True)
 class Counts:
     """What went over a transport, besides IKE messages of the target what it did not give to anybody."""
@@ -59,9 +70,8 @@ class Counts:
     stray: int = 0  # from another address, or another port of the target's
     stray_from: str | None = None  # where the first of these came from
     not_ike: int = 0  # without marker on port 4500 (ESP, keepalives), or shorter than a marker
-    refusals: Counter[Role] = field(
-        default_factory=Counter
-    )  # errors of the network by port: nobody listens there, no way there
+    #: Errors of the network by port: unreachable, or nothing listens there.
+    refusals: Counter[Role] = field(default_factory=Counter)
     refusal: str | None = None  # the first of these, in the system's words
 
     @property
@@ -114,30 +124,6 @@ class Transport(Protocol):
         """Free all that it holds."""
 
 
-def open_transport(target: Target, record: Record, *, sockets_only: bool = False) -> tuple[Transport, str | None]:
-    """The best way to a target, and why it is not layer 3 where it is not.
-
-    Raises:
-        TransportError: the target cannot be reached from this machine at all.
-    """
-    from ikeanalyze.replay.udp import UdpTransport
-
-    if sockets_only:
-        return UdpTransport(target, record), "asked for"
-    try:
-        import scapy  # noqa: F401
-    except ImportError:
-        return UdpTransport(target, record), "scapy is not installed: pip install 'ikeanalyze[replay]'"
-    from ikeanalyze.replay.layer3 import Layer3Transport
-
-    try:
-        return Layer3Transport(target, record), None
-    except PermissionError:
-        return UdpTransport(target, record), "no CAP_NET_RAW: run it as root for layer 3"
-    except OSError as error:
-        return UdpTransport(target, record), f"layer 3 does not work here: {error.strerror or error}"
-
-
 def payload_of(data: bytes, target: Target, role: Role) -> bytes:
     """What UDP carries for an IKE message to that port (RFC 3948, 2.2).
 
@@ -149,21 +135,12 @@ def payload_of(data: bytes, target: Target, role: Role) -> bytes:
     return MARKER + data if target.marked(role) else data
 
 
-def sift(
-    target: Target,
-    counts: Counts,
-    payload: bytes,
-    *,
-    address: str,
-    port: int,
-    role: Role,
-    time_ns: int,
-    size: int,
-) -> Datagram | None:
-    """What came to our port for `role`: the target's IKE message, or None, which is counted (RFC 3948, 2.2 to 2.4).
+def sift(target: Target, counts: Counts, received: Received, role: Role, size: int) -> Datagram | None:
+    """The target's IKE message that came to our port for `role`; None: it is not one, and is counted (RFC 3948, 2.2 to 2.4).
 
     `size`: bytes of the IP packets that it came in.
     """
+    address, port, payload = received.address, received.port, received.payload
     if port != target.port_of(role) or ip_address(address).packed != target.packed:
         counts.stray += 1
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
@@ -175,4 +152,4 @@ def sift(
         counts.not_ike += 1
         return None
     counts.received += 1
-    return Datagram(time_ns, payload, role, size)
+    return Datagram(received.time_ns, payload, role, size)

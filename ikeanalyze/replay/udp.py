@@ -60,10 +60,7 @@ class UdpTransport:
             frame = self._frame(role, got.payload, sent=False, ttl=got.ttl)
             if got.address == self._target.address.partition("%")[0]:
                 self._record(got.time_ns, frame)
-            return sift(
-                self._target, self.counts, got.payload,
-                address=got.address, port=got.port, role=role, time_ns=got.time_ns, size=len(frame),
-            )  # fmt: skip
+            return sift(self._target, self.counts, got, role, len(frame))
         return None
 
     def close(self) -> None:

@@ -136,7 +136,7 @@ class Verbatim:
         else:
             sent.more_answers += 1
         everything = self._next == len(self._messages) and all(
-            one.answers for one in self._sent.values() if not one.response
+            sent.answers for sent in self._sent.values() if not sent.response
         )
         if everything and self._answered_ns is None:
             self._answered_ns = now_ns
@@ -160,9 +160,12 @@ class Verbatim:
         if sent is None:
             recorded = self._handshake.response_to(message)
             sent = Sent(
-                message.exchange_type, message.message_id, message.response, renewed.changed,
+                message.exchange_type,
+                message.message_id,
+                message.response,
+                renewed.changed,
                 recorded=None if recorded is None else read_answer(recorded.data),
-            )  # fmt: skip
+            )
             self._sent[key] = sent
         self._asked[renewed.data[:8], message.exchange_type, message.message_id] = sent
         sent.transmissions = max(sent.transmissions, message.transmission)
@@ -170,9 +173,15 @@ class Verbatim:
         sent.bytes += len(renewed.data)
         sent.last_ns = now_ns
         return Outgoing(
-            renewed.data, message.exchange_type, message.message_id, message.response,
-            message.fragment, message.fragments, message.transmission, message.role,
-        )  # fmt: skip
+            renewed.data,
+            message.exchange_type,
+            message.message_id,
+            message.response,
+            message.fragment,
+            message.fragments,
+            message.transmission,
+            message.role,
+        )
 
     def conclude(self, now_ns: int) -> VerbatimRun:
         """What came of it until now."""

@@ -10,8 +10,9 @@ from scapy.layers.inet6 import IPv6
 
 from ikeanalyze.lab.space import Space
 from ikeanalyze.replay.layer3 import Layer3Transport
+from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import TransportError, open_transport
+from ikeanalyze.replay.transport import TransportError
 from ikeanalyze.replay.udp import UdpTransport
 from replay.peers import free_port, peer
 from replay.reassembled import Reassembled

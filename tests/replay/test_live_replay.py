@@ -15,10 +15,10 @@ import pytest
 import ikeanalyze
 from ikeanalyze.lab import scenario
 from ikeanalyze.replay.answers import read_answer
+from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.recorded import read_recorded
 from ikeanalyze.replay.runs import Runs
 from ikeanalyze.replay.target import read_target
-from ikeanalyze.replay.transport import open_transport
 from ikeanalyze.wire.ikev2 import read_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
 from tests.lab.live_responder import standing, write_credentials

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.replay.states import TRANSITIONS, Event, State, diagram, follow, waits
+from ikeanalyze.replay.states import TRANSITIONS, Event, State, follow, waits
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "replay.md"
 ENDS = {State.CLOSED, State.FAILED}
@@ -18,6 +18,20 @@ def reachable(start: State) -> set[State]:
                 found.add(following)
                 fresh.append(following)
     return found
+
+
+def diagram() -> str:
+    """The table as a state diagram in Mermaid's words."""
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{state.value}" as {state.name}' for state in State]
+    lines.append(f"    [*] --> {State.IDLE.name}")
+    for state, events in TRANSITIONS.items():
+        reached: dict[State, list[str]] = {}
+        for event, following in events.items():
+            reached.setdefault(following, []).append(event.value)
+        lines += [f"    {state.name} --> {following.name}: {', '.join(words)}" for following, words in reached.items()]
+    lines += [f"    {state.name} --> [*]" for state, events in TRANSITIONS.items() if not events]
+    return "\n".join(lines) + "\n"
 
 
 def test_every_state_can_be_reached_and_left_for_an_end():
@@ -56,6 +70,6 @@ def test_the_diagram_is_that_of_the_table():
 
 
 def test_the_documentation_shows_it():
-    """To bring it up to date: `python -c "from ikeanalyze.replay.states import diagram; print(diagram())"`."""
+    """To bring it up to date: `python -c "from tests.replay.test_states import diagram; print(diagram())"`."""
     shown = DOCUMENTATION.read_text().partition("```mermaid\n")[2].partition("```")[0]
     assert shown == diagram()

@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import LONGEST_MESSAGE, Counts, Datagram, TransportError, payload_of, sift
+from ikeanalyze.replay.transport import LONGEST_MESSAGE, Counts, Datagram, Received, TransportError, payload_of, sift
 
 TARGET = Target("192.0.2.2")
 MARKER = bytes(4)
@@ -9,7 +9,7 @@ MARKER = bytes(4)
 
 def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
     counts = Counts()
-    return sift(target, counts, payload, address=address, port=port, role=role, time_ns=7, size=35), counts
+    return sift(target, counts, Received(7, payload, address, port), role, 35), counts
 
 
 def test_messages():
