@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -21,6 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.tshark)
             if hasattr(item, "callspec") and item.callspec.params.get("tshark") in TREES:
                 item.add_marker(pytest.mark.tree)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those that it starts, also in a background job of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 _found = cache(find)

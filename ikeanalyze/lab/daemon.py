@@ -38,6 +38,7 @@ class Daemon:
 
     def usage(self) -> Usage:
         """What it has used until now."""
+        # here, because psutil is optional, and `lab doctor` tells when it is missing
         import psutil
 
         process: Any = psutil.Process(self.process.pid)

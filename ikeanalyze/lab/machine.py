@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -212,7 +213,7 @@ def findings() -> Iterator[Finding]:
     tun = Path("/dev/net/tun").exists()
     yield Finding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
-        there = _module(module)
+        there = find_spec(module) is not None
         yield Finding(
             module,
             there,
@@ -259,12 +260,6 @@ def _stack(name: str, stacks: Sequence[Stack], *, needed: bool, remedy: str) -> 
 
 def _where(stack: Stack) -> str:
     return stack.version if stack.root == Path("/") else f"{stack.version} in the tree {stack.root.name}"
-
-
-def _module(name: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(name) is not None
 
 
 def today() -> str:

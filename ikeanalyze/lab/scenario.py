@@ -107,9 +107,8 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     """How bad a link is, the same in both directions."""
 
     rtt_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
-    jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = (
-        0.0  # uniformly around half the round-trip time, in each direction
-    )
+    #: Uniformly around half the round-trip time, in each direction.
+    jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = 0.0
     loss_percent: Annotated[float, Meta(ge=0, le=90)] = 0.0  # of frames, in each direction
     rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
     mtu: Annotated[int, Meta(ge=576, le=9000)] = 1500

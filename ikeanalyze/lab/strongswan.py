@@ -78,6 +78,7 @@ class Charon:
 
     def tell(self, command: str, content: dict[str, Any]) -> Attempt:
         """One command of vici; a failure is an answer too."""
+        # here, because vici is optional, and `lab doctor` tells when it is missing
         import vici
 
         why: str | None = None

@@ -69,13 +69,12 @@ class Initiator:
         credentials: Credentials,
         *,
         policy: Policy,
-        local: Endpoint,
-        remote: Endpoint,
+        endpoints: tuple[Endpoint, Endpoint],
         randomness: Callable[[int], bytes] = os.urandom,
         rng: np.random.Generator | None = None,
         time: dt.datetime | None = None,
     ) -> None:
-        """`local`, `remote`: address and UDP port that IKE_SA_INIT goes between, for NAT detection.
+        """`endpoints`: our address and UDP port and the target's, between which IKE_SA_INIT goes, for NAT detection.
 
         `randomness`: so many bytes, for SPIs, nonces and IVs; keys are the library's own. `rng`: for the policy's jitter.
         `time`: by which certificates have to be valid; None: now.
@@ -85,9 +84,9 @@ class Initiator:
         self._shape = shape
         self._policy = policy
         self._rng = rng
-        self._local, self._remote = local, remote
+        self._local, self._remote = endpoints
         self._randomness = randomness
-        self._proofs = Proofs(shape, credentials, local[0], randomness, time)
+        self._proofs = Proofs(shape, credentials, self._local[0], randomness, time)
         self._state = State.IDLE
         self._spi_i, self._spi_r = randomness(_SPI), _NO_SPI
         self._nonce = randomness(shape.nonce_bytes)

@@ -139,7 +139,7 @@ def _live(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
 
     def made(local: tuple[str, int]) -> Initiator:
         remote = (order.target.address.partition("%")[0], order.target.port)
-        return Initiator(shape, loaded.credentials, policy=order.policy, rng=rng, local=local, remote=remote)
+        return Initiator(shape, loaded.credentials, policy=order.policy, rng=rng, endpoints=(local, remote))
 
     # what cannot be done is said before anything is sent
     left_out = (*shape.left_out, *made(("127.0.0.1", IKE_PORT)).offered.left_out)

@@ -57,6 +57,7 @@ class Reassembly:
 
 def _read(packet: Any) -> tuple[tuple[Any, ...], int, bool, bytes]:
     """Which datagram a fragment belongs to, where in it, whether it is its end, and its bytes."""
+    # here, because scapy is optional, and slow to import
     from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 
     if isinstance(packet, IPv6):

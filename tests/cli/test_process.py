@@ -83,7 +83,7 @@ def test_head_is_no_error():
     assert process.wait(timeout=60) == 0
 
 
-def test_interrupt():
+def test_interrupt(interruptible):
     process = stand_in("report", "slow", stdout=subprocess.PIPE)
     process.stdout.readline()
     process.send_signal(signal.SIGINT)

@@ -207,7 +207,7 @@ def alive(marker):
     return found
 
 
-def test_ctrl_c(out):
+def test_ctrl_c(out, interruptible):
     runs(Path("runs"), 60)
     environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
     with subprocess.Popen(

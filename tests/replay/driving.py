@@ -44,7 +44,7 @@ def credentials(**changes: object) -> Credentials:
 
 
 def initiator(shape_: Shape | None = None, credentials_: Credentials | None = None, **more: object) -> Initiator:
-    settings: dict = {"policy": PATIENCE, "local": LOCAL, "remote": REMOTE} | more
+    settings: dict = {"policy": PATIENCE, "endpoints": (LOCAL, REMOTE)} | more
     return Initiator(shape_ or shape(), credentials_ or credentials(), **settings)
 
 

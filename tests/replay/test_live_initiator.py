@@ -43,8 +43,7 @@ class Live:
             shape,
             credentials or self.credentials,
             policy=POLICY,
-            local=(self.responder.local, 500),
-            remote=(self.responder.remote, 500),
+            endpoints=((self.responder.local, 500), (self.responder.remote, 500)),
         )
 
     def drive(self, initiator, step):
@@ -251,7 +250,7 @@ def test_a_lossy_path(lab, tmp_path):
         for _ in range(5):
             one = Initiator(
                 recorded("mlkem768-psk"), peer.credentials, policy=peer_policy,
-                local=(peer.responder.local, 500), remote=(peer.responder.remote, 500),
+                endpoints=((peer.responder.local, 500), (peer.responder.remote, 500)),
             )  # fmt: skip
             result = peer.drive(one, one.begin(time.monotonic_ns()))
             assert result.established or result.reason == "no answer"
