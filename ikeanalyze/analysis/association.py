@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import bring_together, run_starts, within_captures
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.ikev2 import InitView, read_init
 
@@ -41,8 +42,8 @@ Endpoint = int
 class Association:
     """For each unit: which handshake, and which side sent it."""
 
-    handshake: npt.NDArray[np.int64]  # from 0, in order of the handshakes' first units, so by capture first
-    from_initiator: npt.NDArray[np.bool_]
+    handshake: Int64Array  # from 0, in order of the handshakes' first units, so by capture first
+    from_initiator: BoolArray
     count: int  # handshakes
 
 
@@ -86,9 +87,7 @@ def associate(
 _ALL: Final = slice(None)
 
 
-def _endpoints(
-    units: Units, initiator: npt.NDArray[np.bool_], rows: npt.NDArray[np.int64] | slice = _ALL
-) -> npt.NDArray[np.uint64]:
+def _endpoints(units: Units, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
     """The initiator's address and port in some units, where `initiator` says whether it is the sender."""
     shift = np.uint64(16)
     sender = units.source[rows] << shift | units.source_port[rows]
@@ -96,18 +95,18 @@ def _endpoints(
     return np.where(initiator, sender, receiver)
 
 
-def is_init(units: Units) -> npt.NDArray[np.bool_]:
+def is_init(units: Units) -> BoolArray:
     """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0.
 
     A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
     """
     v2 = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
     v1 = (units.spi_r == 0) & (units.exchange_type != _IKEV1_INFORMATIONAL)
-    result: npt.NDArray[np.bool_] = np.where(units.is_ikev1, v1, v2)
+    result: BoolArray = np.where(units.is_ikev1, v1, v2)
     return result
 
 
-def _unclear(units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def _unclear(units: Units, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
     """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
     unclear = np.zeros(int(group[-1]) + 1, np.bool_)
 
@@ -128,7 +127,7 @@ def _unclear(units: Units, order: npt.NDArray[np.int64], group: npt.NDArray[np.i
     return unclear
 
 
-def _senders(units: Units, handshake: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
+def _senders(units: Units, handshake: Int64Array, count: int) -> BoolArray:
     """Who sent what: IKEv2 says it in a flag; in IKEv1 the initiator is who sent the first message."""
     result = units.from_initiator.copy()
     old = np.flatnonzero(units.is_ikev1)
@@ -173,7 +172,7 @@ class _Settler:
         self._waiting: dict[int, deque[_Candidate]] = {}  # by address, for the responder's SPI; in order of time
         self._by_nonce: dict[bytes, _Candidate] = {}
 
-    def settle(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def settle(self, rows: Int64Array) -> Int64Array:
         """Which of the IKE SAs, numbered from 0, each unit belongs to."""
         some = self._units.take(rows)
         init = is_init(some)

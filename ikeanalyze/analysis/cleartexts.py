@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.chain import PAYLOAD_HEADER, Payload
 from ikeanalyze.wire.header import HEADER
@@ -24,7 +24,7 @@ class Cleartext:
     fragments: int = 1  # that it was put together from
 
 
-def write_clear(contents: Contents, ids: npt.NDArray[np.int64]) -> dict[int, Cleartext]:
+def write_clear(contents: Contents, ids: Int64Array) -> dict[int, Cleartext]:
     """All that was decrypted, by message id; `ids` are those of the rows of Messages."""
     found: dict[int, Cleartext] = {}
     texts: dict[int, Cleartext] = {}

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
@@ -13,13 +12,12 @@ from ikeanalyze.analysis.insides import Inside, Insides
 from ikeanalyze.analysis.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.radius import Radius
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.certificates import CertificateView
 from ikeanalyze.wire.describe import describe_payloads
 from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
 from ikeanalyze.wire.key_exchanges import method_name
-
-Numbers = npt.NDArray[np.int64]
 
 
 def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
@@ -31,7 +29,7 @@ def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
     return pl.Series(words, dtype=pl.String)
 
 
-def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) -> dict[str, Any]:
+def message_contents(ike: Messages, extra: int, ids: Int64Array, insides: Insides) -> dict[str, Any]:
     """Columns of the messages table, those of IKE and HIP before the `extra` RADIUS packets; `ids` are theirs."""
     contents = insides.contents
     count = len(ike)
@@ -59,7 +57,7 @@ def message_contents(ike: Messages, extra: int, ids: Numbers, insides: Insides) 
     }
 
 
-def exchange_contents(count: int, exchange_of_message: Numbers, contents: Contents) -> dict[str, Any]:
+def exchange_contents(count: int, exchange_of_message: Int64Array, contents: Contents) -> dict[str, Any]:
     """Columns of the exchanges table: what could be decrypted, of all that the capture has of an exchange."""
     sealed = np.bincount(exchange_of_message[contents.sealed], minlength=count)
     opened = np.bincount(exchange_of_message[contents.opened], minlength=count)
@@ -74,8 +72,8 @@ def handshake_contents(
     count: int,
     inside: Mapping[int, Inside],
     replaces: Mapping[int, int],
-    handshake_ids: Numbers,
-    exchange_ids: Numbers,
+    handshake_ids: Int64Array,
+    exchange_ids: Int64Array,
 ) -> dict[str, Any]:
     """Columns of the handshakes table; the ids are those of each row."""
     some = [inside.get(row) for row in range(count)]
@@ -109,7 +107,7 @@ def payload_names(content: Content) -> list[str]:
     return describe_payloads(content.payloads)
 
 
-def _key_exchange(row: KeyExchangeRow, exchange_ids: Numbers) -> dict[str, Any]:
+def _key_exchange(row: KeyExchangeRow, exchange_ids: Int64Array) -> dict[str, Any]:
     request, response = row.request, row.response
     return {
         "exchange": int(exchange_ids[row.exchange]),

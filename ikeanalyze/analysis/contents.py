@@ -6,13 +6,9 @@ same slot and body.
 
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.keys.keyset import KeySet
 from ikeanalyze.wire.chain import Payload
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +45,10 @@ class Content:
 class Contents:
     """What could be looked into of a capture."""
 
-    of_message: Numbers  # for each row of Messages: index into `all`, -1: not looked into
+    of_message: Int64Array  # for each row of Messages: index into `all`, -1: not looked into
     all: list[Content]
-    sealed: npt.NDArray[np.bool_]  # for each row of Messages: it was sent encrypted, in a capture that is looked into
-    opened: npt.NDArray[np.bool_]  # and could be decrypted
+    sealed: BoolArray  # for each row of Messages: it was sent encrypted, in a capture that is looked into
+    opened: BoolArray  # and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, what
 
     def by_handshake(self) -> dict[int, list[Content]]:

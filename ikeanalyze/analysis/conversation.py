@@ -3,17 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from ikeanalyze.analysis.association import Association
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.inits import UnitInits
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.kept import MessageBytes
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -23,14 +19,14 @@ class Conversation:
     units: Units
     association: Association
     messages: Messages
-    message_of_unit: Numbers
+    message_of_unit: Int64Array
     exchanges: Exchanges
-    exchange_of_message: Numbers
+    exchange_of_message: Int64Array
     inits: UnitInits
     clear: MessageBytes
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    capture: Numbers  # number of the capture that each handshake is in, rising
-    last_ns: Numbers  # of each capture: the time of its last packet
+    capture: Int64Array  # number of the capture that each handshake is in, rising
+    last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
     hits: Mapping[int, tuple[bytes, bytes]] = field(
         default_factory=dict

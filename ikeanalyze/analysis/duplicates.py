@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import bring_together, within_captures
+from ikeanalyze.capture.columns import BoolArray
 from ikeanalyze.capture.network import NO_IDENT
 from ikeanalyze.capture.rows import Columns
 
@@ -33,7 +34,7 @@ HELD_NS: Final = 10_000_000_000
 class Duplicates:
     """Second sightings."""
 
-    mask: npt.NDArray[np.bool_]  # of the frames
+    mask: BoolArray  # of the frames
     #: Rows of second sightings, each with the row of the first: one of each unit.
     pairs: list[tuple[int, int]] = field(default_factory=list)
 
@@ -119,7 +120,7 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
 
 def follow_originals(
     columns: Mapping[str, npt.NDArray[Any]],
-    duplicate: npt.NDArray[np.bool_],
+    duplicate: BoolArray,
     message: npt.NDArray[np.int32],
     handshake: npt.NDArray[np.int32],
 ) -> None:

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.radius import RadiusPair
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import read_eap
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
-
-Numbers = npt.NDArray[np.int64]
 
 #: Bytes of an EAP packet with a challenge or what is made of one: header, type, 16 bytes (RFC 3748, section 5.4).
 _SHORTEST_CHALLENGE: Final = 5 + 16
@@ -36,7 +34,7 @@ class SameEap:
 class EapMessages:
     """The EAP messages of decrypted IKE_AUTH exchanges; `capture` is that of each handshake."""
 
-    def __init__(self, contents: Contents, capture: Numbers) -> None:
+    def __init__(self, contents: Contents, capture: Int64Array) -> None:
         #: By capture, response and bytes: content indices.
         self._by_bytes: dict[tuple[int, bool, bytes], list[int]] = {}
         self._contents = contents

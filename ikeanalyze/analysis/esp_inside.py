@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 from typing import Final, Self
 
-from ikeanalyze.analysis.esp_traffic import MOST_SAS
+from ikeanalyze.capture.esp import MAX_ESP_SAS
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.keys.esp_packets import EspOpener, Inside
 from ikeanalyze.keys.keyset import EspKey
@@ -123,7 +123,7 @@ class Opened:
         """Take a packet, from its SPI to its ICV; None: it is not whole. `ipv6`: addresses of the AddressBook."""
         insides = self.insides.get(sa)
         if insides is None:
-            if len(self.insides) >= MOST_SAS:
+            if len(self.insides) >= MAX_ESP_SAS:
                 return
             insides = self.insides[sa] = Insides()
         inside = None

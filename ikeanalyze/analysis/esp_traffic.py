@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ikeanalyze.capture.datagrams import Encapsulation
-from ikeanalyze.capture.esp import Block, EspCapture, Wanted
+from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, Wanted
 from ikeanalyze.capture.esp import read_esp as read_packets
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.keys.keyset import EspKey
@@ -34,9 +34,6 @@ WINDOW: Final = 1024
 _NEAR_END: Final = 1 << 24
 _CYCLE: Final = 1 << 32
 
-#: More SAs than this are not told apart: a capture of noise on port 4500 has one a packet.
-MOST_SAS: Final = 50_000
-
 #: Upper bounds in bytes of the classes of the size histogram.
 SIZE_BOUNDS: Final = (*range(64, 1537, 64), 2048, 4096, 9216, 65535)
 
@@ -50,7 +47,9 @@ _ENCAPSULATIONS: Final = {
     Encapsulation.UDP_4500: "udp-4500",
     Encapsulation.UDP: "udp",
 }
-_SUMS: Final = ("packets", "frames", "bytes", "esp_bytes", "unsized", "distinct", "repeated", "late", "out_of_order", "jumps")  # fmt: skip
+_SUMS: Final = tuple(
+    ["packets", "frames", "bytes", "esp_bytes", "unsized", "distinct", "repeated", "late", "out_of_order", "jumps"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class EspTraffic:
     capture: EspCapture
     sas: Sequence[EspSa]  # in the order in which they come up
     interval_ns: int  # length of the intervals of `rate`
-    beyond: int = 0  # ESP packets of SAs beyond `MOST_SAS`, which are in none of `sas`
+    beyond: int = 0  # ESP packets of SAs beyond `MAX_ESP_SAS`, which are in none of `sas`
     unusable_keys: Sequence[str] = ()  # where they stand, and why
 
 
@@ -170,14 +169,18 @@ class _Collected:
                 destination=address_text(row["destination"], ipv6),
                 spi=row["spi"],
                 encapsulation=_ENCAPSULATIONS[row["encapsulation"]],
-                **{name: row[name] for name in (*_SUMS, "first_ns", "last_ns", "lowest", "highest") if name != "distinct"},
+                **{
+                    name: row[name]
+                    for name in (*_SUMS, "first_ns", "last_ns", "lowest", "highest")
+                    if name != "distinct"
+                },
                 missing=row["highest"] - row["lowest"] + 1 - row["distinct"],
                 histogram=tuple((bound, count) for bound, count in sizes.get(row["sa"], ())),
                 rate=tuple(Interval(n * self.width, count, size) for n, count, size in rates[row["sa"]]),
                 inside=insides.get((row["source"], row["destination"], row["spi"])),
             )
             for row in self._keys.join(self._sums, on="sa").sort("sa").iter_rows(named=True)
-        ]  # fmt: skip
+        ]
 
     def _numbered(self, packets: pl.DataFrame) -> pl.DataFrame:
         """The packets with the number of their SA, new ones entered; without those of SAs for which there is no room."""
@@ -185,7 +188,7 @@ class _Collected:
             self._keys = packets.clear().select(*_KEY, "encapsulation", pl.lit(0, pl.UInt32).alias("sa"))
         firsts = packets.unique(_KEY, keep="first", maintain_order=True)
         new = firsts.join(self._keys, on=_KEY, how="anti", maintain_order="left")
-        new = new.head(MOST_SAS - self._keys.height)
+        new = new.head(MAX_ESP_SAS - self._keys.height)
         if new.height:
             first = self._keys.height
             numbers = pl.int_range(first, first + new.height, dtype=pl.UInt32, eager=True).alias("sa")
@@ -200,7 +203,7 @@ class _Collected:
         if self._sums is None:
             packets = packets.with_columns(highest=pl.lit(None, pl.Int64))
         else:
-            packets = packets.join(self._sums.select("sa", "highest"), on="sa", how="left", maintain_order="left")  # fmt: skip
+            packets = packets.join(self._sums.select("sa", "highest"), on="sa", how="left", maintain_order="left")
         packets = _counted_on(packets)
         before = pl.max_horizontal(pl.col("sequence").cum_max().shift(1).over("sa"), "highest")
         packets = packets.with_columns(before=before)

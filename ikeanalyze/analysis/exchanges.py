@@ -19,10 +19,8 @@ from ikeanalyze.analysis.hip_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages import Messages, lacking_fragments
 from ikeanalyze.analysis.ordering import run_starts
 from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.datagrams import Protocol
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 #: What is not known, in a column of int64.
 UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
@@ -41,28 +39,28 @@ _NOTIFY: Final = 41
 class Exchanges:
     """Columns of one length, ordered by handshake and time."""
 
-    handshake: Numbers
-    protocol: npt.NDArray[np.uint8]
-    exchange_type: npt.NDArray[np.uint8]
+    handshake: Int64Array
+    protocol: UInt8Array
+    exchange_type: UInt8Array
     message_id: npt.NDArray[np.uint32]
-    attempt: Numbers  # from 0
-    initiator_asked: Mask
-    set_up: Mask
-    start_ns: Numbers
-    request_messages: Numbers  # 0: none in the capture
-    request_frames: Numbers
-    request_bytes: Numbers
-    request_ns: Numbers
-    response_messages: Numbers
-    response_frames: Numbers
-    response_bytes: Numbers
-    response_ns: Numbers  # UNKNOWN: none
-    answered_ns: Numbers  # first frame of the transmission of the request that was answered
-    answer_ns: Numbers  # first frame of the response that ended the exchange
-    end_ns: Numbers  # last frame of that response
-    rtt_ns: Numbers
-    wait_ns: Numbers
-    repeated_ns: Numbers  # how long after the last response the request was still sent; 0: it was not
+    attempt: Int64Array  # from 0
+    initiator_asked: BoolArray
+    set_up: BoolArray
+    start_ns: Int64Array
+    request_messages: Int64Array  # 0: none in the capture
+    request_frames: Int64Array
+    request_bytes: Int64Array
+    request_ns: Int64Array
+    response_messages: Int64Array
+    response_frames: Int64Array
+    response_bytes: Int64Array
+    response_ns: Int64Array  # UNKNOWN: none
+    answered_ns: Int64Array  # first frame of the transmission of the request that was answered
+    answer_ns: Int64Array  # first frame of the response that ended the exchange
+    end_ns: Int64Array  # last frame of that response
+    rtt_ns: Int64Array
+    wait_ns: Int64Array
+    repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
 
     def __len__(self) -> int:
         return len(self.handshake)
@@ -81,7 +79,7 @@ class Exchanges:
 _COLUMNS: Final = tuple(Exchanges.__dataclass_fields__)
 
 
-def make_exchanges(messages: Messages) -> tuple[Exchanges, Numbers]:
+def make_exchanges(messages: Messages) -> tuple[Exchanges, Int64Array]:
     """The exchanges of a capture's messages, and for each message the exchange that it belongs to."""
     count = len(messages)
     attempt = _attempts(messages)
@@ -109,7 +107,7 @@ def make_exchanges(messages: Messages) -> tuple[Exchanges, Numbers]:
     return exchanges.take(sequence), exchange_of_message
 
 
-def _in_time(exchanges: Exchanges) -> Numbers:
+def _in_time(exchanges: Exchanges) -> Int64Array:
     """The order of exchanges by handshake and time; they are in order of handshake and mostly of time already."""
     order = np.arange(len(exchanges))
     handshake, start = exchanges.handshake, exchanges.start_ns
@@ -120,7 +118,7 @@ def _in_time(exchanges: Exchanges) -> Numbers:
     return order
 
 
-def _attempts(messages: Messages) -> Numbers:
+def _attempts(messages: Messages) -> Int64Array:
     """Which attempt each message belongs to, where a request was repeated with another body.
 
     A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side is answered by
@@ -176,14 +174,14 @@ def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
     return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
-def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
+def _count(messages: Messages, attempt: Int64Array, start: Int64Array) -> Exchanges:
     count = len(start)
     response = messages.response
 
-    def total(values: Numbers, where: Mask) -> Numbers:
+    def total(values: Int64Array, where: BoolArray) -> Int64Array:
         return np.add.reduceat(np.where(where, values, 0), start) if count else np.zeros(0, np.int64)
 
-    def first(where: Mask) -> Numbers:
+    def first(where: BoolArray) -> Int64Array:
         if not count:
             return np.zeros(0, np.int64)
         when = np.minimum.reduceat(np.where(where, messages.first_ns, _NEVER), start)
@@ -218,7 +216,7 @@ def _count(messages: Messages, attempt: Numbers, start: Numbers) -> Exchanges:
     )
 
 
-def _set_up(exchanges: Exchanges, sequence: Numbers) -> None:
+def _set_up(exchanges: Exchanges, sequence: Int64Array) -> None:
     """Mark what sets the IKE SA up."""
     old = exchanges.protocol == Protocol.IKEV1
     sets_up = np.isin(exchanges.exchange_type, _SET_UP)
@@ -241,7 +239,9 @@ def _set_up(exchanges: Exchanges, sequence: Numbers) -> None:
         exchanges.set_up[quick[of_first]] = True
 
 
-def _answers(messages: Messages, exchanges: Exchanges, exchange_of: Numbers, start: Numbers, sequence: Numbers) -> None:
+def _answers(
+    messages: Messages, exchanges: Exchanges, exchange_of: Int64Array, start: Int64Array, sequence: Int64Array
+) -> None:
     """Find the response that ended each exchange, and the transmission of the request that it answers."""
     count = len(start)
     if not count:
@@ -281,7 +281,7 @@ def _answers(messages: Messages, exchanges: Exchanges, exchange_of: Numbers, sta
     exchanges.wait_ns = np.where(asked & (waited_until != UNKNOWN), waited_until - exchanges.request_ns, UNKNOWN)
 
 
-def had_by(exchanges: Exchanges, messages: Messages, exchange_of_message: Numbers, known: Mapping[int, int]) -> None:
+def had_by(exchanges: Exchanges, messages: Messages, exchange_of_message: Int64Array, known: Mapping[int, int]) -> None:
     """Correct the answered transmissions of exchanges whose responder is `known`, by exchange, to have had the request by a time.
 
     A responder that asks its AAA server has got the request before, and what is sent again meanwhile is not what it answers.
@@ -295,7 +295,7 @@ def had_by(exchanges: Exchanges, messages: Messages, exchange_of_message: Number
             exchanges.note_answered(exchange, int(min(latest, exchanges.answered_ns[exchange])))
 
 
-def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Numbers, last: Mask) -> Mask:
+def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Int64Array, last: BoolArray) -> BoolArray:
     """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
 
     See `outcome`. (exchanges,)
@@ -312,7 +312,7 @@ def unheard(messages: Messages, exchanges: Exchanges, exchange_of_message: Numbe
     return result & ~np.isin(exchanges.handshake, exchanges.handshake[taken])
 
 
-def _next_requests(exchanges: Exchanges, sequence: Numbers) -> Numbers:
+def _next_requests(exchanges: Exchanges, sequence: Int64Array) -> Int64Array:
     """When the same side of the same IKE SA began its next exchange; never: the end of time."""
     until = np.full(len(exchanges), _NEVER)
     asked = exchanges.request_ns[sequence] != UNKNOWN

@@ -16,20 +16,20 @@ from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.wire.addresses import address_text as packed_address
 
-Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
 
 def make_handshakes_table(
     ids: Ids,
     addresses: Sequence[bytes],
-    capture_duplicates: Numbers,
+    capture_duplicates: Int64Array,
     messages: Messages,
     exchanges: Exchanges,
-    exchange_of_message: Numbers,
+    exchange_of_message: Int64Array,
     radius: Radius,
     handshakes: Handshakes,
 ) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def make_handshakes_table(
     of = messages.handshake
     set_up = exchanges.set_up[exchange_of_message]
 
-    def total(values: Array | None, where: Array) -> Numbers:
+    def total(values: Array | None, where: Array) -> Int64Array:
         weights = None if values is None else values[where]
         # sums of bytes stay far below 2**53, where float64 weights are exact
         return np.bincount(of[where], weights, minlength=count).astype(np.int64)
@@ -136,10 +136,10 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
     # one row for each form and an empty one for "not seen", which -1 picks
     chosen = [fact.chosen for fact in facts]
 
-    def texts(values: list[str | None], form: Numbers) -> pl.Series:
+    def texts(values: list[str | None], form: Int64Array) -> pl.Series:
         return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
 
-    def listed(values: list[list[str]], form: Numbers) -> pl.Series:
+    def listed(values: list[list[str]], form: Int64Array) -> pl.Series:
         return lists([*values, []]).gather(np.where(form < 0, len(values), form))
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]

@@ -25,6 +25,7 @@ from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair, ended_by_silence
 from ikeanalyze.analysis.timing import AaaTimes, Breakdown, Vantage, break_down, pairs_of_hosts, vantages
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Inside, Insides
     from ikeanalyze.analysis.rekeying import Successor
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _IKE_AUTH: Final = 35
 _GSA_AUTH: Final = 39
@@ -56,28 +55,28 @@ AAA_SILENT: Final = "AAA server silent"
 class Handshakes:
     """Columns of one length, one row per handshake, in order of their first units."""
 
-    start_ns: Numbers  # of the first unit
-    protocol: npt.NDArray[np.uint8]
-    spi_i: npt.NDArray[np.uint64]
-    spi_r: npt.NDArray[np.uint64]
-    initiator: npt.NDArray[np.uint64]  # address codes
+    start_ns: Int64Array  # of the first unit
+    protocol: UInt8Array
+    spi_i: UInt64Array
+    spi_r: UInt64Array
+    initiator: UInt64Array  # address codes
     initiator_port: npt.NDArray[np.uint16]
-    responder: npt.NDArray[np.uint64]
+    responder: UInt64Array
     responder_port: npt.NDArray[np.uint16]
-    outcome: npt.NDArray[np.uint8]
+    outcome: UInt8Array
     reason: dict[int, str]
-    vantage: npt.NDArray[np.uint8]
+    vantage: UInt8Array
     breakdown: Breakdown
     rtt_given: bool
     one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
     #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
-    request_form: Numbers
-    response_form: Numbers
+    request_form: Int64Array
+    response_form: Int64Array
     facts: list[InitFacts]
     phase1: dict[int, Phase1Facts]
     auths: list[AuthMethods]
-    auth: Numbers  # index into `auths`, -1: not known
+    auth: Int64Array  # index into `auths`, -1: not known
     extra_round_trips: dict[int, list[str]]
     extra_round_trip_of_exchange: dict[int, str]
     pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
@@ -194,9 +193,9 @@ def make_handshakes(
 
 def _replaced(
     insides: "Insides | None",
-    capture: Numbers,
-    spi_i: npt.NDArray[np.uint64],
-    spi_r: npt.NDArray[np.uint64],
+    capture: Int64Array,
+    spi_i: UInt64Array,
+    spi_r: UInt64Array,
 ) -> "dict[int, tuple[int, Successor]]":
     """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
     known = {} if insides is None else insides.successor_of(capture)
@@ -207,7 +206,7 @@ def _replaced(
     return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
 
 
-def _last_inits(units: Units, association: Association, count: int) -> tuple[Numbers, Numbers]:
+def _last_inits(units: Units, association: Association, count: int) -> tuple[Int64Array, Int64Array]:
     """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
     init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
     init &= ~units.is_ikev1
@@ -222,7 +221,7 @@ def _last_inits(units: Units, association: Association, count: int) -> tuple[Num
     return request, response
 
 
-def _followed(conversation: Conversation, request: Numbers, response: Numbers) -> Mask:
+def _followed(conversation: Conversation, request: Int64Array, response: Int64Array) -> BoolArray:
     """Whether another request followed the last response, so that this was not the end."""
     exchange = conversation.exchange_of_message[conversation.message_of_unit]
     if not len(exchange):
@@ -230,7 +229,7 @@ def _followed(conversation: Conversation, request: Numbers, response: Numbers) -
     return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
 
 
-def _responder_spis(units: Units, association: Association, count: int) -> npt.NDArray[np.uint64]:
+def _responder_spis(units: Units, association: Association, count: int) -> UInt64Array:
     """The responder's SPI: that of the protected messages, else the last one that it answered with."""
     spi_r = np.zeros(count, np.uint64)
     known = units.spi_r != 0
@@ -263,7 +262,7 @@ def _hip(conversation: Conversation) -> "Mapping[int, HipFacts]":
     return hip_facts(conversation)
 
 
-def _phase1(conversation: Conversation, protocol: npt.NDArray[np.uint8]) -> dict[int, Phase1Facts]:
+def _phase1(conversation: Conversation, protocol: UInt8Array) -> dict[int, Phase1Facts]:
     """What the clear messages of IKEv1 tell."""
     wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
     if not wanted:
@@ -302,7 +301,7 @@ def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict
 
 def _reasons(
     facts: list[InitFacts],
-    response_form: Numbers,
+    response_form: Int64Array,
     phase1: dict[int, Phase1Facts],
     pairs: dict[int, list[RadiusPair]],
 ) -> dict[int, str]:
@@ -320,7 +319,7 @@ def _reasons(
     return reasons
 
 
-def _rekeyed(exchanges: Exchanges, outcome: npt.NDArray[np.uint8]) -> list[int]:
+def _rekeyed(exchanges: Exchanges, outcome: UInt8Array) -> list[int]:
     """IKE SAs that took over from another one (RFC 7296, 2.18): message ID 0 is not their IKE_SA_INIT's."""
     inits = np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME))
     first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
@@ -328,7 +327,7 @@ def _rekeyed(exchanges: Exchanges, outcome: npt.NDArray[np.uint8]) -> list[int]:
     return [row for row in handshakes.tolist() if outcome[row] == Outcome.CUT]
 
 
-def _agreed(exchanges: Exchanges, count: int) -> Mask:
+def _agreed(exchanges: Exchanges, count: int) -> BoolArray:
     """Which IKEv1 handshakes have an answered quick mode."""
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     quick &= exchanges.response_messages > 0
@@ -337,7 +336,7 @@ def _agreed(exchanges: Exchanges, count: int) -> Mask:
 
 def _evidence(
     conversation: Conversation,
-    head: Numbers,
+    head: Int64Array,
     reason: dict[int, str],
     pairs: dict[int, list[RadiusPair]],
     inside: "Mapping[int, Inside]",
@@ -345,7 +344,7 @@ def _evidence(
     units, exchanges = conversation.units, conversation.exchanges
     count = len(head)
 
-    def any_of(rows: Mask) -> Mask:
+    def any_of(rows: BoolArray) -> BoolArray:
         return np.bincount(exchanges.handshake[rows], minlength=count) > 0
 
     v1 = exchanges.protocol == Protocol.IKEV1
@@ -383,7 +382,7 @@ def _evidence(
         last_view = some[-1].response_view
         aaa_open[row] = last_view is not None and last_view.code == _ACCESS_CHALLENGE
 
-    def proved(outcome: Outcome) -> Mask:
+    def proved(outcome: Outcome) -> BoolArray:
         found = np.zeros(count, np.bool_)
         found[[row for row, one in inside.items() if one.proof.outcome is outcome]] = True
         return found
@@ -407,9 +406,7 @@ def _evidence(
     )
 
 
-def _translated(
-    conversation: Conversation, address: npt.NDArray[np.uint64], port: npt.NDArray[np.uint16]
-) -> npt.NDArray[np.int8]:
+def _translated(conversation: Conversation, address: UInt64Array, port: npt.NDArray[np.uint16]) -> npt.NDArray[np.int8]:
     """1 where the capture has seen a NAT change the initiator's endpoint, else -1."""
     known = {*conversation.translated, *conversation.translated.values()}
     end = address << np.uint64(16) | port
@@ -417,7 +414,7 @@ def _translated(
 
 
 def _nat(
-    conversation: Conversation, request: Numbers, response: Numbers, translated: npt.NDArray[np.int8]
+    conversation: Conversation, request: Int64Array, response: Int64Array, translated: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.int8]:
     """Who is behind a NAT, by the clear messages: index into nat.WORDS for each handshake."""
     inits, association = conversation.inits, conversation.association
@@ -436,7 +433,7 @@ def _auth(
     phase1: dict[int, Phase1Facts],
     hip: "Mapping[int, HipFacts]",
     inside: "Mapping[int, Inside]",
-) -> tuple[list[AuthMethods], Numbers]:
+) -> tuple[list[AuthMethods], Int64Array]:
     """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, guessed from sizes and
     counts elsewhere.
 
@@ -446,7 +443,7 @@ def _auth(
     rows = (exchanges.exchange_type == _IKE_AUTH) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
 
-    def per_message(size: Numbers, sent: Numbers) -> npt.NDArray[np.float64]:
+    def per_message(size: Int64Array, sent: Int64Array) -> Float64Array:
         together = np.bincount(exchanges.handshake[rows], size[rows].astype(np.float64), minlength=count)
         return together / np.maximum(np.bincount(exchanges.handshake[rows], sent[rows], minlength=count), 1)
 

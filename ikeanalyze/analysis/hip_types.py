@@ -8,9 +8,9 @@ which acknowledges what was an answer itself (RFC 8046, section 3.2.1), is an ex
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.capture.columns import UInt8Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.registries.hip import PacketType
 
@@ -22,7 +22,7 @@ NOTIFY: Final = EXCHANGE + PacketType.NOTIFY
 CLOSE: Final = EXCHANGE + PacketType.CLOSE
 
 
-def packet_types(messages: Messages) -> npt.NDArray[np.uint8]:
+def packet_types(messages: Messages) -> UInt8Array:
     """The exchange types of messages, in their place the packet types of those of HIP. (n,)"""
     hip = np.equal(messages.protocol, Protocol.HIP)
     if not hip.any():

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.network import captures_of
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +33,14 @@ class Numbering:
     first: FirstIds = FROM_THE_START
     own: bool = False  # ids begin anew in each capture
 
-    def ids(self, captures: Numbers, first: int) -> Numbers:
+    def ids(self, captures: Int64Array, first: int) -> Int64Array:
         """The ids of rows of these captures, which must rise; `first` is that of the first row. (n,)"""
         ids = np.arange(first, first + len(captures))
         if self.own and len(self.paths) > 1:
             ids -= np.searchsorted(captures, captures)
         return ids
 
-    def capture_column(self, captures: Numbers) -> pl.Series | pl.Expr:
+    def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
         """The paths of these captures, as the tables have them. (n,)"""
         if len(self.paths) == 1:
             return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
@@ -53,9 +51,9 @@ class Numbering:
 class MessageIds:
     """The ids that the messages of IKE and of RADIUS have together."""
 
-    order: Numbers  # row (those of RADIUS behind those of IKE) of each message, by capture and time
-    of_row: Numbers  # id of each row
-    capture: Numbers  # of each message in `order`
+    order: Int64Array  # row (those of RADIUS behind those of IKE) of each message, by capture and time
+    of_row: Int64Array  # id of each row
+    capture: Int64Array  # of each message in `order`
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +61,13 @@ class Ids:
     """The ids of all rows."""
 
     numbering: Numbering
-    capture: Numbers  # of each row of Handshakes
-    handshake: Numbers
-    exchange: Numbers
+    capture: Int64Array  # of each row of Handshakes
+    handshake: Int64Array
+    exchange: Int64Array
     message: MessageIds
 
 
-def number_messages(numbering: Numbering, capture: Numbers, messages: Messages, radius: Units) -> MessageIds:
+def number_messages(numbering: Numbering, capture: Int64Array, messages: Messages, radius: Units) -> MessageIds:
     """Number the messages; `capture` is that of each handshake, `radius` are the units of RADIUS."""
     first_ns, captures = messages.first_ns, capture[messages.handshake]
     if len(radius):

@@ -17,12 +17,10 @@ from ikeanalyze.analysis.association import is_init
 from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, endpoints, hash_places
 from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.columns import gather
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, gather
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
 
-Numbers = npt.NDArray[np.int64]
-Matrix = npt.NDArray[np.uint8]
 _Number = TypeVar("_Number", np.int64, np.int8)
 
 _KE, _CERTREQ, _NONCE, _NOTIFY = 34, 38, 40, 41
@@ -39,7 +37,7 @@ _AT_ONCE: Final = 2048
 class Inits:
     """Messages grouped by form."""
 
-    form: Numbers  # of each message: index into views
+    form: Int64Array  # of each message: index into views
     views: list[InitView]  # of one message of each form: its nonce and hashes are that message's own
     #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1
     #: where it says nothing.
@@ -73,22 +71,22 @@ def read_inits(
 class UnitInits:
     """The IKE_SA_INIT messages of a capture."""
 
-    rows: Numbers  # of the units that they are, rising
+    rows: Int64Array  # of the units that they are, rising
     inits: Inits
 
-    def forms(self, rows: Numbers) -> Numbers:
+    def forms(self, rows: Int64Array) -> Int64Array:
         """The form of some units' messages, -1 for a row of -1: index into the views."""
         return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
 
-    def sender_differs(self, rows: Numbers) -> npt.NDArray[np.int8]:
+    def sender_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
         """`Inits.sender_differs` of some units' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
 
-    def receiver_differs(self, rows: Numbers) -> npt.NDArray[np.int8]:
+    def receiver_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
         """`Inits.receiver_differs` of some units' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
 
-    def _pick(self, values: npt.NDArray[_Number], rows: Numbers) -> npt.NDArray[_Number]:
+    def _pick(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
         if not len(values):
             return np.full(len(rows), -1, values.dtype)
         return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
@@ -117,13 +115,13 @@ class _Form:
         self._mask = np.where(_counts(sample), 0xFF, 0).astype(np.uint8)
         self._words = len(sample) // 8 * 8
 
-    def fits(self, matrix: Matrix) -> npt.NDArray[np.bool_]:
+    def fits(self, matrix: UInt8Array) -> BoolArray:
         """Which rows are equal to the sample wherever its bytes count."""
         # eight bytes at a time, then the few that are left
         words = self._words
         difference = matrix[:, :words].view(np.uint64) ^ self._sample[:words].view(np.uint64)
         difference &= self._mask[:words].view(np.uint64)
-        different: npt.NDArray[np.bool_] = np.any(difference, axis=1)
+        different: BoolArray = np.any(difference, axis=1)
         different |= ((matrix[:, words:] ^ self._sample[words:]) & self._mask[words:]).any(axis=1)
         return ~different
 
@@ -131,14 +129,14 @@ class _Form:
 class _Reader:
     """Takes messages of one length after the other."""
 
-    def __init__(self, heap: Matrix, begin: Numbers, count: int) -> None:
+    def __init__(self, heap: UInt8Array, begin: Int64Array, count: int) -> None:
         self.form = np.zeros(count, np.int64)
         self.views: list[InitView] = []
         self.sent, self.received = Claims(count), Claims(count)
         self._heap = heap
         self._begin = begin
 
-    def read(self, rows: Numbers, size: int) -> None:
+    def read(self, rows: Int64Array, size: int) -> None:
         """Find the forms of messages of `size` bytes."""
         layout = np.dtype([("bytes", "u1", size)])
         forms: list[_Form] = []
@@ -164,7 +162,7 @@ class _Reader:
         self.views.append(view)
         return _Form(len(self.views) - 1, sample, view)
 
-    def _take(self, form: _Form, rows: Numbers, matrix: Matrix) -> tuple[Numbers, Matrix]:
+    def _take(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> tuple[Int64Array, UInt8Array]:
         """Enter those that are of this form; the others."""
         fits = form.fits(matrix)
         if fits.all():
@@ -173,13 +171,13 @@ class _Reader:
         self._enter(form, rows[fits], matrix[fits])
         return rows[~fits], matrix[~fits]
 
-    def _enter(self, form: _Form, rows: Numbers, matrix: Matrix) -> None:
+    def _enter(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> None:
         self.form[rows] = form.index
         self.sent.add(rows, matrix, form.sources)
         self.received.add(rows, matrix, form.destinations)
 
 
-def _counts(sample: bytes) -> npt.NDArray[np.bool_]:
+def _counts(sample: bytes) -> BoolArray:
     """Which bytes of a message count for its form."""
     counts = np.ones(len(sample), np.bool_)
     counts[:_SPIS] = False

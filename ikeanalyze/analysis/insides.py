@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
@@ -15,6 +14,7 @@ from ikeanalyze.analysis.key_exchanges import CARRIERS, KeyExchangeRow, key_exch
 from ikeanalyze.analysis.payload_bytes import Sent, payload_bytes
 from ikeanalyze.analysis.proofs import Proof, certificates, prove
 from ikeanalyze.analysis.rekeying import Successor, successors
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.wire.certificates import CertificateView
@@ -46,7 +46,7 @@ class Insides:
     same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
-    def successor_of(self, capture: npt.NDArray[np.int64]) -> dict[tuple[int, int, int], tuple[int, Successor]]:
+    def successor_of(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, Successor]]:
         """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on.
 
         `capture` is that of each handshake.

@@ -10,9 +10,7 @@ from ikeanalyze.analysis.association import Association
 from ikeanalyze.analysis.ordering import Runs, run_starts, stable_order
 from ikeanalyze.analysis.retransmission import find_turns
 from ikeanalyze.analysis.units import Units
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 
 _IKEV1_INFORMATIONAL: Final = 5
 
@@ -21,28 +19,28 @@ _IKEV1_INFORMATIONAL: Final = 5
 class Messages:
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
-    slot: Numbers  # slots that differ in their last bit alone are the request and the response of one exchange
-    handshake: Numbers
-    from_initiator: Mask
-    initiator_asked: Mask  # the exchange is the initiator's
-    response: Mask
-    protocol: npt.NDArray[np.uint8]
-    exchange_type: npt.NDArray[np.uint8]
-    next_payload: npt.NDArray[np.uint8]
+    slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
+    handshake: Int64Array
+    from_initiator: BoolArray
+    initiator_asked: BoolArray  # the exchange is the initiator's
+    response: BoolArray
+    protocol: UInt8Array
+    exchange_type: UInt8Array
+    next_payload: UInt8Array
     message_id: npt.NDArray[np.uint32]
-    body: Numbers  # from 0
-    transmission: Numbers  # from 1
-    first_ns: Numbers
-    last_ns: Numbers
-    first_frame: Numbers
-    frames: Numbers
-    bytes: Numbers
-    needed_bytes: Numbers
-    fragments: Numbers  # 0: not fragmented
-    fragments_seen: Numbers  # 0: not fragmented
-    new_fragments: Numbers  # of these, the ones that no earlier transmission had
-    ip_fragments: Numbers
-    digest: npt.NDArray[np.uint64]
+    body: Int64Array  # from 0
+    transmission: Int64Array  # from 1
+    first_ns: Int64Array
+    last_ns: Int64Array
+    first_frame: Int64Array
+    frames: Int64Array
+    bytes: Int64Array
+    needed_bytes: Int64Array
+    fragments: Int64Array  # 0: not fragmented
+    fragments_seen: Int64Array  # 0: not fragmented
+    new_fragments: Int64Array  # of these, the ones that no earlier transmission had
+    ip_fragments: Int64Array
+    digest: UInt64Array
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -55,7 +53,7 @@ class Messages:
 _COLUMNS: Final = tuple(Messages.__dataclass_fields__)
 
 
-def make_messages(units: Units, association: Association) -> tuple[Messages, Numbers]:
+def make_messages(units: Units, association: Association) -> tuple[Messages, Int64Array]:
     """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
     asked, response = _roles(units, association)
     slot = _slots(units, association, asked, response)
@@ -128,12 +126,12 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Num
 
 
 def _complete(
-    needed: Numbers,
-    size: Numbers,
-    slot: Numbers,
-    body: Numbers,
+    needed: Int64Array,
+    size: Int64Array,
+    slot: Int64Array,
+    body: Int64Array,
     fragment: npt.NDArray[np.uint16],
-    ip_fragments: Numbers,
+    ip_fragments: Int64Array,
 ) -> None:
     """Where IP fragments of a first copy are lost, what a later copy has more than it is needed too."""
     rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
@@ -148,7 +146,7 @@ def _complete(
         most[place] = max(int(size[row]), before or 0)
 
 
-def _roles(units: Units, association: Association) -> tuple[Mask, Mask]:
+def _roles(units: Units, association: Association) -> tuple[BoolArray, BoolArray]:
     """Whose exchange each unit belongs to (True: the initiator's), and whether it is the response in it.
 
     IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
@@ -170,7 +168,7 @@ def _roles(units: Units, association: Association) -> tuple[Mask, Mask]:
     return asked, response
 
 
-def _slots(units: Units, association: Association, asked: Mask, response: Mask) -> Numbers:
+def _slots(units: Units, association: Association, asked: BoolArray, response: BoolArray) -> Int64Array:
     """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
     message_id = units.message_id.astype(np.int64)
     if len(message_id) and message_id.max() >= 1 << 16:
@@ -183,11 +181,11 @@ def _slots(units: Units, association: Association, asked: Mask, response: Mask) 
     return slot << 1 | response
 
 
-def lacking_fragments(messages: Messages) -> Numbers:
+def lacking_fragments(messages: Messages) -> Int64Array:
     """Rows of the messages, in their first transmissions, of which all transmissions together lack fragments (RFC 7383)."""
     if not len(messages) or not messages.fragments.any():
         return np.zeros(0, np.int64)
     start = np.flatnonzero(run_starts(messages.slot, messages.body))
     seen = np.add.reduceat(messages.new_fragments, start)
-    lacking: Numbers = start[seen < messages.fragments[start]]
+    lacking: Int64Array = start[seen < messages.fragments[start]]
     return lacking

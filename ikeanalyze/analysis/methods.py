@@ -6,10 +6,10 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.association import ASKS_AGAIN
 from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
+from ikeanalyze.capture.columns import Float64Array, Int64Array
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView, Proposal
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
@@ -203,10 +203,10 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
 
 
 def guess_auths(
-    rounds: npt.NDArray[np.int64],
-    request_bytes: npt.NDArray[np.float64],
-    response_bytes: npt.NDArray[np.float64],
-) -> tuple[list[AuthMethods], npt.NDArray[np.int64]]:
+    rounds: Int64Array,
+    request_bytes: Float64Array,
+    response_bytes: Float64Array,
+) -> tuple[list[AuthMethods], Int64Array]:
     """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
     small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
     kind = np.minimum(rounds, 2)

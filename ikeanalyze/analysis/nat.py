@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView
@@ -39,11 +40,11 @@ _IPV6_END: Final = 18
 class Endpoints:
     """An address and a port for each of many messages, as they are hashed."""
 
-    data: npt.NDArray[np.uint8]  # address and port, zeros behind those of IPv4. (n, 18)
-    size: npt.NDArray[np.int64]  # bytes of them. (n,)
+    data: UInt8Array  # address and port, zeros behind those of IPv4. (n, 18)
+    size: Int64Array  # bytes of them. (n,)
 
 
-def endpoints(addresses: npt.NDArray[np.uint64], ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> Endpoints:
+def endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> Endpoints:
     """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
     count = len(addresses)
     addresses = addresses_of(addresses)
@@ -71,13 +72,13 @@ class Claims:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._claims: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]] = []
+        self._claims: list[tuple[Int64Array, UInt8Array]] = []
 
-    def add(self, rows: npt.NDArray[np.int64], messages: npt.NDArray[np.uint8], places: tuple[int, ...]) -> None:
+    def add(self, rows: Int64Array, messages: UInt8Array, places: tuple[int, ...]) -> None:
         """Take the hashes at these places of messages, which are those of `rows`."""
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 
-    def differ(self, spis: npt.NDArray[np.uint8], seen: Endpoints) -> npt.NDArray[np.int8]:
+    def differ(self, spis: UInt8Array, seen: Endpoints) -> npt.NDArray[np.int8]:
         """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
         (n,)
 
@@ -98,7 +99,7 @@ class Claims:
         return result
 
 
-def _digests(messages: npt.NDArray[np.uint8], size: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
     result = np.empty((len(messages), _SIZE), np.uint8)
     sha1 = hashlib.sha1  # the protocol has it so; no security hangs on it here
@@ -113,8 +114,8 @@ def _digests(messages: npt.NDArray[np.uint8], size: npt.NDArray[np.int64]) -> np
 
 def read_phase1_nat(
     units: Units,
-    handshake: npt.NDArray[np.int64],
-    from_initiator: npt.NDArray[np.bool_],
+    handshake: Int64Array,
+    from_initiator: BoolArray,
     clear: Mapping[int, bytes],
     ipv6: Sequence[bytes],
     count: int,

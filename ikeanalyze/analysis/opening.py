@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
@@ -26,6 +25,7 @@ from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.phase1 import open_phase1
 from ikeanalyze.analysis.rekeying import successors
 from ikeanalyze.analysis.suites import suite_of
+from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.chain import KeyRing, SaKeys
@@ -36,8 +36,6 @@ from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init, read_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
-
-Numbers = npt.NDArray[np.int64]
 
 _SEALED = frozenset({PayloadType.SK, PayloadType.SKF})
 _INITS = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
@@ -109,7 +107,7 @@ def open_messages(
     return Contents(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
 
 
-def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Numbers) -> set[int]:
+def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Int64Array) -> set[int]:
     """Open what the keys of one capture fit; `rows` are its units that may be opened, handshake by handshake.
 
     Returns the handshakes of which something was opened.
@@ -134,7 +132,7 @@ def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture:
     return opened
 
 
-def _behind_clear(conversation: Conversation) -> npt.NDArray[np.bool_]:
+def _behind_clear(conversation: Conversation) -> BoolArray:
     """Units that begin with a clear payload and have SK behind it (RFC 7296, section 3.14)."""
     units, clear = conversation.units, conversation.clear
     _, size = clear.places(units.unit)
@@ -218,17 +216,17 @@ class _Work:
         self._content: dict[tuple[int, int], int] = {}
         self.cut: list[int] = []  # frames of encrypted messages of which that capture has not all bytes
 
-    def of_message(self) -> Numbers:
+    def of_message(self) -> Int64Array:
         """For each row of Messages: index into `all`, -1: none."""
         found = [self._content.get(identity, -1) for identity in self._identity]
         return np.array(found, np.int64)
 
-    def opened(self) -> npt.NDArray[np.bool_]:
+    def opened(self) -> BoolArray:
         """For each row of Messages: whether it was encrypted and is not any more."""
         encrypted = np.array([*(one.encrypted for one in self.all), False], np.bool_)
         return encrypted[self.of_message()] if len(self._identity) else np.zeros(0, np.bool_)
 
-    def sealed(self, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def sealed(self, asked: BoolArray) -> BoolArray:
         """For each row of Messages: whether it was sent encrypted, in one of the captures that are asked for."""
         units = self.conversation.units
         encrypted = np.where(

@@ -11,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.network import captures_of
 
-Numbers = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
 #: An odd number with well-mixed bits (2**64 divided by the golden ratio): multiplying by it brings
@@ -21,7 +21,7 @@ _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stable_order(key: npt.NDArray[np.integer]) -> Numbers:
+def stable_order(key: npt.NDArray[np.integer]) -> Int64Array:
     """`np.argsort(key, kind="stable")` of numbers that are not negative. (n,)"""
     count = len(key)
     if count < 2:
@@ -36,7 +36,7 @@ def stable_order(key: npt.NDArray[np.integer]) -> Numbers:
     return packed
 
 
-def bring_together(values: npt.NDArray[np.uint64]) -> Numbers:
+def bring_together(values: UInt64Array) -> Int64Array:
     """An order in which rows of equal value stand together, earlier ones first; the values need not rise. (n,)"""
     count = len(values)
     if count < 2:
@@ -61,7 +61,7 @@ def bring_together(values: npt.NDArray[np.uint64]) -> Numbers:
     return order
 
 
-def run_starts(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+def run_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
     """Which rows begin a run of rows that are equal in all columns. (n,)"""
     count = len(columns[0])
     new = np.ones(count, np.bool_)
@@ -72,7 +72,7 @@ def run_starts(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     return new
 
 
-def distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+def distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
     order = bring_together(values)
     together = values[order]
@@ -82,8 +82,8 @@ def distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], np
     return together[new], place
 
 
-def within_captures(values: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Numbers that are equal where the values are equal and of one capture.
+def within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Array:
+    """Int64Array that are equal where the values are equal and of one capture.
 
     `codes` are addresses of the rows, and say which capture each is of; captures rise. (n,) both
     """
@@ -95,13 +95,13 @@ def within_captures(values: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64
 class Runs:
     """Runs of rows that belong together, and what is made of the values of each."""
 
-    def __init__(self, new: npt.NDArray[np.bool_]) -> None:
-        self.start: Numbers = np.flatnonzero(new)  # the first row of each run
-        self.end: Numbers = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
+    def __init__(self, new: BoolArray) -> None:
+        self.start: Int64Array = np.flatnonzero(new)  # the first row of each run
+        self.end: Int64Array = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
         self._inside = ~new[1:]
 
     @property
-    def size(self) -> Numbers:
+    def size(self) -> Int64Array:
         """Rows of each run."""
         return self.end - self.start
 

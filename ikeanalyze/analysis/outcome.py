@@ -22,9 +22,8 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 
 #: strongSwan's default retransmit_timeout, the longest first timer among common stacks.
 SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000
@@ -44,20 +43,20 @@ class Outcome(IntEnum):
 class Evidence:
     """What the rules look at, a row per handshake."""
 
-    proved_failed: Mask  # by decrypted payloads
-    proved_established: Mask
-    undone: Mask  # decrypted payloads show that the last IKE_AUTH exchange was not to be the last
-    refused: Mask  # an error notify, Access-Reject, or an AAA server that never answered
-    begun: Mask  # the first request is in the capture
-    hole: Mask  # a response is missing though the next request was sent
-    aaa_open: Mask  # the AAA server's last word was Access-Challenge
-    last_unanswered: Mask
-    last_repeated: Mask  # the last request was sent more than once
-    waited_ns: npt.NDArray[np.int64]  # from the last request to the end of the capture
-    finished: Mask  # the exchanges that a handshake needs are there: IKE_AUTH; phase 1 of IKEv1
+    proved_failed: BoolArray  # by decrypted payloads
+    proved_established: BoolArray
+    undone: BoolArray  # decrypted payloads show that the last IKE_AUTH exchange was not to be the last
+    refused: BoolArray  # an error notify, Access-Reject, or an AAA server that never answered
+    begun: BoolArray  # the first request is in the capture
+    hole: BoolArray  # a response is missing though the next request was sent
+    aaa_open: BoolArray  # the AAA server's last word was Access-Challenge
+    last_unanswered: BoolArray
+    last_repeated: BoolArray  # the last request was sent more than once
+    waited_ns: Int64Array  # from the last request to the end of the capture
+    finished: BoolArray  # the exchanges that a handshake needs are there: IKE_AUTH; phase 1 of IKEv1
 
 
-def decide(evidence: Evidence) -> npt.NDArray[np.uint8]:
+def decide(evidence: Evidence) -> UInt8Array:
     """Apply the rules. (n,)"""
     given_up = evidence.last_repeated | (evidence.waited_ns > SLOWEST_FIRST_TIMER_NS)
     rules = [

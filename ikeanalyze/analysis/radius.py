@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.network import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusView, read_radius
 
@@ -81,10 +81,10 @@ class Radius:
 class Turns:
     """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""
 
-    start_ns: npt.NDArray[np.int64]
-    end_ns: npt.NDArray[np.int64]
-    handshake: npt.NDArray[np.int64]
-    exchange: npt.NDArray[np.int64]
+    start_ns: Int64Array
+    end_ns: Int64Array
+    handshake: Int64Array
+    exchange: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def assign(
     units: Units,
     turns: Turns,
     peers: Mapping[int, Peers],
-    ids: npt.NDArray[np.int64],
+    ids: Int64Array,
 ) -> list[tuple[int, str]]:
     """Give each conversation of one capture to the handshake that waited for it; returns the warnings (frame, what).
 

@@ -23,11 +23,9 @@ copies are what one transmission of each message needs, and what is sent divided
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import run_starts
-
-Numbers = npt.NDArray[np.int64]
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +116,13 @@ def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
 
 
 def find_turns(
-    slot: Numbers,
-    time_ns: Numbers,
-    fragment: Numbers,
-    total: Numbers,
-    digest: npt.NDArray[np.uint64],
-    ikev1: npt.NDArray[np.bool_],
-) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    slot: Int64Array,
+    time_ns: Int64Array,
+    fragment: Int64Array,
+    total: Int64Array,
+    digest: UInt64Array,
+    ikev1: BoolArray,
+) -> tuple[Int64Array, Int64Array, BoolArray]:
     """`turns` for all slots at once: body, transmission and first copy of each unit. (n,) each
 
     The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments,
@@ -172,8 +170,8 @@ def find_turns(
 
 
 def _repeated_whole(
-    slot: Numbers, fragment: Numbers, total: Numbers, digest: npt.NDArray[np.uint64]
-) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    slot: Int64Array, fragment: Int64Array, total: Int64Array, digest: UInt64Array
+) -> tuple[Int64Array, BoolArray]:
     """Rules 2 and 3 for slots in which all fragments come in their order, again and again, with the same bytes.
 
     Gives the round that each unit belongs to, from 0, and whether its slot is such a one.
@@ -189,7 +187,7 @@ def _repeated_whole(
     return round_, np.logical_and.reduceat(fits, start)[place]
 
 
-def _whole_columns(slot: Numbers, digest: npt.NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+def _whole_columns(slot: Int64Array, digest: UInt64Array) -> tuple[Int64Array, Int64Array]:
     """Rule 1 for slots without fragments, ordered by slot and time: body and transmission."""
     count = len(slot)
     order = np.lexsort((digest, slot))  # stable: equal contents stay in order of time

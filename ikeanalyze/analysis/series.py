@@ -10,6 +10,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.ordering import distinct
+from ikeanalyze.capture.columns import UInt64Array
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 
@@ -79,15 +80,13 @@ def where_positive(values: Array) -> tuple[Array, Array]:
     return values, values > 0
 
 
-def hex_texts(values: npt.NDArray[np.uint64]) -> pl.Series:
+def hex_texts(values: UInt64Array) -> pl.Series:
     """SPIs as 16 hex digits."""
     digits = values.astype(">u8").tobytes().hex().encode()
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
-def address_texts(
-    codes: npt.NDArray[np.uint64], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
-) -> pl.Series:
+def address_texts(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
     """Addresses as text, each distinct one written once."""
     different, place = distinct(codes)
     different = addresses_of(different)

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis.association import associate
@@ -33,6 +32,7 @@ from ikeanalyze.analysis.tables import (
 from ikeanalyze.analysis.taken_responses import settle
 from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes, Vantage
 from ikeanalyze.analysis.units import Units, make_units
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.capture.kept import MessageBytes
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Insides
     from ikeanalyze.analysis.opening import Keys
 
-Numbers = npt.NDArray[np.int64]
 Finished = Callable[[str, pl.DataFrame], object]
 #: A warning: number of the frame, None for the capture as a whole; what.
 Told = tuple[int | None, str]
@@ -70,10 +69,10 @@ class _Apart:
     ids: Ids
     messages: Messages
     exchanges: Exchanges
-    exchange_of_message: Numbers
+    exchange_of_message: Int64Array
     radius: Radius
     handshakes: Handshakes
-    capture_duplicates: Numbers  # frames of each handshake that the capture has more than once
+    capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
     insides: "Insides | None"
     warnings: list[list[Told]]
 
@@ -289,7 +288,7 @@ def _waits(radius: Radius, exchanges: int) -> AaaTimes:
     return times
 
 
-def _assign_radius(conversation: Conversation, radius: Radius, ids: Numbers) -> list[tuple[int, Told]]:
+def _assign_radius(conversation: Conversation, radius: Radius, ids: Int64Array) -> list[tuple[int, Told]]:
     """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
 
     `ids` are those of the handshakes.

@@ -19,6 +19,7 @@ from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.radius import Radius
 from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.network import NO_IDENT, captures_of
 from ikeanalyze.capture.rows import Columns
@@ -26,7 +27,6 @@ from ikeanalyze.capture.rows import Columns
 if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Insides
 
-Numbers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
@@ -59,7 +59,7 @@ class _Names:
     def __init__(self) -> None:
         self._all = pl.Series(type_names(), dtype=pl.Categorical)
 
-    def pick(self, protocol: npt.NDArray[np.uint8], kind: npt.NDArray[np.uint8]) -> pl.Series:
+    def pick(self, protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
         return self._all.gather(protocol.astype(np.uint32) * 256 + kind)
 
 
@@ -67,7 +67,7 @@ def messages_table(
     ids: Ids,
     ike: Messages,
     exchanges: Exchanges,
-    exchange: Numbers,
+    exchange: Int64Array,
     radius: Radius,
     insides: "Insides | None" = None,
 ) -> pl.DataFrame:
@@ -152,7 +152,7 @@ class UnitLabels:
     message: npt.NDArray[np.int32]  # id
     handshake: npt.NDArray[np.int32]  # row of Handshakes
 
-    def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Numbers:
+    def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Int64Array:
         """How many of these frames, by their units, each handshake has. (handshakes,)"""
         handshake = self.handshake[unit]
         return np.bincount(handshake[handshake >= 0], minlength=handshakes)
@@ -160,10 +160,10 @@ class UnitLabels:
 
 def label_units(
     columns: Columns,
-    duplicate: npt.NDArray[np.bool_],
+    duplicate: BoolArray,
     ike: Units,
-    handshake_of_unit: Numbers,
-    message_of_unit: Numbers,
+    handshake_of_unit: Int64Array,
+    message_of_unit: Int64Array,
     radius: Radius,
     ids: MessageIds,
 ) -> UnitLabels:
@@ -190,9 +190,9 @@ def frames_table(
     numbering: Numbering,
     columns: Columns,
     addresses: Sequence[bytes],
-    duplicate: npt.NDArray[np.bool_],
+    duplicate: BoolArray,
     labels: UnitLabels,
-    handshake_ids: Numbers,
+    handshake_ids: Int64Array,
 ) -> pl.DataFrame:
     """Frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
     unit = columns["unit"]
@@ -243,7 +243,7 @@ def frames_table(
 def exchanges_table(
     ids: Ids,
     exchanges: Exchanges,
-    exchange_of_message: Numbers,
+    exchange_of_message: Int64Array,
     handshakes: Handshakes,
     insides: "Insides | None" = None,
 ) -> pl.DataFrame:

@@ -26,14 +26,12 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Vantage, pairs_of_hosts, vantages
-
-Numbers = npt.NDArray[np.int64]
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 
 #: Less than this part of a round trip is none; jitter is not more than that.
 _TOO_SHORT: Final = 0.75
@@ -80,7 +78,7 @@ def settle(conversation: Conversation, given: Vantage | None, rtt_ns: int | None
         _settle_one(exchanges, conversation.messages, row, own, int(following[row]), bool(goes_on[row]), int(rtt[row]))
 
 
-def _hosts(conversation: Conversation) -> npt.NDArray[np.uint64]:
+def _hosts(conversation: Conversation) -> UInt64Array:
     """Address codes of the initiator and the responder of each handshake, as first seen. (2, handshakes)"""
     units, association = conversation.units, conversation.association
     hosts = np.zeros((2, association.count), np.uint64)
@@ -90,7 +88,7 @@ def _hosts(conversation: Conversation) -> npt.NDArray[np.uint64]:
     return hosts
 
 
-def _messages_of(conversation: Conversation, rows: Numbers) -> Iterator[tuple[int, Numbers]]:
+def _messages_of(conversation: Conversation, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
     """Each of the exchanges `rows`, which rise, with the rows of its messages."""
     wanted = np.flatnonzero(np.isin(conversation.exchange_of_message, rows))
     exchange = conversation.exchange_of_message[wanted]
@@ -101,7 +99,7 @@ def _messages_of(conversation: Conversation, rows: Numbers) -> Iterator[tuple[in
         yield row, wanted[begin:end]
 
 
-def _ask_earlier(exchanges: Exchanges, messages: Messages, row: int, own: Numbers, rtt: int) -> None:
+def _ask_earlier(exchanges: Exchanges, messages: Messages, row: int, own: Int64Array, rtt: int) -> None:
     """Correct one exchange, seen by the initiator, whose response came too soon behind the transmission that it should answer."""
     sent = messages.first_ns[own[~messages.response[own]]]
     sent = sent[exchanges.answer_ns[row] - sent >= _AT_LEAST * rtt]
@@ -113,7 +111,7 @@ def _settle_one(
     exchanges: Exchanges,
     messages: Messages,
     row: int,
-    own: Numbers,
+    own: Int64Array,
     following: int,
     goes_on: bool,
     rtt: int,
@@ -144,7 +142,7 @@ def _settle_one(
         exchanges.note_answered(row, int(asked.max()))
 
 
-def _following(exchanges: Exchanges) -> Numbers:
+def _following(exchanges: Exchanges) -> Int64Array:
     """The initiator's next exchange in the same handshake, -1: none. (exchanges,)"""
     following = np.full(len(exchanges), -1)
     own = np.flatnonzero(exchanges.initiator_asked & (exchanges.request_ns != UNKNOWN))
@@ -153,13 +151,13 @@ def _following(exchanges: Exchanges) -> Numbers:
     return following
 
 
-def _goes_on(exchanges: Exchanges, following: Numbers) -> npt.NDArray[np.bool_]:
+def _goes_on(exchanges: Exchanges, following: Int64Array) -> BoolArray:
     """Which exchanges the initiator goes on from at once, by the next one that sets the IKE SA up. (exchanges,)"""
     at_once = following == np.arange(1, len(following) + 1)
     return np.asarray(at_once & exchanges.set_up & exchanges.set_up[following])
 
 
-def _round_trips(exchanges: Exchanges, following: Numbers, pair: Numbers) -> Numbers:
+def _round_trips(exchanges: Exchanges, following: Int64Array, pair: Int64Array) -> Int64Array:
     """By pair of hosts, the shortest round trip from here to the initiator and back; ns, 0 where it is not certain.
 
     `pair` is that of each exchange.

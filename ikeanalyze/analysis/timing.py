@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.ordering import distinct
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 
-Numbers = npt.NDArray[np.int64]
 Vantage = Literal["initiator", "responder"]
 
 #: For each time to live whether systems begin with it.
@@ -42,31 +41,31 @@ UNKNOWN_VANTAGE: Final = 2
 class Breakdown:
     """Parts of the set-up time, one row per handshake, ns; UNKNOWN: contained in the other parts, or no set-up time."""
 
-    setup_ns: Numbers
-    network_ns: Numbers
-    initiator_ns: Numbers
-    responder_ns: Numbers
-    aaa_ns: Numbers
-    wait_ns: Numbers
-    path_rtt_ns: Numbers
-    end_ns: Numbers
+    setup_ns: Int64Array
+    network_ns: Int64Array
+    initiator_ns: Int64Array
+    responder_ns: Int64Array
+    aaa_ns: Int64Array
+    wait_ns: Int64Array
+    path_rtt_ns: Int64Array
+    end_ns: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
 class AaaTimes:
     """How long responders waited for their AAA servers, in nanoseconds. (exchanges,)"""
 
-    answering_ns: Numbers  # from the requests that were answered to their responses
-    wait_ns: Numbers  # before: until these requests were sent again
+    answering_ns: Int64Array  # from the requests that were answered to their responses
+    wait_ns: Int64Array  # before: until these requests were sent again
 
 
 def vantages(
-    handshake: Numbers,
-    from_initiator: npt.NDArray[np.bool_],
-    ttl: npt.NDArray[np.uint8],
+    handshake: Int64Array,
+    from_initiator: BoolArray,
+    ttl: UInt8Array,
     count: int,
     given: Vantage | None = None,
-) -> npt.NDArray[np.uint8]:
+) -> UInt8Array:
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes: as given, else by the TTLs of its units."""
     if given is not None:
         return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
@@ -81,7 +80,7 @@ def vantages(
     return result
 
 
-def pairs_of_hosts(initiator: npt.NDArray[np.uint64], responder: npt.NDArray[np.uint64]) -> Numbers:
+def pairs_of_hosts(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:
     """A number for the two hosts of each handshake, of which these are the address codes. (handshakes,)"""
     initiators, responders = distinct(initiator)[1], distinct(responder)[1]
     return distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
@@ -89,9 +88,9 @@ def pairs_of_hosts(initiator: npt.NDArray[np.uint64], responder: npt.NDArray[np.
 
 def break_down(
     exchanges: Exchanges,
-    whole: npt.NDArray[np.bool_],
-    vantage: npt.NDArray[np.uint8],
-    pair: Numbers,
+    whole: BoolArray,
+    vantage: UInt8Array,
+    pair: Int64Array,
     aaa_times: AaaTimes,
     rtt_ns: int | None,
 ) -> Breakdown:
@@ -149,7 +148,7 @@ def break_down(
     responders = np.where(flipped, 0, turn - aaa - taken_turn) + np.where(flipped_next, gap - taken_gap, 0)
     initiators = np.where(flipped, turn - taken_turn, 0) + np.where(flipped_next, 0, gap - taken_gap)
 
-    def total(values: Numbers) -> Numbers:
+    def total(values: Int64Array) -> Int64Array:
         summed = np.zeros(count, np.int64)
         np.add.at(summed, handshake, values)
         return np.where(whole, summed, UNKNOWN)
@@ -176,12 +175,12 @@ def break_down(
 
 
 def _path_rtt(
-    pair: Numbers,
-    vantage: npt.NDArray[np.uint8],
-    far: Numbers,
-    holds_path: npt.NDArray[np.bool_],
+    pair: Int64Array,
+    vantage: UInt8Array,
+    far: Int64Array,
+    holds_path: BoolArray,
     rtt_ns: int | None,
-) -> Numbers:
+) -> Int64Array:
     """The path's round-trip time as it is taken off each exchange; UNKNOWN where it is not contained."""
     if rtt_ns is not None:
         return np.where(holds_path, rtt_ns, UNKNOWN)

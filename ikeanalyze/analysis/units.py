@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
 from ikeanalyze.capture.network import captures_of
 from ikeanalyze.capture.rows import Columns
-
-Numbers = npt.NDArray[np.int64]
 
 RESPONSE: Final = 0x20  # RFC 7296, 3.1
 FROM_INITIATOR: Final = 0x08
@@ -25,28 +24,28 @@ class Units:
     """Columns of one length, in order of capture and time."""
 
     unit: npt.NDArray[np.uint32]  # as in the frames
-    first_ns: Numbers  # of its first frame
-    last_ns: Numbers  # of its last frame
+    first_ns: Int64Array  # of its first frame
+    last_ns: Int64Array  # of its last frame
     number: npt.NDArray[np.uint32]  # of its first frame
-    frames: Numbers
-    bytes: Numbers  # of all its frames
-    resent_bytes: Numbers  # of those frames that bring nothing new
-    ip_fragments: Numbers  # frames that are IP fragments
-    protocol: npt.NDArray[np.uint8]
-    source: npt.NDArray[np.uint64]
+    frames: Int64Array
+    bytes: Int64Array  # of all its frames
+    resent_bytes: Int64Array  # of those frames that bring nothing new
+    ip_fragments: Int64Array  # frames that are IP fragments
+    protocol: UInt8Array
+    source: UInt64Array
     source_port: npt.NDArray[np.uint16]
-    destination: npt.NDArray[np.uint64]
+    destination: UInt64Array
     destination_port: npt.NDArray[np.uint16]
-    ttl: npt.NDArray[np.uint8]
-    spi_i: npt.NDArray[np.uint64]
-    spi_r: npt.NDArray[np.uint64]
-    next_payload: npt.NDArray[np.uint8]
-    exchange_type: npt.NDArray[np.uint8]
-    flags: npt.NDArray[np.uint8]
+    ttl: UInt8Array
+    spi_i: UInt64Array
+    spi_r: UInt64Array
+    next_payload: UInt8Array
+    exchange_type: UInt8Array
+    flags: UInt8Array
     message_id: npt.NDArray[np.uint32]
     fragment: npt.NDArray[np.uint16]  # 0: not fragmented
     fragments: npt.NDArray[np.uint16]
-    digest: npt.NDArray[np.uint64]
+    digest: UInt64Array
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -56,17 +55,17 @@ class Units:
         return Units(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
 
     @property
-    def is_response(self) -> npt.NDArray[np.bool_]:
+    def is_response(self) -> BoolArray:
         """IKEv2's response flag (RFC 7296, 3.1)."""
         return (self.flags & RESPONSE).astype(np.bool_)
 
     @property
-    def from_initiator(self) -> npt.NDArray[np.bool_]:
+    def from_initiator(self) -> BoolArray:
         """IKEv2's flag of the original initiator of the IKE SA (RFC 7296, 3.1)."""
         return (self.flags & FROM_INITIATOR).astype(np.bool_)
 
     @property
-    def is_ikev1(self) -> npt.NDArray[np.bool_]:
+    def is_ikev1(self) -> BoolArray:
         """Version 1 of IKE."""
         return np.equal(self.protocol, Protocol.IKEV1)
 
@@ -75,7 +74,7 @@ _UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
 _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
-def make_units(columns: Columns, duplicate: npt.NDArray[np.bool_]) -> Units:
+def make_units(columns: Columns, duplicate: BoolArray) -> Units:
     """Units of captures' frames, the capture's duplicates left out.
 
     Frames of one unit become one row: its time is that of its first frame, its bytes are those of all of them.

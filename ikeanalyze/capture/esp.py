@@ -30,6 +30,8 @@ from ikeanalyze.capture.records import Interface, RecordBatch
 
 #: Packets of a block, about.
 _BLOCK: Final = 1 << 18
+#: More SAs than this are not distinguished: a capture of noise on port 4500 has one for each packet.
+MAX_ESP_SAS: Final = 50_000
 _TCP_PORT: Final = 4500
 _UDP_HEADER: Final = 8
 _ESP_HEADER: Final = 8
@@ -262,4 +264,4 @@ class _Collector:
             self._parts, self._waiting = [], 0
 
 
-__all__ = ["LAYOUT", "Block", "EspCapture", "Wanted", "read_esp"]
+__all__ = ["LAYOUT", "MAX_ESP_SAS", "Block", "EspCapture", "Wanted", "read_esp"]

@@ -117,7 +117,7 @@ def test_an_sa_is_a_direction_and_an_spi(tmp_path):
 @pytest.mark.parametrize("block", [2, 1 << 18])
 def test_no_more_sas_than_memory_has_room_for(tmp_path, monkeypatch, block):
     monkeypatch.setattr(capture, "_BLOCK", block)
-    monkeypatch.setattr(esp_traffic, "MOST_SAS", 3)
+    monkeypatch.setattr(esp_traffic, "MAX_ESP_SAS", 3)
     spis = [1, 2, 1, 3, 4, 5, 3, 4]
     traffic = read(tmp_path, [packet(spi, n + 1, n * MS) for n, spi in enumerate(spis)])
     assert [(sa.spi, sa.packets) for sa in traffic.sas] == [(1, 2), (2, 1), (3, 2)]
