@@ -53,6 +53,7 @@ def read(
     from collections.abc import Iterable
     from operator import index
 
+    from ikeanalyze.analysis.options import ReadOptions
     from ikeanalyze.analysis.read import read as read_captures
 
     paths, key_paths = _paths(captures, "a capture"), _paths(keys, "a file with keys")
@@ -66,8 +67,7 @@ def read(
         raise ValueError(f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder")
     if rtt_ms is not None and not 0 <= rtt_ms < float("inf"):
         raise ValueError(f"rtt_ms {rtt_ms}: no time in milliseconds")
-    found = read_captures(
-        paths,
+    options = ReadOptions(
         keys=key_paths,
         ports=ports,
         vantage=vantage,
@@ -75,9 +75,10 @@ def read(
         payloads=payloads,
         progress=progress,
     )
-    for skipped in found.skipped:
+    analysis = read_captures(paths, options)
+    for skipped in analysis.skipped:
         warnings.warn(f"{skipped.path}: {skipped.reason}", stacklevel=2)
-    return found
+    return analysis
 
 
 def _paths(given: Any, what: str) -> list[str]:

@@ -27,12 +27,13 @@ from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.ikev2 import InitView, read_init
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType
 
-IKE_SA_INIT: Final = 34
-IKE_SESSION_RESUME: Final = 38
-_IKEV1_INFORMATIONAL: Final = 5
 #: Notifies by which a responder asks for another IKE_SA_INIT request.
-ASKS_AGAIN: Final = {17: "INVALID_KE_PAYLOAD", 16390: "COOKIE", 16407: "REDIRECT"}
+ASKS_AGAIN: Final = {
+    int(kind): kind.label for kind in (NotifyType.INVALID_KE_PAYLOAD, NotifyType.COOKIE, NotifyType.REDIRECT)
+}
 
 Endpoint = int
 """An address and a port in one number."""
@@ -70,10 +71,10 @@ def associate(
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
-        found = _Settler(units, clear, translated).settle(rows)
+        candidate = _Settler(units, clear, translated).settle(rows)
         place = slice(start[index], start[index] + size[index])
-        label[place] = np.where(found == 0, index, fresh + found - 1)
-        fresh += int(found.max())
+        label[place] = np.where(candidate == 0, index, fresh + candidate - 1)
+        fresh += int(candidate.max())
     # number the handshakes in order of their first units: within a label the rows of `order` rise, so its first one is that
     first = np.full(fresh, total, np.int64)
     first[label[::-1]] = order[::-1]
@@ -100,9 +101,16 @@ def is_init(units: Units) -> BoolArray:
 
     A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
     """
-    v2 = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
-    v1 = (units.spi_r == 0) & (units.exchange_type != _IKEV1_INFORMATIONAL)
-    result: BoolArray = np.where(units.is_ikev1, v1, v2)
+    v1 = (units.spi_r == 0) & (units.exchange_type != int(ikev1_registry.ExchangeType.INFORMATIONAL))
+    result: BoolArray = np.where(units.is_ikev1, v1, is_ikev2_init(units))
+    return result
+
+
+def is_ikev2_init(units: Units) -> BoolArray:
+    """Units whose exchange type is IKE_SA_INIT or IKE_SESSION_RESUME."""
+    kind = units.exchange_type
+    result: BoolArray = kind == int(ExchangeType.IKE_SA_INIT)
+    result |= kind == int(ExchangeType.IKE_SESSION_RESUME)
     return result
 
 
@@ -231,7 +239,7 @@ class _Settler:
             return False
         if candidate.asked_again or not candidate.nonces:
             return True
-        has_cookie = any(kind == 16390 for kind, _ in view.notifies)
+        has_cookie = any(kind == NotifyType.COOKIE for kind, _ in view.notifies)
         return has_cookie and not candidate.answered
 
     def _response(self, view: InitView, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int) -> _Candidate:

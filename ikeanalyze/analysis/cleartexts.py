@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.chain import PAYLOAD_HEADER, Payload
 from ikeanalyze.wire.header import HEADER
 
 _CRITICAL = 0x80
-_ENCRYPTED_V1 = 0x01
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def clear_message(content: Content) -> bytes:
     chain = _chain(before, content.first) + content.plaintext
     first = before[0].type if before else content.first
     if content.protocol == Protocol.IKEV1:
-        flags &= ~_ENCRYPTED_V1
+        flags &= ~IKEV1_ENCRYPTED
     return HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, HEADER.size + len(chain)) + chain
 
 

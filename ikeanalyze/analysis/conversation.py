@@ -1,7 +1,7 @@
 """IKE and HIP traffic taken apart, for the steps that look at all of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ikeanalyze.analysis.association import Association
 from ikeanalyze.analysis.exchanges import Exchanges
@@ -12,9 +12,9 @@ from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.kept import MessageBytes
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Conversation:
-    """The IKE and HIP traffic of one capture or of several, as far as it has been taken apart: what the handshakes are made of."""
+    """The IKE and HIP traffic of one capture or of several, taken apart: what the handshakes are made of."""
 
     units: Units
     association: Association
@@ -28,6 +28,4 @@ class Conversation:
     capture: Int64Array  # number of the capture that each handshake is in, rising
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
-    hits: Mapping[int, tuple[bytes, bytes]] = field(
-        default_factory=dict
-    )  # of the handshakes of HIP: the initiator's and the responder's HIT (see `hip`)
+    hits: Mapping[int, tuple[bytes, bytes]]  # of the handshakes of HIP: the initiator's and the responder's HIT

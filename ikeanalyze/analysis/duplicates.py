@@ -20,9 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import bring_together, within_captures
+from ikeanalyze.analysis.units import RESPONSE
 from ikeanalyze.capture.columns import BoolArray
+from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.network import NO_IDENT
 from ikeanalyze.capture.rows import Columns
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: A packet crosses a machine that does not hold it back within this time.
 WITHIN_NS: Final = 1_000_000
@@ -58,9 +61,9 @@ def find_duplicates(columns: Columns) -> Duplicates:
     order = bring_together(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
-    one, other = order[same], order[same + 1]
-    apart = np.abs(time[other] - time[one])
-    same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[other] != ttl[one]))]
+    earlier_rows, later_rows = order[same], order[same + 1]
+    apart = np.abs(time[later_rows] - time[earlier_rows])
+    same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later_rows] != ttl[earlier_rows]))]
     if not len(same):
         return Duplicates(known)
     # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
@@ -106,15 +109,15 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
             end = same[end]
         return end
 
-    response = (columns["flags"] & 0x20) != 0
+    response = (columns["flags"] & RESPONSE) != 0
     for row, first in duplicates.pairs:
-        if columns["exchange_type"][row] != 34 or columns["protocol"][row] != 0:
+        if columns["exchange_type"][row] != ExchangeType.IKE_SA_INIT or columns["protocol"][row] != Protocol.IKEV2:
             continue
         side = "destination" if response[row] else "source"
-        ends = [int(columns[side][one]) << 16 | int(columns[f"{side}_port"][one]) for one in (row, first)]
-        one, other = sorted(map(representative, ends))
-        if one != other:
-            same[other] = one
+        ends = [int(columns[side][at]) << 16 | int(columns[f"{side}_port"][at]) for at in (row, first)]
+        lower, higher = sorted(map(representative, ends))
+        if lower != higher:
+            same[higher] = lower
     return {end: representative(end) for end in list(same)}
 
 
@@ -139,5 +142,5 @@ def follow_originals(
             place = bisect_left(same, (when, 0))
             around = same[max(place - 1, 0) : place + 1]
             if around:
-                _, found = min(around, key=lambda one: abs(one[0] - when))
-                message[unit], handshake[unit] = message[found], handshake[found]
+                _, original = min(around, key=lambda sighting: abs(sighting[0] - when))
+                message[unit], handshake[unit] = message[original], handshake[original]

@@ -47,8 +47,17 @@ _ENCAPSULATIONS: Final = {
     Encapsulation.UDP_4500: "udp-4500",
     Encapsulation.UDP: "udp",
 }
-_SUMS: Final = tuple(
-    ["packets", "frames", "bytes", "esp_bytes", "unsized", "distinct", "repeated", "late", "out_of_order", "jumps"]
+_SUMS: Final = (
+    "packets",
+    "frames",
+    "bytes",
+    "esp_bytes",
+    "unsized",
+    "distinct",
+    "repeated",
+    "late",
+    "out_of_order",
+    "jumps",
 )
 
 

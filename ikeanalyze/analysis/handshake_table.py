@@ -1,107 +1,102 @@
 """The handshakes table: one row per IKE SA."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.handshakes import Handshakes
-from ikeanalyze.analysis.ids import Ids
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.nat import WORDS
 from ikeanalyze.analysis.radius import Radius
-from ikeanalyze.analysis.series import address_texts, hex_texts, known_where, lists, make_table, sparse
+from ikeanalyze.analysis.series import Array, address_texts, hex_texts, known_where, lists, make_table, sparse
+from ikeanalyze.analysis.tables import TableSources
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.wire.addresses import address_text as packed_address
 
-Array = npt.NDArray[Any]
+#: Parts of the set-up time, and the time itself.
+_TIMES: Final = ("setup", "network", "initiator", "responder")
 
 
-def make_handshakes_table(
-    ids: Ids,
-    addresses: Sequence[bytes],
-    capture_duplicates: Int64Array,
-    messages: Messages,
-    exchanges: Exchanges,
-    exchange_of_message: Int64Array,
-    radius: Radius,
-    handshakes: Handshakes,
-) -> pl.DataFrame:
-    """All rows.
-
-    `addresses` are the IPv6 addresses of the address codes; `capture_duplicates` counts each handshake's frames that the
-    capture has more than once.
-    """
+def make_handshakes_table(sources: TableSources) -> pl.DataFrame:
+    """All rows."""
+    ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
-    breakdown = handshakes.breakdown
-    of = messages.handshake
-    set_up = exchanges.set_up[exchange_of_message]
-
-    def total(values: Array | None, where: Array) -> Int64Array:
-        weights = None if values is None else values[where]
-        # sums of bytes stay far below 2**53, where float64 weights are exact
-        return np.bincount(of[where], weights, minlength=count).astype(np.int64)
-
+    ends, breakdown = handshakes.ends, handshakes.breakdown
+    has_aaa = np.zeros(count, np.bool_)
+    has_aaa[list(handshakes.pairs)] = True
+    rtt_source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
+    extra = handshakes.extra_round_trips
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": address_texts(handshakes.initiator, addresses),
-        "initiator_port": _ports(handshakes, handshakes.initiator_port),
-        "responder_address": address_texts(handshakes.responder, addresses),
-        "responder_port": _ports(handshakes, handshakes.responder_port),
+        "initiator_address": address_texts(ends.initiator, addresses),
+        "initiator_port": _ports(handshakes, ends.initiator_port),
+        "responder_address": address_texts(ends.responder, addresses),
+        "responder_port": _ports(handshakes, ends.responder_port),
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "start_ns": handshakes.start_ns,
         "end_ns": known_where(breakdown.end_ns),
         "outcome": handshakes.outcome,
         "reason": sparse(handshakes.reason, count),
         **_methods(handshakes),
+        **_volumes(sources, count),
+        **_aaa(addresses, sources.radius, handshakes, count),
+        **{f"{name}_ns": known_where(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
+        "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
+        "retransmission_wait_ns": known_where(breakdown.wait_ns),
+        "vantage": handshakes.vantage,
+        "path_rtt_ns": known_where(breakdown.path_rtt_ns),
+        "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
+        "extra_round_trips": lists([extra.get(row, []) for row in range(count)] if extra else [[]]).gather(
+            np.arange(count) if extra else np.zeros(count, np.int64)
+        ),
+        "capture_duplicates": sources.capture_duplicates,
+        "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
-    sides = (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator))
-    for prefix, phase in (("", set_up), ("after_setup_", ~set_up)):
-        for side, sent in sides:
-            columns[f"{prefix}{side}_messages"] = total(None, sent & phase)
-            columns[f"{prefix}{side}_frames"] = total(messages.frames, sent & phase)
-            columns[f"{prefix}{side}_bytes"] = total(messages.bytes, sent & phase)
-    columns.update(_aaa(addresses, radius, handshakes, count))
-    columns["phases"] = _phases(messages, set_up, count)
-    for name in ("setup", "network", "initiator", "responder", "aaa"):
-        columns[f"{name}_ns"] = known_where(getattr(breakdown, f"{name}_ns"))
-    has_aaa = np.zeros(count, np.bool_)
-    has_aaa[list(handshakes.pairs)] = True
-    columns["aaa_ns"] = (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa)
-    columns["retransmission_wait_ns"] = known_where(breakdown.wait_ns)
-    columns["vantage"] = handshakes.vantage
-    columns["path_rtt_ns"] = known_where(breakdown.path_rtt_ns)
-    source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
-    columns["path_rtt_source"] = source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8))
-    again = set_up & (messages.transmission > 1)
-    columns["retransmitted_messages"] = total(None, again)
-    columns["retransmitted_frames"] = total(messages.frames, again)
-    columns["retransmitted_bytes"] = total(messages.bytes, again)
-    volume, needed = total(messages.bytes, set_up), total(messages.needed_bytes, set_up)
-    columns["blowup"] = (volume / np.maximum(needed, 1), needed > 0)
-    columns["ike_messages_fragmented"] = total(None, set_up & (messages.fragments_seen > 0))
-    columns["ike_fragments"] = total(messages.fragments_seen, set_up)
-    columns["ip_fragments"] = total(messages.ip_fragments, set_up)
-    columns["extra_round_trips"] = lists(
-        [handshakes.extra_round_trips.get(row, []) for row in range(count)] if handshakes.extra_round_trips else [[]]
-    ).gather(np.arange(count) if handshakes.extra_round_trips else np.zeros(count, np.int64))
-    columns["capture_duplicates"] = capture_duplicates
     if handshakes.inside is not None:
         from ikeanalyze.analysis.content_columns import handshake_contents
 
         columns.update(handshake_contents(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange))
-    columns["one_sided"] = (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0)
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
+
+
+def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
+    """Messages, frames and bytes of each handshake, and what was sent again."""
+    messages = sources.messages
+    set_up = sources.exchanges.set_up[sources.exchange_of_message]
+    columns: dict[str, Any] = {}
+
+    def total(values: Array | None, where: Array) -> Int64Array:
+        weights = None if values is None else values[where]
+        # sums of bytes stay far below 2**53, where float64 weights are exact
+        return np.bincount(messages.handshake[where], weights, minlength=count).astype(np.int64)
+
+    def add(prefix: str, where: Array) -> None:
+        columns[f"{prefix}_messages"] = total(None, where)
+        columns[f"{prefix}_frames"] = total(messages.frames, where)
+        columns[f"{prefix}_bytes"] = total(messages.bytes, where)
+
+    for side, sent in (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator)):
+        add(side, sent & set_up)
+        add(f"after_setup_{side}", sent & ~set_up)
+    add("retransmitted", set_up & (messages.transmission > 1))
+    volume, needed = total(messages.bytes, set_up), total(messages.needed_bytes, set_up)
+    return columns | {
+        "phases": _phases(messages, set_up, count),
+        "blowup": (volume / np.maximum(needed, 1), needed > 0),
+        "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)),
+        "ike_fragments": total(messages.fragments_seen, set_up),
+        "ip_fragments": total(messages.ip_fragments, set_up),
+    }
 
 
 def _identifiers(handshakes: Handshakes) -> dict[str, Any]:
@@ -207,7 +202,7 @@ def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
     owner = used // max(width, 1)
     if ((owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])).any():  # mostly in order of type
         used = used[np.lexsort((begin[used], owner))]
-    kinds = pl.Series([names[one] for one in present.tolist()], dtype=pl.String)
+    kinds = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
     # as many phases make one kind of list, which is cut out of all phases in one piece
     length = np.bincount(used // max(width, 1), minlength=count)
     of = np.repeat(length, length)
@@ -236,9 +231,9 @@ def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
 def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
     """The link to the AAA server."""
     names = [
-        f"aaa_{kind}_{what}"
+        f"aaa_{kind}_{unit}"
         for kind in ("request", "response", "retransmitted")
-        for what in ("messages", "frames", "bytes")
+        for unit in ("messages", "frames", "bytes")
     ]
     sums = {name: np.zeros(count, np.int64) for name in names}
     nas: dict[int, str | None] = {}

@@ -1,15 +1,15 @@
 """Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.association import ASKS_AGAIN, IKE_SA_INIT, IKE_SESSION_RESUME, Association
+from ikeanalyze.analysis.association import ASKS_AGAIN, Association, is_ikev2_init
 from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, unheard
+from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.methods import (
     AuthMethods,
@@ -23,11 +23,16 @@ from ikeanalyze.analysis.methods import (
 from ikeanalyze.analysis.nat import describe, read_phase1_nat
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
 from ikeanalyze.analysis.radius import RadiusPair, ended_by_silence
-from ikeanalyze.analysis.timing import AaaTimes, Breakdown, Vantage, break_down, pairs_of_hosts, vantages
+from ikeanalyze.analysis.taken_responses import Answers, unheard
+from ikeanalyze.analysis.timing import AaaTimes, Breakdown, break_down
 from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.vantage import Path, pairs_of_hosts
 from ikeanalyze.capture.columns import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.eap import method_of
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.radius import Code
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.hip_facts import HipFacts
@@ -35,23 +40,29 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.rekeying import Successor
 
 
-_IKE_AUTH: Final = 35
-_GSA_AUTH: Final = 39
-_MAIN_MODE: Final = 2
-_AGGRESSIVE: Final = 4
-_QUICK_MODE: Final = 32
-_IKEV1_INFORMATIONAL: Final = 5
-#: First payload of an IKE_SA_INIT response that refuses.
-_NOTIFY: Final = 41
-_ACCESS_REJECT: Final = 3
+_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
+# plain numbers: numpy compares them faster than members of an enum
+_MAIN_MODE: Final = int(ikev1_registry.ExchangeType.MAIN_MODE)
+_AGGRESSIVE: Final = int(ikev1_registry.ExchangeType.AGGRESSIVE_MODE)
+_QUICK_MODE: Final = int(ikev1_registry.ExchangeType.QUICK_MODE)
+_IKEV1_INFORMATIONAL: Final = int(ikev1_registry.ExchangeType.INFORMATIONAL)
 #: Reason of a handshake that is none: the IKE SA replaced another one.
 REKEYED: Final = "REKEYED"
-_ACCESS_CHALLENGE: Final = 11
 #: Reason of a handshake whose AAA server did not answer, however often it was asked, until the responder ended it.
 AAA_SILENT: Final = "AAA server silent"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The hosts of each handshake: address codes and ports. (handshakes,)"""
+
+    initiator: UInt64Array
+    initiator_port: npt.NDArray[np.uint16]
+    responder: UInt64Array
+    responder_port: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
 class Handshakes:
     """Columns of one length, one row per handshake, in order of their first units."""
 
@@ -59,12 +70,9 @@ class Handshakes:
     protocol: UInt8Array
     spi_i: UInt64Array
     spi_r: UInt64Array
-    initiator: UInt64Array  # address codes
-    initiator_port: npt.NDArray[np.uint16]
-    responder: UInt64Array
-    responder_port: npt.NDArray[np.uint16]
+    ends: Ends
     outcome: UInt8Array
-    reason: dict[int, str]
+    reason: Mapping[int, str]
     vantage: UInt8Array
     breakdown: Breakdown
     rtt_given: bool
@@ -73,84 +81,72 @@ class Handshakes:
     #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
     request_form: Int64Array
     response_form: Int64Array
-    facts: list[InitFacts]
-    phase1: dict[int, Phase1Facts]
-    auths: list[AuthMethods]
-    auth: Int64Array  # index into `auths`, -1: not known
-    extra_round_trips: dict[int, list[str]]
-    extra_round_trip_of_exchange: dict[int, str]
-    pairs: dict[int, list[RadiusPair]] = field(default_factory=dict)
-    replaces: dict[int, int] = field(default_factory=dict)  # rows of the IKE SAs that some took over from
-    hits: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)  # of HIP, see Conversation
-    inside: "Mapping[int, Inside] | None" = None  # what decrypted messages tell, by row; None: no keys were given
+    facts: Sequence[InitFacts]
+    phase1: Mapping[int, Phase1Facts]
+    auths: Sequence[AuthMethods]
+    auth: Int64Array  # index into `auths`, -1: unknown
+    extra_round_trips: Mapping[int, list[str]]
+    extra_round_trip_of_exchange: Mapping[int, str]
+    pairs: Mapping[int, list[RadiusPair]]
+    replaces: Mapping[int, int]  # rows of the IKE SAs that some replaced
+    hits: Mapping[int, tuple[bytes, bytes]]  # of HIP, see Conversation
+    inside: "Mapping[int, Inside] | None" = None  # contents of decrypted messages, by row; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
 
-def make_handshakes(
-    conversation: Conversation,
-    pairs: list[RadiusPair],
-    aaa: AaaTimes,
-    vantage: Vantage | None,
-    rtt_ns: int | None,
-    insides: "Insides | None" = None,
-) -> Handshakes:
-    """The handshakes of a capture.
+@dataclass(frozen=True, slots=True)
+class HandshakeSources:
+    """What the handshakes are made of."""
 
-    `aaa` is the time that each exchange waited for the AAA server; `insides` what decrypted messages
-    tell.
-    """
-    inside = {} if insides is None else insides.of
-    units, association = conversation.units, conversation.association
-    count = association.count
-    head = np.zeros(count, np.int64)
+    conversation: Conversation
+    answers: Answers
+    path: Path
+    pairs: Mapping[int, list[RadiusPair]]  # of each handshake
+    aaa_times: AaaTimes  # how long each exchange waited for the AAA server
+    insides: "Insides | None"  # what decrypted messages contain; None: no keys were given
+
+    @property
+    def inside(self) -> "Mapping[int, Inside]":
+        """Contents of the messages of each handshake that was looked into."""
+        return {} if self.insides is None else self.insides.of
+
+    @property
+    def count(self) -> int:
+        """How many handshakes there are."""
+        return self.conversation.association.count
+
+
+def make_handshakes(sources: HandshakeSources) -> Handshakes:
+    """The handshakes of a capture."""
+    conversation, count = sources.conversation, sources.count
+    units, association, exchanges = conversation.units, conversation.association, conversation.exchanges
+    head = np.zeros(count, np.int64)  # row of the first unit of each
     head[association.handshake[::-1]] = np.arange(len(units))[::-1]
-    first_is_initiators = association.from_initiator[head]
-    protocol = units.protocol[head]
-    initiator = np.where(first_is_initiators, units.source[head], units.destination[head])
-    responder = np.where(first_is_initiators, units.destination[head], units.source[head])
-    initiator_port = np.where(first_is_initiators, units.source_port[head], units.destination_port[head])
-    responder_port = np.where(first_is_initiators, units.destination_port[head], units.source_port[head])
-
     request, response = _last_inits(units, association, count)
-    # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
-    redirected = request >= 0
-    responder = np.where(redirected, units.destination[request], responder)
-    responder_port = np.where(redirected, units.destination_port[request], responder_port)
-    inits = conversation.inits
-    request_form, response_form = inits.forms(request), inits.forms(response)
-    facts = [init_facts(view) for view in inits.inits.views]
-    own_pairs: dict[int, list[RadiusPair]] = {}
-    for pair in pairs:
-        if pair.handshake is not None:
-            own_pairs.setdefault(pair.handshake, []).append(pair)
-    phase1 = _phase1(conversation, protocol)
+    ends = _ends(conversation, head, request)
+    phase1 = _phase1(conversation, units.protocol[head])
     hip = _hip(conversation)
-    extra_of_exchange, extra = _extra_round_trips(conversation)
-    # what a further request followed was not the end; nor was an error once IKEv1's quick mode had been answered
+    facts = [init_facts(view) for view in conversation.inits.inits.views]
+    request_form, response_form = conversation.inits.forms(request), conversation.inits.forms(response)
+    # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
     final_form = np.where(_followed(conversation, request, response), -1, response_form)
-    agreed = _agreed(conversation.exchanges, count)
-    unsettled = {row: fact for row, fact in phase1.items() if not agreed[row]}
-    reason = _reasons(facts, final_form, unsettled, own_pairs)
+    agreed = _agreed(exchanges, count)
+    reason = _reasons(facts, final_form, {row: fact for row, fact in phase1.items() if not agreed[row]}, sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
-    reason.update(dict.fromkeys(ended_by_silence(own_pairs, conversation.exchanges), AAA_SILENT))
-    evidence = _evidence(conversation, head, reason, own_pairs, inside)
-    outcome = decide(evidence)
-    reason.update({row: one.proof.reason for row, one in inside.items() if one.proof.reason is not None})
-    whole = (outcome == Outcome.COMPLETED) | (outcome == Outcome.ESTABLISHED)
-    whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
-
-    auths, auth = _auth(conversation, count, own_pairs, phase1, hip, inside)
-    side = vantages(association.handshake, association.from_initiator, units.ttl, count, vantage)
-    hosts = pairs_of_hosts(initiator, responder)
-    breakdown = break_down(conversation.exchanges, whole, side, hosts, aaa, rtt_ns)
+    reason.update(dict.fromkeys(ended_by_silence(sources.pairs, exchanges), AAA_SILENT))
+    evidence = _evidence(sources, head, reason)
+    proved_outcome = decide(evidence)
+    outcome = proved_outcome.copy()
+    auths, auth = _auth(sources, phase1, hip)
+    extra_of_exchange, extra = _extra_round_trips(conversation)
     spi_i = units.spi_i[np.where(request >= 0, request, head)]
     spi_r = _responder_spis(units, association, count)
     replaces: dict[int, int] = {}
-    for row, (before, successor) in _replaced(insides, conversation.capture, spi_i, spi_r).items():
+    for row, (before, successor) in _replaced(sources.insides, conversation.capture, spi_i, spi_r).items():
         replaces[row] = before
-        # made and proved by what its predecessor's messages say
+        # made and proved by its predecessor's messages
         outcome[row] = Outcome.ESTABLISHED
         request_form[row] = response_form[row] = len(facts)
         facts.append(proposal_facts(successor.offered, successor.chosen))
@@ -159,23 +155,17 @@ def make_handshakes(
         facts += [fact.request, fact.response]
     return Handshakes(
         start_ns=units.first_ns[head],
-        protocol=protocol,
+        protocol=units.protocol[head],
         spi_i=spi_i,
         spi_r=spi_r,
-        initiator=initiator,
-        initiator_port=initiator_port,
-        responder=responder,
-        responder_port=responder_port,
+        ends=ends,
         outcome=outcome,
-        reason={
-            **{row: text for row, text in reason.items() if outcome[row] == Outcome.FAILED},
-            **dict.fromkeys([*_rekeyed(conversation.exchanges, outcome), *replaces], REKEYED),
-        },
-        vantage=side,
-        breakdown=breakdown,
-        rtt_given=rtt_ns is not None,
+        reason=_shown_reasons(sources, reason, outcome) | dict.fromkeys(replaces, REKEYED),
+        vantage=sources.path.vantage,
+        breakdown=_break_down(sources, ends, evidence, proved_outcome),
+        rtt_given=sources.path.rtt_ns is not None,
         one_sided=_one_sided(units, association, count),
-        nat=_nat(conversation, request, response, _translated(conversation, initiator, initiator_port)),
+        nat=_nat(conversation, request, response, ends),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -184,10 +174,34 @@ def make_handshakes(
         auth=auth,
         extra_round_trips=extra,
         extra_round_trip_of_exchange=extra_of_exchange,
-        pairs=own_pairs,
+        pairs=sources.pairs,
         replaces=replaces,
         hits=conversation.hits,
-        inside=None if insides is None else insides.of,
+        inside=None if sources.insides is None else sources.insides.of,
+    )
+
+
+def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outcome: UInt8Array) -> Breakdown:
+    """The set-up times of the handshakes that the capture has from their beginning to their end."""
+    whole = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
+    whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
+    hosts = pairs_of_hosts(ends.initiator, ends.responder)
+    exchanges = sources.conversation.exchanges
+    return break_down(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
+
+
+def _ends(conversation: Conversation, head: Int64Array, request: Int64Array) -> Ends:
+    """The ends of each handshake, by its first unit and its last IKE_SA_INIT request, -1: none."""
+    units = conversation.units
+    by_initiator = conversation.association.from_initiator[head]
+    responder = np.where(by_initiator, units.destination[head], units.source[head])
+    responder_port = np.where(by_initiator, units.destination_port[head], units.source_port[head])
+    # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
+    return Ends(
+        initiator=np.where(by_initiator, units.source[head], units.destination[head]),
+        initiator_port=np.where(by_initiator, units.source_port[head], units.destination_port[head]),
+        responder=np.where(request >= 0, units.destination[request], responder),
+        responder_port=np.where(request >= 0, units.destination_port[request], responder_port),
     )
 
 
@@ -208,15 +222,14 @@ def _replaced(
 
 def _last_inits(units: Units, association: Association, count: int) -> tuple[Int64Array, Int64Array]:
     """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
-    init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
-    init &= ~units.is_ikev1
+    init = is_ikev2_init(units) & ~units.is_ikev1
     request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     rows = np.flatnonzero(init & ~units.is_response)
     request[association.handshake[rows]] = rows
     rows = np.flatnonzero(init & units.is_response)
     response[association.handshake[rows]] = rows
     # a refusal that comes late does not undo the answer
-    rows = rows[units.next_payload[rows] != _NOTIFY]
+    rows = rows[units.next_payload[rows] != int(PayloadType.NOTIFY)]
     response[association.handshake[rows]] = rows
     return request, response
 
@@ -233,9 +246,9 @@ def _responder_spis(units: Units, association: Association, count: int) -> UInt6
     """The responder's SPI: that of the protected messages, else the last one that it answered with."""
     spi_r = np.zeros(count, np.uint64)
     known = units.spi_r != 0
-    init = (units.exchange_type == IKE_SA_INIT) | (units.exchange_type == IKE_SESSION_RESUME)
-    for some in (known & init, known & ~init):
-        spi_r[association.handshake[some]] = units.spi_r[some]
+    init = is_ikev2_init(units)
+    for rows in (known & init, known & ~init):
+        spi_r[association.handshake[rows]] = units.spi_r[rows]
     return spi_r
 
 
@@ -280,7 +293,7 @@ def _phase1(conversation: Conversation, protocol: UInt8Array) -> dict[int, Phase
 def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict[int, list[str]]]:
     """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
     exchanges = conversation.exchanges
-    init = np.flatnonzero(np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME)))
+    init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
     init = init[exchanges.protocol[init] == Protocol.IKEV2]
     followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
     if not len(followed):
@@ -303,7 +316,7 @@ def _reasons(
     facts: list[InitFacts],
     response_form: Int64Array,
     phase1: dict[int, Phase1Facts],
-    pairs: dict[int, list[RadiusPair]],
+    pairs: Mapping[int, list[RadiusPair]],
 ) -> dict[int, str]:
     """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
     reasons: dict[int, str] = {}
@@ -314,17 +327,21 @@ def _reasons(
         if fact.error is not None:
             reasons[row] = fact.error
     for row, some in pairs.items():
-        if any(pair.response_view is not None and pair.response_view.code == _ACCESS_REJECT for pair in some):
+        if any(pair.response_view is not None and pair.response_view.code == Code.ACCESS_REJECT for pair in some):
             reasons[row] = "Access-Reject"
     return reasons
 
 
-def _rekeyed(exchanges: Exchanges, outcome: UInt8Array) -> list[int]:
-    """IKE SAs that took over from another one (RFC 7296, 2.18): message ID 0 is not their IKE_SA_INIT's."""
-    inits = np.isin(exchanges.exchange_type, (IKE_SA_INIT, IKE_SESSION_RESUME))
+def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
+    """Why handshakes failed, by their contents or else by `reason`; and which IKE SAs replaced another one."""
+    exchanges = sources.conversation.exchanges
+    proved = {row: content.proof.reason for row, content in sources.inside.items() if content.proof.reason is not None}
+    failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
+    # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
+    inits = np.isin(exchanges.exchange_type, _INITS)
     first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
-    handshakes = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
-    return [row for row in handshakes.tolist() if outcome[row] == Outcome.CUT]
+    rekeyed = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
+    return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
 
 
 def _agreed(exchanges: Exchanges, count: int) -> BoolArray:
@@ -334,113 +351,96 @@ def _agreed(exchanges: Exchanges, count: int) -> BoolArray:
     return np.bincount(exchanges.handshake[quick], minlength=count) > 0
 
 
-def _evidence(
-    conversation: Conversation,
-    head: Int64Array,
-    reason: dict[int, str],
-    pairs: dict[int, list[RadiusPair]],
-    inside: "Mapping[int, Inside]",
-) -> Evidence:
+def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
+    """What the rules of `outcome` need; `head` are rows of the first units, `reason` is why handshakes failed."""
+    conversation, count = sources.conversation, sources.count
     units, exchanges = conversation.units, conversation.exchanges
-    count = len(head)
 
     def any_of(rows: BoolArray) -> BoolArray:
         return np.bincount(exchanges.handshake[rows], minlength=count) > 0
 
-    v1 = exchanges.protocol == Protocol.IKEV1
-    kind, attempt = exchanges.exchange_type, exchanges.attempt
-    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
-    # the third message of IKEv1's aggressive and quick mode is not answered
-    closing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt > 0)
-    unanswered = exchanges.set_up & asked & ~answered & ~closing
-    # the responder may ask too while an IKE SA of IKEv1 is set up (XAuth); informational messages are never answered
-    never = v1 & (kind == _IKEV1_INFORMATIONAL)
-    never |= (exchanges.protocol == Protocol.HIP) & (kind == NOTIFY)
-    requests = np.flatnonzero((exchanges.initiator_asked | exchanges.set_up) & asked & ~never)
-    is_last = np.zeros(len(exchanges), np.bool_)
-    last = np.ones(len(requests), np.bool_)
-    last[:-1] = exchanges.handshake[requests[1:]] != exchanges.handshake[requests[:-1]]
-    is_last[requests[last]] = True
+    def marked(rows: Iterable[int]) -> BoolArray:
+        mask = np.zeros(count, np.bool_)
+        mask[list(rows)] = True
+        return mask
 
-    begun_v2 = ~v1 & np.isin(kind, (IKE_SA_INIT, IKE_SESSION_RESUME, I1_R1)) & asked & exchanges.set_up
-    begun = any_of(begun_v2) | (units.is_ikev1[head] & (units.spi_r[head] == 0))
-    auth_v2 = ~v1 & np.isin(kind, (_IKE_AUTH, _GSA_AUTH, I2_R2)) & answered & exchanges.set_up
-    done_v1 = v1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
+    ikev1 = exchanges.protocol == Protocol.IKEV1
+    kind, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
+    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    is_last = _last_requests(exchanges)
+    # the third message of IKEv1's aggressive and quick mode is not answered
+    of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
+    unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
-    candidates = is_last & exchanges.set_up & asked & answered
-    open_last |= unheard(conversation.messages, exchanges, conversation.exchange_of_message, candidates)
-    # the initiator owes the third message of aggressive and quick mode
-    owing = v1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE)) & (attempt == 0) & answered & exchanges.set_up & is_last
-    quick = v1 & (kind == _QUICK_MODE) & exchanges.set_up
+    open_last |= unheard(conversation, sources.answers, is_last & set_up & asked & answered)
+    # the initiator owes that third message
+    owing = of_three & (attempt == 0) & answered & set_up & is_last
+
+    begun = any_of(~ikev1 & np.isin(kind, (*_INITS, I1_R1)) & asked & set_up)
+    auth_v2 = ~ikev1 & np.isin(kind, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
+    done_v1 = ikev1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
+    quick = ikev1 & (kind == _QUICK_MODE) & set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     last_sent = np.full(count, UNKNOWN)
-    last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + exchanges.wait_ns)[open_last]
-    refused = np.zeros(count, np.bool_)
-    refused[list(reason)] = True
-    aaa_open = np.zeros(count, np.bool_)
-    for row, some in pairs.items():
-        last_view = some[-1].response_view
-        aaa_open[row] = last_view is not None and last_view.code == _ACCESS_CHALLENGE
-
-    def proved(outcome: Outcome) -> BoolArray:
-        found = np.zeros(count, np.bool_)
-        found[[row for row, one in inside.items() if one.proof.outcome is outcome]] = True
-        return found
-
-    undone = np.zeros(count, np.bool_)
-    undone[[row for row, one in inside.items() if one.proof.undone]] = True
+    last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
+    views = {row: pairs[-1].response_view for row, pairs in sources.pairs.items()}
+    proofs = {row: content.proof for row, content in sources.inside.items()}
+    repeated = open_last & (exchanges.request_messages > 1)
+    repeated |= owing & (exchanges.response_messages > 1)
     return Evidence(
-        proved_failed=proved(Outcome.FAILED),
-        proved_established=proved(Outcome.ESTABLISHED),
-        undone=undone,
-        refused=refused,
-        begun=begun,
-        hole=any_of(unanswered & ~is_last) | any_of(exchanges.set_up & ~asked),
-        aaa_open=aaa_open,
+        proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
+        proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
+        undone=marked(row for row, proof in proofs.items() if proof.undone),
+        refused=marked(reason),
+        begun=begun | (units.is_ikev1[head] & (units.spi_r[head] == 0)),
+        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked),
+        aaa_open=marked(row for row, view in views.items() if view is not None and view.code == Code.ACCESS_CHALLENGE),
         last_unanswered=any_of(open_last | owing),
-        last_repeated=any_of(
-            (open_last & (exchanges.request_messages > 1)) | (owing & (exchanges.response_messages > 1))
-        ),
+        last_repeated=any_of(repeated),
         waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns[conversation.capture] - last_sent),
         finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
     )
 
 
-def _translated(conversation: Conversation, address: UInt64Array, port: npt.NDArray[np.uint16]) -> npt.NDArray[np.int8]:
-    """1 where the capture has seen a NAT change the initiator's endpoint, else -1."""
-    known = {*conversation.translated, *conversation.translated.values()}
-    end = address << np.uint64(16) | port
-    return np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
+def _last_requests(exchanges: Exchanges) -> BoolArray:
+    """The last exchange of each handshake that somebody waits for: the initiator's, or one of the set-up (XAuth)."""
+    kind = exchanges.exchange_type
+    # informational messages are never answered
+    never = (exchanges.protocol == Protocol.IKEV1) & (kind == _IKEV1_INFORMATIONAL)
+    never |= (exchanges.protocol == Protocol.HIP) & (kind == NOTIFY)
+    requests = (exchanges.initiator_asked | exchanges.set_up) & (exchanges.request_messages > 0) & ~never
+    rows = np.flatnonzero(requests)
+    last = np.ones(len(rows), np.bool_)
+    last[:-1] = exchanges.handshake[rows[1:]] != exchanges.handshake[rows[:-1]]
+    is_last = np.zeros(len(exchanges), np.bool_)
+    is_last[rows[last]] = True
+    return is_last
 
 
-def _nat(
-    conversation: Conversation, request: Int64Array, response: Int64Array, translated: npt.NDArray[np.int8]
-) -> npt.NDArray[np.int8]:
-    """Who is behind a NAT, by the clear messages: index into nat.WORDS for each handshake."""
+def _nat(conversation: Conversation, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
+    """Who is behind a NAT, by the clear messages and translated endpoints: index into nat.WORDS for each handshake."""
     inits, association = conversation.inits, conversation.association
+    known = {*conversation.translated, *conversation.translated.values()}
+    end = ends.initiator << np.uint64(16) | ends.initiator_port
+    translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
     initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
-    who = association.handshake, association.from_initiator
-    old = read_phase1_nat(conversation.units, *who, conversation.clear, conversation.addresses, association.count)
+    old = read_phase1_nat(conversation.units, association, conversation.clear, conversation.addresses)
     return describe(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
 def _auth(
-    conversation: Conversation,
-    count: int,
-    pairs: dict[int, list[RadiusPair]],
-    phase1: dict[int, Phase1Facts],
-    hip: "Mapping[int, HipFacts]",
-    inside: "Mapping[int, Inside]",
+    sources: HandshakeSources, phase1: Mapping[int, Phase1Facts], hip: "Mapping[int, HipFacts]"
 ) -> tuple[list[AuthMethods], Int64Array]:
-    """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, guessed from sizes and
-    counts elsewhere.
+    """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, else guessed from sizes
+    and counts.
 
-    Distinct methods, and for each handshake an index into them, -1: not known.
+    Distinct methods, and for each handshake an index into them, -1: unknown.
     """
-    exchanges = conversation.exchanges
-    rows = (exchanges.exchange_type == _IKE_AUTH) & (exchanges.protocol == Protocol.IKEV2)
+    count = sources.count
+    exchanges = sources.conversation.exchanges
+    rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
 
     def per_message(size: Int64Array, sent: Int64Array) -> Float64Array:
@@ -451,20 +451,15 @@ def _auth(
     answered = per_message(exchanges.response_bytes, exchanges.response_messages)
     methods, auth = guess_auths(rounds, asked, answered)
 
-    def know(row: int, one: AuthMethods) -> None:
-        auth[row] = len(methods)
-        methods.append(one)
-
-    read = {row: fact.auth for row, fact in phase1.items()} | {row: fact.auth for row, fact in hip.items()}
-    for row, method in read.items():
-        if method is not None:
-            know(row, method)
-    for row, some in pairs.items():
+    known = {row: fact.auth for row, fact in phase1.items() if fact.auth is not None}
+    known |= {row: fact.auth for row, fact in hip.items() if fact.auth is not None}
+    for row, pairs in sources.pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [view.eap_message for pair in some for view in (pair.view, pair.response_view) if view is not None]
-        know(row, AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False))
-    for row, one in inside.items():
-        if one.proof.auth is not None:
-            know(row, one.proof.auth)
+        eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
+        known[row] = AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False)
+    known |= {row: content.proof.auth for row, content in sources.inside.items() if content.proof.auth is not None}
+    for row, method in known.items():
+        auth[row] = len(methods)
+        methods.append(method)
     return methods, auth

@@ -21,11 +21,12 @@ How exchanges are numbered: `hip_types`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.analysis.association import Association
 from ikeanalyze.analysis.hip_types import EXCHANGE
@@ -98,24 +99,27 @@ class _Packet:
     destination: int
 
 
-def associate_hip(units: Units, clear: MessageBytes) -> HostAssociations:
-    """Tell the associations of HIP units apart; their exchange types, flags and message IDs are filled in.
+def associate_hip(units: Units, clear: MessageBytes) -> tuple[Units, HostAssociations]:
+    """Tell the associations of HIP units apart; returns the units with exchange types, flags and message IDs.
 
     `units` are in order of capture and time; `clear` has their bytes, by `units.unit`.
     """
     hosts = _Hosts()
     count = len(units)
     handshake, from_initiator = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
+    message_id = np.zeros(count, np.uint32)
     for row, packet in enumerate(_packets(units, clear)):
         candidate = hosts.place(packet)
         own = _sent_by_initiator(packet, candidate)
         kind, asks, number = _role(packet, candidate, own, clear, int(units.unit[row]))
         handshake[row], from_initiator[row] = candidate.index, own
-        units.exchange_type[row], units.message_id[row] = kind, number
-        units.flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
-    # numpy takes zeros at the end of a text away
-    hits = {one.index: (one.initiator.ljust(_HIT, b"\0"), one.responder.ljust(_HIT, b"\0")) for one in hosts.all}
-    return HostAssociations(Association(handshake, from_initiator, len(hosts.all)), hits)
+        exchange_type[row], message_id[row] = kind, number
+        flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
+    # numpy removes zeros at the end of a text
+    hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
+    units = replace(units, exchange_type=exchange_type, flags=flags, message_id=message_id)
+    return units, HostAssociations(Association(handshake, from_initiator, len(hosts.all)), hits)
 
 
 def join(units: Units, ike: Association, hip: HostAssociations) -> HostAssociations:
@@ -141,10 +145,13 @@ def _packets(units: Units, clear: MessageBytes) -> Iterator[_Packet]:
     begin, size = clear.places(units.unit)
     header = gather(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
-    columns = (
-        captures_of(units.source), units.exchange_type, header["sender"], header["receiver"], units.digest,
-        units.first_ns, units.source, units.destination,
-    )  # fmt: skip
+    columns: list[npt.NDArray[Any]] = [
+        captures_of(units.source),
+        units.exchange_type,
+        header["sender"],
+        header["receiver"],
+    ]
+    columns += [units.digest, units.first_ns, units.source, units.destination]
     for values in zip(*(column.tolist() for column in columns), strict=True):
         yield _Packet(*values)
 

@@ -1,9 +1,8 @@
 """The clear IKE_SA_INIT of a hundred thousand handshakes, each distinct form of it parsed once.
 
-A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in
-nothing else that a report
-shows. So a message is parsed, these places in it are masked, and every message that is equal to it elsewhere
-has the same form.
+A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in nothing
+else that a report shows. So a message is parsed, these places in it are masked, and every message that is equal to it
+elsewhere has the same form.
 """
 
 from collections.abc import Sequence
@@ -14,18 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.association import is_init
-from ikeanalyze.analysis.nat import DESTINATION, SOURCE, Claims, Endpoints, endpoints, hash_places
+from ikeanalyze.analysis.nat import Claims, Endpoints, endpoints, hash_places
 from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, gather
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
+from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
 
-_KE, _CERTREQ, _NONCE, _NOTIFY = 34, 38, 40, 41
-#: Notifies of which only the type counts: NAT_DETECTION_SOURCE_IP, NAT_DETECTION_DESTINATION_IP, COOKIE.
-_PASSED_OVER: Final = frozenset({16388, 16389, 16390})
+#: Notifies of which only the type counts.
+_PASSED_OVER: Final = frozenset(
+    {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
+)
 _SPIS: Final = 16
 #: Messages of one length are compared with this many forms; those that fit none are parsed one by one.
 _MOST_FORMS: Final = 64
@@ -109,8 +110,8 @@ class _Form:
 
     def __init__(self, index: int, sample: bytes, view: InitView) -> None:
         self.index = index
-        self.sources = hash_places(view, sample, SOURCE)
-        self.destinations = hash_places(view, sample, DESTINATION)
+        self.sources = hash_places(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
+        self.destinations = hash_places(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
         self._sample = np.frombuffer(sample, np.uint8)
         self._mask = np.where(_counts(sample), 0xFF, 0).astype(np.uint8)
         self._words = len(sample) // 8 * 8
@@ -183,12 +184,12 @@ def _counts(sample: bytes) -> BoolArray:
     counts[:_SPIS] = False
     for payload in payloads(sample).payloads:
         begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
-        if payload.type == _NOTIFY:
+        if payload.type == PayloadType.NOTIFY:
             passed = int.from_bytes(payload.body[2:4], "big") in _PASSED_OVER
             begin = begin + 4 if passed else end
-        elif payload.type == _KE:
+        elif payload.type == PayloadType.KE:
             begin += 4  # the method counts
-        elif payload.type not in (_NONCE, _CERTREQ):
+        elif payload.type not in (PayloadType.NONCE, PayloadType.CERTREQ):
             begin = end
         counts[begin:end] = False
     return counts

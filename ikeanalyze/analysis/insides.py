@@ -1,6 +1,6 @@
 """What the contents of a capture's messages tell of its handshakes, in one place for the tables and the outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -43,7 +43,7 @@ class Insides:
     contents: Contents
     of: Mapping[int, Inside]
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, what
-    same_eap: list[SameEap] = field(default_factory=list)  # filled when RADIUS is assigned
+    same_eap: Sequence[SameEap] = ()  # known once RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
     def successor_of(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, Successor]]:

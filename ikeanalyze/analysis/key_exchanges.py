@@ -16,10 +16,9 @@ from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import Proposal, parse_notify, read_sa
 from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
 from ikeanalyze.wire.key_exchanges import check_key_exchange, part_name
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
-_IKE: Final = 1
 #: Exchanges whose first KE payload is looked at here.
 CARRIERS: Final = frozenset(
     {
@@ -95,7 +94,7 @@ def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], li
                 slot, method = current.next()
             case ExchangeType.CREATE_CHILD_SA:
                 proposal = _chosen(response) or _chosen(request)
-                purpose = "rekeying" if proposal and proposal.protocol == _IKE else "CHILD_SA"
+                purpose = "rekeying" if proposal and proposal.protocol == ProtocolId.IKE else "CHILD_SA"
                 current = _Negotiation(purpose, _additional(_chosen(response)), some.message_id)
                 method = _method(_chosen(response))
             case ExchangeType.IKE_FOLLOWUP_KE:

@@ -11,8 +11,7 @@ from ikeanalyze.analysis.ordering import Runs, run_starts, stable_order
 from ikeanalyze.analysis.retransmission import find_turns
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
-
-_IKEV1_INFORMATIONAL: Final = 5
+from ikeanalyze.wire.registries.ikev1 import ExchangeType
 
 
 @dataclass(slots=True)
@@ -159,7 +158,7 @@ def _roles(units: Units, association: Association) -> tuple[BoolArray, BoolArray
         sender = association.from_initiator[old]
         asked[old] = sender
         response[old] = False
-        spoken = old[units.exchange_type[old] != _IKEV1_INFORMATIONAL]
+        spoken = old[units.exchange_type[old] != int(ExchangeType.INFORMATIONAL)]
         exchange = association.handshake[spoken] << 40 | units.exchange_type[spoken].astype(np.int64) << 32
         exchange |= units.message_id[spoken]
         _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)

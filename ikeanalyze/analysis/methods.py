@@ -7,25 +7,30 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.association import ASKS_AGAIN
 from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.columns import Float64Array, Int64Array
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView, Proposal
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries import ikev2 as ikev2_registry
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.hip import PacketType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm, NotifyType
+from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import Code
 from ikeanalyze.wire.registries.vendor_ids import vendor_name
 
-#: Status notifies of IKE_SA_INIT that say nothing about what a peer supports.
-_NOT_ABILITIES: Final = frozenset({16388, 16389, 16390, 16407, 16408})
-_SIGNATURE_HASH_ALGORITHMS: Final = 16431
-_FIRST_STATUS: Final = 16384
-_ADDKE1, _ADDKE7 = 6, 12
-_ENCR, _PRF, _INTEG, _KE = 1, 2, 3, 4
-
+#: Notify types from here on are no errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
+FIRST_STATUS: Final = 16384
+#: Status notifies of IKE_SA_INIT that do not say what a peer supports.
+_NOT_ABILITIES: Final = frozenset(
+    {
+        NotifyType.NAT_DETECTION_SOURCE_IP,
+        NotifyType.NAT_DETECTION_DESTINATION_IP,
+        NotifyType.COOKIE,
+        NotifyType.REDIRECT,
+        NotifyType.REDIRECTED_FROM,
+    }
+)
 
 _HIP_EXCHANGES: Final = {I1_R1: "I1-R1", I2_R2: "I2-R2", CLOSE: "CLOSE-CLOSE_ACK"}
 
@@ -78,7 +83,7 @@ class Phase1Facts:
 
 def exchange_name(version: int, kind: int) -> str:
     """Name of an exchange type of IKEv2 or IKEv1; its number where there is none."""
-    return name_of(ikev2_registry.ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
+    return name_of(ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
 
 
 @cache
@@ -101,12 +106,12 @@ def init_facts(view: InitView) -> InitFacts:
     supports: list[str] = []
     error = None
     for kind, data in view.notifies:
-        if kind < _FIRST_STATUS or ASKS_AGAIN.get(kind) == "REDIRECT":
-            error = error or name_of(ikev2_registry.NotifyType, kind)
-        elif kind == _SIGNATURE_HASH_ALGORITHMS:
+        if kind < FIRST_STATUS or kind == NotifyType.REDIRECT:
+            error = error or name_of(NotifyType, kind)
+        elif kind == NotifyType.SIGNATURE_HASH_ALGORITHMS:
             supports.append(_signature_hashes(data))
         elif kind not in _NOT_ABILITIES:
-            supports.append(name_of(ikev2_registry.NotifyType, kind))
+            supports.append(name_of(NotifyType, kind))
     supports.extend(_vendors(view.vendor_ids))
     return InitFacts(
         proposals=[proposal.describe() for proposal in view.proposals],
@@ -123,24 +128,30 @@ def proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
 
 def _signature_hashes(data: bytes) -> str:
     numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
-    names = [name_of(ikev2_registry.HashAlgorithm, number) for number in numbers]
+    names = [name_of(HashAlgorithm, number) for number in numbers]
     return f"SIGNATURE_HASH_ALGORITHMS({', '.join(names)})"
 
 
 def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
-    return [f"vendor {vendor_name(one) or one.hex()}" for one in vendor_ids]
+    return [f"vendor {vendor_name(vendor_id) or vendor_id.hex()}" for vendor_id in vendor_ids]
 
 
 def _chosen(proposal: Proposal) -> Chosen:
     names: dict[int, str] = {}
     additional: list[tuple[int, str, int]] = []
     for transform in proposal.transforms:
-        if _ADDKE1 <= transform.type <= _ADDKE7:
+        if TransformType.ADDKE1 <= transform.type <= TransformType.ADDKE7:
             if transform.id:
-                additional.append((transform.type - _ADDKE1 + 1, transform.name, transform.id))
+                additional.append((transform.type - TransformType.ADDKE1 + 1, transform.name, transform.id))
         else:
             names.setdefault(transform.type, transform.name)
-    return Chosen(names.get(_ENCR), names.get(_PRF), names.get(_INTEG), names.get(_KE), tuple(sorted(additional)))
+    return Chosen(
+        encryption=names.get(TransformType.ENCR),
+        prf=names.get(TransformType.PRF),
+        integrity=names.get(TransformType.INTEG),
+        key_exchange=names.get(TransformType.KE),
+        additional=tuple(sorted(additional)),
+    )
 
 
 def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
@@ -161,7 +172,7 @@ def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
             chosen = Chosen(first.encryption, first.hash, first.hash, first.group)
             auth = _phase1_auth(first.auth)
         for kind in view.notifies:
-            if kind < _FIRST_STATUS:
+            if kind < FIRST_STATUS:
                 error = error or name_of(ikev1_registry.NotifyType, kind)
     return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
 
@@ -214,8 +225,8 @@ def guess_auths(
         kind = kind * 2 + fact
     guesses: list[AuthMethods] = []
     result = np.full(len(rounds), -1, np.int64)
-    for one in np.unique(kind).tolist():
-        rows = np.flatnonzero(kind == one)
+    for value in np.unique(kind).tolist():
+        rows = np.flatnonzero(kind == value)
         first = rows[0]
         guess = None
         if rounds[first]:

@@ -14,22 +14,22 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.analysis.association import Association
+from ikeanalyze.analysis.units import IKEV1_ENCRYPTED, Units
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
 from ikeanalyze.wire.ikev1 import read_phase1
 from ikeanalyze.wire.ikev2 import InitView
-from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
+from ikeanalyze.wire.registries.ikev1_phase1 import Hash, Phase1Attribute
 
-#: The notifies with a hash of the sender's and of the receiver's address.
-SOURCE: Final = 16388
-DESTINATION: Final = 16389
-
-#: Hash algorithms of IKEv1 (IANA's "IPSec Registry"), as hashlib names them.
-_PHASE1_HASHES: Final = {1: "md5", 2: "sha1", 4: "sha256", 5: "sha384", 6: "sha512"}
-
-#: The flag of IKEv1 (RFC 2408, 3.1).
-_ENCRYPTED: Final = 0x01
+#: Hash algorithms of IKEv1 as hashlib names them.
+_PHASE1_HASHES: Final[Mapping[int, str]] = {
+    Hash.MD5: "md5",
+    Hash.SHA1: "sha1",
+    Hash.SHA2_256: "sha256",
+    Hash.SHA2_384: "sha384",
+    Hash.SHA2_512: "sha512",
+}
 
 _SIZE: Final = 20
 _IPV4_END: Final = 6
@@ -113,43 +113,35 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
 
 
 def read_phase1_nat(
-    units: Units,
-    handshake: Int64Array,
-    from_initiator: BoolArray,
-    clear: Mapping[int, bytes],
-    ipv6: Sequence[bytes],
-    count: int,
+    units: Units, association: Association, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Whether the initiator, and the responder, of each of `count` handshakes is not where IKEv1's clear messages say: 1, 0 or -1.
-
-    `handshake` and `from_initiator` are of the units.
-    """
-    differs = np.full((2, count), -1, np.int8)
+    """Whether the initiator, and the responder, of each handshake is not where IKEv1's clear messages say: 1, 0 or -1."""
+    differs = np.full((2, association.count), -1, np.int8)
     # most messages are encrypted, and have nothing to say
-    rows = np.flatnonzero(units.is_ikev1 & (units.flags & _ENCRYPTED == 0))
+    rows = np.flatnonzero(units.is_ikev1 & (units.flags & IKEV1_ENCRYPTED == 0))
     sources = endpoints(units.source[rows], units.source_port[rows], ipv6)
     destinations = endpoints(units.destination[rows], units.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
     for place, row in enumerate(rows.tolist()):
         view = read_phase1(clear.get(int(units.unit[row]), b""))
-        one, sender = int(handshake[row]), int(not from_initiator[row])
+        handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
         if sender and view.transforms:
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
             if name is not None:
-                algorithm[one] = name
-        if one not in algorithm or not view.nat_hashes:
+                algorithm[handshake] = name
+        if handshake not in algorithm or not view.nat_hashes:
             continue
         spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (units.spi_i, units.spi_r))
         sent, received = (
             hashlib.new(
-                algorithm[one], spis + ends.data[place, : ends.size[place]].tobytes(), usedforsecurity=False
+                algorithm[handshake], spis + ends.data[place, : ends.size[place]].tobytes(), usedforsecurity=False
             ).digest()
             for ends in (sources, destinations)
         )
         first, own = view.nat_hashes[:1], view.nat_hashes[1:]
         for side, seen, hashes in ((sender, sent, own), (1 - sender, received, first)):
             if any(len(claimed) == len(seen) for claimed in hashes):
-                differs[side, one] = max(differs[side, one], seen not in hashes)
+                differs[side, handshake] = max(differs[side, handshake], seen not in hashes)
     return differs[0], differs[1]
 
 

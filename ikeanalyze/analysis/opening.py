@@ -25,6 +25,7 @@ from ikeanalyze.analysis.ordering import stable_order
 from ikeanalyze.analysis.phase1 import open_phase1
 from ikeanalyze.analysis.rekeying import successors
 from ikeanalyze.analysis.suites import suite_of
+from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
@@ -40,7 +41,6 @@ from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 _SEALED = frozenset({PayloadType.SK, PayloadType.SKF})
 _INITS = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 _ADDKES = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
-_ENCRYPTED_V1 = 0x01
 _LENGTH = slice(24, 28)  # of the message, in the IKE header
 #: Runs of fragment numbers that a finding names.
 _RUNS_SHOWN = 5
@@ -231,7 +231,7 @@ class _Work:
         units = self.conversation.units
         encrypted = np.where(
             units.is_ikev1,
-            units.flags & _ENCRYPTED_V1 != 0,
+            units.flags & IKEV1_ENCRYPTED != 0,
             np.isin(units.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
         encrypted &= asked[self.conversation.capture[self.conversation.association.handshake]]

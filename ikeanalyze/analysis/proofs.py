@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.contents import Content
-from ikeanalyze.analysis.methods import AuthMethods
+from ikeanalyze.analysis.methods import FIRST_STATUS, AuthMethods
 from ikeanalyze.analysis.outcome import Outcome
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.certificates import CertificateView, read_certificate
@@ -30,14 +30,11 @@ from ikeanalyze.wire.proposals import read_attribute
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.eap import Code
-from ikeanalyze.wire.registries.ikev1_phase2 import XauthAttribute
+from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, NotifyType, PayloadType
 from ikeanalyze.wire.signatures import parse_digital_signature
 
-_FIRST_STATUS: Final = 16384
-_AUTHENTICATION_FAILED: Final = 24
 _QUICK_MODE_MESSAGES: Final = 3
-_SET: Final = 3  # of an attributes payload
 #: In an IKE_AUTH response, whatever stands beside them (RFC 7296, 2.21.2).
 _FATAL: Final = frozenset(
     name_of(NotifyType, kind)
@@ -122,7 +119,7 @@ def _error(content: Content) -> str | None:
             kind = parse_notify(body).type
         except WireError:
             continue
-        if kind < _FIRST_STATUS:
+        if kind < FIRST_STATUS:
             return name_of(NotifyType, kind)
     return None
 
@@ -135,7 +132,7 @@ def _failed(eap: bytes) -> bool:
 
 def _refusal(contents: Sequence[Content]) -> str | None:
     """The initiator's, once it has seen what the responder authenticates itself with (RFC 7296, 2.21.2)."""
-    name = name_of(NotifyType, _AUTHENTICATION_FAILED)
+    name = NotifyType.AUTHENTICATION_FAILED.label
     for content in contents:
         if (
             content.exchange_type == ExchangeType.INFORMATIONAL
@@ -220,7 +217,7 @@ def _ikev1_failure(content: Content) -> str | None:
         if (
             content.exchange_type == ikev1_registry.ExchangeType.INFORMATIONAL
             and isinstance(body, Notify1)
-            and body.type < _FIRST_STATUS
+            and body.type < FIRST_STATUS
         ):
             return name_of(ikev1_registry.NotifyType, body.type)
         if payload.type == ikev1_registry.PayloadType.ATTRIBUTES and _xauth_failed(payload.body):
@@ -234,7 +231,7 @@ def _xauth_failed(body: bytes) -> bool:
     try:
         kind = cursor.get_uint8()
         cursor.skip(3)  # reserved, identifier
-        while kind == _SET and cursor.remaining():
+        while kind == TransactionType.SET and cursor.remaining():
             attribute = read_attribute(cursor)
             if attribute.type == XauthAttribute.XAUTH_STATUS:
                 return attribute.value == 0

@@ -19,21 +19,23 @@ handshake.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges import Exchanges
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.network import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusView, read_radius
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.radius import Code
 
-#: Codes sent by the client: Access-Request, Accounting-Request, Status-Server.
-_REQUESTS: Final = frozenset({1, 4, 12})
-#: Requests sent by the server to the client: Disconnect-Request, CoA-Request (RFC 5176).
-_SERVER_REQUESTS: Final = frozenset({40, 43})
-_IKE_AUTH: Final = 35
+#: Requests sent by the client.
+_REQUESTS: Final = frozenset({Code.ACCESS_REQUEST, Code.ACCOUNTING_REQUEST, Code.STATUS_SERVER})
+#: Requests sent by the server to the client (RFC 5176).
+_SERVER_REQUESTS: Final = frozenset({Code.DISCONNECT_REQUEST, Code.COA_REQUEST})
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
 _REMEMBERED: Final = 64
 
@@ -112,7 +114,7 @@ def waits(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
     if len(sent_ns) == len(answers_ns):
         answered = sent_ns[taken]
     else:
-        answered = max((one for one in sent_ns if one <= answer), default=sent_ns[0])
+        answered = max((when for when in sent_ns if when <= answer), default=sent_ns[0])
     return max(answer - answered, 0), answered - sent_ns[0]
 
 
@@ -124,11 +126,10 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
     # the latest ones, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusPair]] = {}
     conversations = 0
-    columns = zip(
-        units.source.tolist(), units.source_port.tolist(), units.destination.tolist(), units.destination_port.tolist(),
-        units.exchange_type.tolist(), units.message_id.tolist(), units.unit.tolist(), strict=True,
-    )  # fmt: skip
-    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(columns):
+    columns: list[npt.NDArray[Any]] = [units.source, units.source_port, units.destination, units.destination_port]
+    columns += [units.exchange_type, units.message_id, units.unit]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(rows):
         view = read_radius(clear.get(unit, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier)
@@ -176,7 +177,7 @@ def ended_by_silence(pairs: Mapping[int, Sequence[RadiusPair]], exchanges: Excha
             continue
         until = int(np.searchsorted(exchanges.handshake, handshake, side="right"))
         followed = exchanges.set_up[last.exchange + 1 : until].any()
-        is_auth = exchanges.exchange_type[last.exchange] == _IKE_AUTH
+        is_auth = exchanges.exchange_type[last.exchange] == ExchangeType.IKE_AUTH
         if is_auth and exchanges.response_messages[last.exchange] > 0 and not followed:
             ended.append(handshake)
     return ended
@@ -190,7 +191,7 @@ def _is_forwarded(pair: RadiusPair, alike: Iterable[RadiusPair]) -> bool:
     """
     if pair.client == pair.server:
         return False
-    for before in reversed([one for one in alike if not one.responses]):
+    for before in reversed([earlier for earlier in alike if not earlier.responses]):
         if pair.from_client and before.server == pair.client:
             return True
         if before.client == pair.client:
@@ -215,7 +216,7 @@ def assign(
     warnings: list[tuple[int, str]] = []
     conversations: dict[int, list[RadiusPair]] = {}
     for pair in pairs:
-        if pair.code == 1 and pair.requests and not pair.forwarded:
+        if pair.code == Code.ACCESS_REQUEST and pair.requests and not pair.forwarded:
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
     for members in conversations.values():
@@ -227,8 +228,9 @@ def assign(
         if known:
             fitting &= known
         if len(fitting) > 1:
-            named = {one for one in fitting if _named(members[0].view, peers.get(one))}
-            by_port = {one for one in named if _named(members[0].view, peers.get(one), by_port=True)}
+            view = members[0].view
+            named = {candidate for candidate in fitting if _named(view, peers.get(candidate))}
+            by_port = {candidate for candidate in named if _named(view, peers.get(candidate), by_port=True)}
             fitting = by_port or named or fitting
         if len(fitting) == 1:
             (handshake,) = fitting
@@ -238,7 +240,7 @@ def assign(
                     pair.matched_by = "time"
         elif fitting:
             frame = int(units.number[members[0].requests[0]])
-            which = ", ".join(str(ids[one]) for one in sorted(fitting)[:5])
+            which = ", ".join(str(ids[candidate]) for candidate in sorted(fitting)[:5])
             warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
     return warnings
 
@@ -262,6 +264,6 @@ def _named(view: RadiusView, peers: Peers | None, *, by_port: bool = False) -> b
         return False
     calling, _, port = view.calling_station_id.partition("[")
     called = (view.called_station_id or "").partition("[")[0]
-    if by_port and port not in {f"{one}]" for one in peers.initiator_ports}:
+    if by_port and port not in {f"{number}]" for number in peers.initiator_ports}:
         return False
     return calling == peers.initiator and (not called or called == peers.responder)

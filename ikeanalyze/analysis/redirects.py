@@ -10,23 +10,21 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.association import IKE_SA_INIT, Association
+from ikeanalyze.analysis.association import Association
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.wire.ikev2 import read_init
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
 
-_NOTIFY: Final = 41
-_REDIRECT: Final = 16407
-_REDIRECTED_FROM: Final = 16408
 #: An initiator goes to the new gateway at once; after this time it is another attempt.
 _WITHIN_NS: Final = 60_000_000_000
 
 
 def follow_redirects(units: Units, association: Association, clear: Mapping[int, bytes]) -> Association:
     """Join each handshake that a REDIRECT ended with the one that followed it."""
-    init = (units.exchange_type == IKE_SA_INIT) & ~units.is_ikev1
+    init = (units.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~units.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
-    answers = np.flatnonzero(init & units.is_response & (units.next_payload == _NOTIFY))
-    redirects = [row for row in answers.tolist() if _has(clear, units, row, _REDIRECT)]
+    answers = np.flatnonzero(init & units.is_response & (units.next_payload == int(PayloadType.NOTIFY)))
+    redirects = [row for row in answers.tolist() if _has(clear, units, row, NotifyType.REDIRECT)]
     if not redirects:
         return association
     label = np.arange(association.count)
@@ -39,7 +37,7 @@ def follow_redirects(units: Units, association: Association, clear: Mapping[int,
             theirs = int(association.handshake[other])
             if int(units.first_ns[other]) - when > _WITHIN_NS:
                 break
-            if theirs != ours and _has(clear, units, other, _REDIRECTED_FROM):
+            if theirs != ours and _has(clear, units, other, NotifyType.REDIRECTED_FROM):
                 label[label == label[theirs]] = label[ours]
                 break
     # what is joined takes the number of its first part; the others move up

@@ -6,9 +6,8 @@ from typing import Final
 
 from ikeanalyze.analysis.contents import Content
 from ikeanalyze.wire.ikev2 import Proposal, read_sa
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
 
-_IKE: Final = 1
 _SPI: Final = 8
 
 
@@ -53,6 +52,8 @@ def _ike_proposals(content: Content) -> tuple[Proposal, ...]:
     """Proposals for an IKE SA, each with its sender's SPI."""
     for body in content.bodies(PayloadType.SA):
         return tuple(
-            proposal for proposal in read_sa(body).proposals if proposal.protocol == _IKE and len(proposal.spi) == _SPI
+            proposal
+            for proposal in read_sa(body).proposals
+            if proposal.protocol == ProtocolId.IKE and len(proposal.spi) == _SPI
         )
     return ()

@@ -2,36 +2,38 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.association import associate
+from ikeanalyze.analysis.association import Association, associate
 from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.duplicates import find_duplicates, translated_endpoints
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges, had_by, make_exchanges
+from ikeanalyze.analysis.duplicates import Duplicates, find_duplicates, translated_endpoints
+from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
 from ikeanalyze.analysis.handshake_table import make_handshakes_table
-from ikeanalyze.analysis.handshakes import Handshakes, make_handshakes
-from ikeanalyze.analysis.ids import Ids, Numbering, number_messages
+from ikeanalyze.analysis.handshakes import HandshakeSources, make_handshakes
+from ikeanalyze.analysis.ids import Ids, MessageIds, Numbering, number_messages
 from ikeanalyze.analysis.inits import read_unit_inits
-from ikeanalyze.analysis.messages import Messages, lacking_fragments, make_messages
-from ikeanalyze.analysis.radius import Peers, Radius, Turns, assign, pair_up
+from ikeanalyze.analysis.messages import lacking_fragments, make_messages
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
     EMPTY,
     Tables,
-    UnitLabels,
+    TableSources,
     exchanges_table,
     frames_table,
     label_units,
     messages_table,
 )
-from ikeanalyze.analysis.taken_responses import settle
-from ikeanalyze.analysis.timing import UNKNOWN_VANTAGE, AaaTimes, Vantage
+from ikeanalyze.analysis.taken_responses import Endings, find_endings, match_responses
+from ikeanalyze.analysis.timing import AaaTimes
 from ikeanalyze.analysis.units import Units, make_units
+from ikeanalyze.analysis.vantage import UNKNOWN_VANTAGE, Path, vantages
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import address_text
@@ -43,14 +45,13 @@ from ikeanalyze.capture.traffic import Traffic
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
     from ikeanalyze.analysis.contents import Contents
-    from ikeanalyze.analysis.hip import HostAssociations
     from ikeanalyze.analysis.insides import Insides
     from ikeanalyze.analysis.opening import Keys
 
 Finished = Callable[[str, pl.DataFrame], object]
-#: A warning: number of the frame, None for the capture as a whole; what.
+#: A warning: number of the frame, None for the capture as a whole; text.
 Told = tuple[int | None, str]
-#: Called with a capture's traffic, the bytes of its encrypted messages and what is in them, while these are there.
+#: Called with a capture's traffic, the bytes of its encrypted messages and their contents, while these are there.
 Looked = Callable[[Conversation, MessageBytes, "Contents"], object]
 
 
@@ -58,226 +59,302 @@ def join_tables(tables: list[Tables]) -> Tables:
     """The tables of several captures as one."""
     if not tables:
         return EMPTY
-    return Tables(*(pl.concat([getattr(one, name) for one in tables]) for name in Tables.__dataclass_fields__))
+    return Tables(*(pl.concat([getattr(part, name) for part in tables]) for name in Tables.__dataclass_fields__))
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
-    """Traffic taken apart: all that the tables are made of, beside the frames."""
+class _Job:
+    """One run of the analysis."""
 
-    frames: "Future[pl.DataFrame]"
-    ids: Ids
-    messages: Messages
-    exchanges: Exchanges
-    exchange_of_message: Int64Array
+    numbering: Numbering
+    traffic: Traffic
+    keys: "Sequence[Keys | None]"  # of each capture
+    options: ReadOptions
+    pool: ThreadPoolExecutor  # numpy and polars let two threads run side by side
+
+    def finish(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
+        """Report a table that is complete."""
+        if self.options.finished is not None:
+            self.options.finished(name, table)
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Packets:
+    """The units of a capture, without those that it has more than once."""
+
+    duplicates: Duplicates
+    translated: Mapping[int, int]  # endpoints that a NAT changed within the capture
+    ike: Units  # of HIP too
     radius: Radius
-    handshakes: Handshakes
-    capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
-    insides: "Insides | None"
-    warnings: list[list[Told]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysed:
+    """Everything that the tables are made of."""
+
+    sources: TableSources
+    frames: "Future[pl.DataFrame]"
+    warnings: list[tuple[int, Told]]  # number of the capture, warning
 
 
 def analyse(
     numbering: Numbering,
     traffic: Traffic,
-    vantage: Vantage | None,
-    rtt_ns: int | None,
     keys: "Sequence[Keys | None]",
-    finished: Finished | None = None,
-    *,
-    payloads: bool = False,
-    cleartexts: "dict[int, Cleartext] | None" = None,
-    looked: Looked | None = None,
+    options: ReadOptions,
+    cleartexts: "dict[int, Cleartext]",
 ) -> tuple[Tables, list[list[Told]]]:
     """The tables of captures, whose paths `numbering` has, and the warnings of each.
 
-    What was decrypted is put into `cleartexts`, if there is one, by the ids of its messages.
-    `keys`, those of each capture or None, open what they fit; `payloads`: what is clear is named too, whether there are keys or not.
-    `finished` is called with each table as soon as it is complete, from any thread; `looked` once, if messages were looked
-    into.
+    `keys` are those of each capture or None. Decrypted messages are put into `cleartexts`, by their ids, if the options ask
+    for them.
     """
-
-    def done(name: str, table: pl.DataFrame) -> pl.DataFrame:
-        if finished is not None:
-            finished(name, table)
-        return table
-
-    # numpy and polars let two threads run side by side
     with ThreadPoolExecutor(1) as pool:
-        apart = _take_apart(numbering, traffic, vantage, rtt_ns, pool, done, keys, payloads, looked)
-        give_back_memory()  # the tables take the most of it, and need nothing of what they were made of
-        ids, rest = apart.ids, (apart.messages, apart.exchanges, apart.exchange_of_message, apart.radius)
-        messages = pool.submit(lambda: done("messages", messages_table(ids, *rest, apart.insides)))
-        exchanges = done("exchanges", exchanges_table(ids, *rest[1:3], apart.handshakes, apart.insides))
-        frames = apart.frames.result()
-        handshakes = make_handshakes_table(ids, traffic.addresses, apart.capture_duplicates, *rest, apart.handshakes)
-        tables = Tables(frames, messages.result(), exchanges, done("handshakes", handshakes))
-        if cleartexts is not None and apart.insides is not None:
+        job = _Job(numbering, traffic, keys, options, pool)
+        analysed = _take_apart(job)
+        give_back_memory()  # the tables take the most of it, and do not need what they were made of
+        sources = analysed.sources
+        messages = pool.submit(lambda: job.finish("messages", messages_table(sources)))
+        exchanges = job.finish("exchanges", exchanges_table(sources))
+        frames = analysed.frames.result()
+        handshakes = make_handshakes_table(sources)
+        tables = Tables(frames, messages.result(), exchanges, job.finish("handshakes", handshakes))
+        if options.cleartext and sources.insides is not None:
             from ikeanalyze.analysis.cleartexts import write_clear
 
-            cleartexts.update(write_clear(apart.insides.contents, ids.message.of_row))
-    return tables, apart.warnings
+            cleartexts.update(write_clear(sources.insides.contents, sources.ids.message.of_row))
+    warnings: list[list[Told]] = [[] for _ in traffic.last_ns]
+    for number, told in analysed.warnings:
+        warnings[number].append(told)
+    return tables, warnings
 
 
-def _take_apart(
-    numbering: Numbering,
-    traffic: Traffic,
-    vantage: Vantage | None,
-    rtt_ns: int | None,
-    pool: ThreadPoolExecutor,
-    done: Callable[[str, pl.DataFrame], pl.DataFrame],
-    keys: "Sequence[Keys | None]",
-    payloads: bool,
-    looked: Looked | None,
-) -> _Apart:
-    columns, clear = traffic.columns, traffic.clear
-    duplicates = find_duplicates(columns)
-    translated = translated_endpoints(columns, duplicates)
-    units = make_units(columns, duplicates.mask)
-    others = bool((units.protocol > Protocol.IKEV1).any())
-    # those of HIP are told what IKE's say themselves, and are then one with them
-    ike = units.take(np.flatnonzero(units.protocol != Protocol.RADIUS)) if others else units
-    asking = units.take(np.flatnonzero(units.protocol == Protocol.RADIUS) if others else units.unit[:0])
-    radius = Radius(asking, pair_up(asking, clear))
-    clear.entries()  # so that both threads find them in order
-    hosts = _associate_hip(ike, clear, translated) if (ike.protocol == Protocol.HIP).any() else None
-    # the one step that needs no other
-    reading = pool.submit(read_unit_inits, ike, clear, traffic.addresses)
-    if hosts is not None:
-        association = hosts.association
-    else:
-        association = follow_redirects(ike, associate(ike, clear, translated), clear)
-    capture = np.zeros(association.count, np.int64)
-    if len(numbering.paths) > 1:
-        capture[association.handshake] = captures_of(ike.source)
+def _take_apart(job: _Job) -> _Analysed:
+    numbering, traffic, options = job.numbering, job.traffic, job.options
+    clear = traffic.clear
+    packets = _find_units(traffic)
+    conversation = _converse(job, packets)
+    capture, messages, exchanges = conversation.capture, conversation.messages, conversation.exchanges
+    radius = packets.radius
     handshake_ids = numbering.ids(capture, numbering.first.handshake)
-    messages, message_of_unit = make_messages(ike, association)
-    message_ids = number_messages(numbering, capture, messages, asking)
-
-    def label() -> UnitLabels:
-        return label_units(columns, duplicates.mask, ike, association.handshake, message_of_unit, radius, message_ids)
-
-    def begin_frames(labels: UnitLabels) -> "Future[pl.DataFrame]":
-        parts = numbering, columns, traffic.addresses, duplicates.mask, labels, handshake_ids
-        return pool.submit(lambda: done("frames", frames_table(*parts)))
-
-    # where no RADIUS has to be assigned first, the frames know all now, and can be written while the rest goes on
-    labels, frames = None, None
-    if not len(asking):
-        labels = label()
-        frames = begin_frames(labels)
-    exchanges, exchange_of_message = make_exchanges(messages)
-    exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
-    conversation = Conversation(
-        ike, association, messages, message_of_unit, exchanges, exchange_of_message, reading.result(),
-        clear, traffic.addresses, capture, traffic.last_ns, translated, hosts.hits if hosts else {},
-    )  # fmt: skip
-    settle(conversation, vantage, rtt_ns)
+    message_ids = number_messages(numbering, capture, messages, radius.units)
+    # where no RADIUS has to be assigned first, the frames can be written while the rest goes on
+    frames = None if radius.pairs else _write_frames(job, packets, conversation, handshake_ids, message_ids)
+    side = vantages(
+        conversation.association.handshake,
+        conversation.association.from_initiator,
+        conversation.units.ttl,
+        len(capture),
+        options.vantage,
+    )
+    path = Path(side, options.rtt_ns)
+    endings = find_endings(conversation, path)
     warnings = _lacking(conversation)
     insides = None
-    if payloads or any(keys):
-        insides = _look_inside(conversation, traffic.sealed, keys, payloads, looked, warnings)
+    if options.payloads or any(job.keys):
+        insides, findings = _look_inside(job, conversation)
+        warnings += findings
         traffic.sealed.forget()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
-    clear.keep(units.unit[units.protocol != Protocol.IKEV2])
+    units = conversation.units
+    clear.keep(np.concatenate([units.unit[units.protocol != Protocol.IKEV2], radius.units.unit]))
     if radius.pairs:
         if insides is not None:
             from ikeanalyze.analysis.eap import EapMessages
 
-            insides.same_eap.extend(EapMessages(insides.contents, capture).assign(radius.pairs))
-        for number, one in _assign_radius(conversation, radius, handshake_ids):
-            warnings[number].append(one)
-        had_by(exchanges, messages, exchange_of_message, _asked(radius))
-    aaa = _waits(radius, len(exchanges))
-    labels = labels or label()
-    frames = frames or begin_frames(labels)
-    repeated = labels.count(columns["unit"][duplicates.mask], association.count)
-    handshakes = make_handshakes(conversation, radius.pairs, aaa, vantage, rtt_ns, insides)
-    if rtt_ns is not None:
-        unknown = "where the side of the capture is unknown: give that too"
-        for number in np.unique(capture[handshakes.vantage == UNKNOWN_VANTAGE]).tolist():
-            warnings[number].append((None, f"the round-trip time given is not used {unknown}"))
+            insides = replace(insides, same_eap=EapMessages(insides.contents, capture).assign(radius.pairs))
+        warnings += _assign_radius(conversation, endings, radius, handshake_ids)
+    answers = match_responses(conversation, path, endings, _aaa_asked(radius, len(exchanges)))
+    frames = frames or _write_frames(job, packets, conversation, handshake_ids, message_ids)
+    aaa_times = _aaa_times(radius, len(exchanges))
+    pairs = _pairs_of_handshakes(radius)
+    handshakes = make_handshakes(HandshakeSources(conversation, answers, path, pairs, aaa_times, insides))
+    warnings += _unused_rtt(conversation, path)
     clear.forget()
-    ids = Ids(numbering, capture, handshake_ids, exchange_ids, message_ids)
-    return _Apart(
-        frames, ids, messages, exchanges, exchange_of_message, radius, handshakes, repeated, insides, warnings
+    exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
+    sources = TableSources(
+        ids=Ids(numbering, capture, handshake_ids, exchange_ids, message_ids),
+        addresses=traffic.addresses,
+        messages=messages,
+        exchanges=exchanges,
+        exchange_of_message=conversation.exchange_of_message,
+        answers=answers,
+        radius=radius,
+        handshakes=handshakes,
+        capture_duplicates=frames.capture_duplicates,
+        insides=insides,
+    )
+    return _Analysed(sources, frames.table, warnings)
+
+
+def _find_units(traffic: Traffic) -> _Packets:
+    """The units of IKE and HIP, and those of RADIUS in pairs."""
+    duplicates = find_duplicates(traffic.columns)
+    units = make_units(traffic.columns, duplicates.mask)
+    is_radius = units.protocol == Protocol.RADIUS
+    asking = units.take(np.flatnonzero(is_radius))
+    return _Packets(
+        duplicates=duplicates,
+        translated=translated_endpoints(traffic.columns, duplicates),
+        ike=units.take(~is_radius) if len(asking) else units,
+        radius=Radius(asking, pair_up(asking, traffic.clear)),
     )
 
 
-def _associate_hip(units: Units, clear: MessageBytes, translated: Mapping[int, int]) -> "HostAssociations":
-    """The associations of IKE and HIP together; what units of HIP are is written into them."""
-    # what most captures are read without
+def _converse(job: _Job, packets: _Packets) -> Conversation:
+    """Units to handshakes, messages and exchanges."""
+    traffic, units = job.traffic, packets.ike
+    clear = traffic.clear
+    clear.entries()  # so that both threads find them in order
+    hits: Mapping[int, tuple[bytes, bytes]] = {}
+    if (units.protocol == Protocol.HIP).any():
+        units, association, hits = _associate_hip(units, clear, packets.translated)
+        inits = job.pool.submit(read_unit_inits, units, clear, traffic.addresses)
+    else:
+        # the one step that needs no other
+        inits = job.pool.submit(read_unit_inits, units, clear, traffic.addresses)
+        association = follow_redirects(units, associate(units, clear, packets.translated), clear)
+    capture = np.zeros(association.count, np.int64)
+    if len(job.numbering.paths) > 1:
+        capture[association.handshake] = captures_of(units.source)
+    messages, message_of_unit = make_messages(units, association)
+    exchanges, exchange_of_message = make_exchanges(messages)
+    return Conversation(
+        units=units,
+        association=association,
+        messages=messages,
+        message_of_unit=message_of_unit,
+        exchanges=exchanges,
+        exchange_of_message=exchange_of_message,
+        inits=inits.result(),
+        clear=clear,
+        addresses=traffic.addresses,
+        capture=capture,
+        last_ns=traffic.last_ns,
+        translated=packets.translated,
+        hits=hits,
+    )
+
+
+def _associate_hip(
+    units: Units, clear: MessageBytes, translated: Mapping[int, int]
+) -> tuple[Units, Association, Mapping[int, tuple[bytes, bytes]]]:
+    """The units with the exchange types that HIP has here, the associations of IKE and HIP together, and the HITs."""
+    # HIP is rare
     from ikeanalyze.analysis.hip import associate_hip, join
 
     is_hip = units.protocol == Protocol.HIP
-    ike, hip = units.take(~is_hip), units.take(is_hip)
+    ike = units.take(~is_hip)
     association = follow_redirects(ike, associate(ike, clear, translated), clear)
-    hosts = associate_hip(hip, clear)
-    for name in ("exchange_type", "flags", "message_id"):
-        getattr(units, name)[is_hip] = getattr(hip, name)
-    return join(units, association, hosts)
+    hip, hosts = associate_hip(units.take(is_hip), clear)
+    columns = {name: getattr(units, name).copy() for name in ("exchange_type", "flags", "message_id")}
+    for name, column in columns.items():
+        column[is_hip] = getattr(hip, name)
+    joined = join(units, association, hosts)
+    return replace(units, **columns), joined.association, joined.hits
 
 
-def _lacking(conversation: Conversation) -> list[list[Told]]:
-    """The warnings of each capture about messages that lack fragments."""
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    table: "Future[pl.DataFrame]"
+    capture_duplicates: Int64Array  # of each handshake
+
+
+def _write_frames(
+    job: _Job, packets: _Packets, conversation: Conversation, handshake_ids: Int64Array, message_ids: MessageIds
+) -> _Frames:
+    """Begin the table of frames; RADIUS must have been assigned."""
+    columns, duplicate = job.traffic.columns, packets.duplicates.mask
+    association = conversation.association
+    labels = label_units(
+        columns,
+        duplicate,
+        conversation.units,
+        association.handshake,
+        conversation.message_of_unit,
+        packets.radius,
+        message_ids,
+    )
+
+    def write() -> pl.DataFrame:
+        table = frames_table(job.numbering, columns, job.traffic.addresses, duplicate, labels, handshake_ids)
+        return job.finish("frames", table)
+
+    return _Frames(job.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
+
+
+def _lacking(conversation: Conversation) -> list[tuple[int, Told]]:
+    """A warning for each capture about messages that lack fragments."""
     messages = conversation.messages
-    warnings: list[list[Told]] = [[] for _ in conversation.last_ns]
+    warnings: list[tuple[int, Told]] = []
     lacking = lacking_fragments(messages)
     captures = conversation.capture[messages.handshake[lacking]]
     for number in np.unique(captures).tolist():
         frames = messages.first_frame[lacking[captures == number]]
         some = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
-        what = f"{some} fragments that are not in the capture: counted with those that are"
-        warnings[number].append((int(frames.min()), what))
+        text = f"{some} fragments that are not in the capture: counted with those that are"
+        warnings.append((number, (int(frames.min()), text)))
     return warnings
 
 
-def _look_inside(
-    conversation: Conversation,
-    sealed: MessageBytes,
-    keys: "Sequence[Keys | None]",
-    payloads: bool,
-    looked: Looked | None,
-    warnings: list[list[Told]],
-) -> "Insides":
-    """What is in the messages that `keys` open, and with `payloads` in the clear ones too.
-
-    What is wrong there is put into `warnings`, a list for each capture.
-    """
+def _look_inside(job: _Job, conversation: Conversation) -> "tuple[Insides, list[tuple[int, Told]]]":
+    """What is in the messages that the keys open, with `payloads` in the clear ones too; and the warnings about them."""
     # what most captures are read without: it takes a tenth of a second to load
     from ikeanalyze.analysis.insides import look_inside
     from ikeanalyze.analysis.opening import NO_KEYS, open_messages
 
-    given = [one or NO_KEYS for one in keys]
-    contents = open_messages(conversation, sealed, given, every=payloads)
+    given = [keys or NO_KEYS for keys in job.keys]
+    sealed = job.traffic.sealed
+    contents = open_messages(conversation, sealed, given, every=job.options.payloads)
     parameters: dict[int, list[str]] = {}
-    if payloads and conversation.hits:
+    if job.options.payloads and conversation.hits:
         from ikeanalyze.analysis.hip_contents import look_into_hip
 
         parameters = look_into_hip(conversation, contents.findings)
     insides = look_inside(conversation, sealed, contents, parameters)
-    if looked is not None:
-        looked(conversation, sealed, contents)
+    if job.options.looked is not None:
+        job.options.looked(conversation, sealed, contents)
     capture = conversation.capture[conversation.messages.handshake]
-    for number, (own, told) in enumerate(zip(given, warnings, strict=True)):
-        told.extend((frame or None, what) for frame, what in insides.findings[number])
+    warnings: list[tuple[int, Told]] = []
+    for number, keys in enumerate(given):
+        warnings.extend((number, (frame or None, text)) for frame, text in insides.findings[number])
         its = capture == number
-        if own and not contents.opened[its].any() and contents.sealed[its].any():
-            told.append((None, "none of the keys fits any of its encrypted messages"))
-    return insides
+        if keys and not contents.opened[its].any() and contents.sealed[its].any():
+            warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
+    return insides, warnings
 
 
-def _asked(radius: Radius) -> dict[int, int]:
-    """When the responder first asked its AAA server in each exchange where it did."""
-    asked: dict[int, int] = {}
+def _unused_rtt(conversation: Conversation, path: Path) -> list[tuple[int, Told]]:
+    """A warning for each capture with handshakes for which a given round-trip time is not used."""
+    if path.rtt_ns is None:
+        return []
+    text = "the round-trip time given is not used where the side of the capture is unknown: give that too"
+    captures = np.unique(conversation.capture[path.vantage == UNKNOWN_VANTAGE])
+    return [(number, (None, text)) for number in captures.tolist()]
+
+
+def _pairs_of_handshakes(radius: Radius) -> dict[int, list[RadiusPair]]:
+    """The RADIUS pairs of each handshake that has some, in order of time."""
+    pairs: dict[int, list[RadiusPair]] = {}
+    for pair in radius.pairs:
+        if pair.handshake is not None:
+            pairs.setdefault(pair.handshake, []).append(pair)
+    return pairs
+
+
+def _aaa_asked(radius: Radius, exchanges: int) -> Int64Array:
+    """When the responder first asked its AAA server in each of so many exchanges; UNKNOWN: it did not."""
+    asked = np.full(exchanges, UNKNOWN)
     for pair in radius.pairs:
         if pair.exchange is not None and pair.requests:
-            when = int(radius.units.first_ns[pair.requests[0]])
-            asked[pair.exchange] = min(asked.get(pair.exchange, when), when)
+            when = radius.units.first_ns[pair.requests[0]]
+            if asked[pair.exchange] == UNKNOWN or when < asked[pair.exchange]:
+                asked[pair.exchange] = when
     return asked
 
 
-def _waits(radius: Radius, exchanges: int) -> AaaTimes:
+def _aaa_times(radius: Radius, exchanges: int) -> AaaTimes:
     """How long the responder waited for its AAA server in each of so many exchanges."""
     times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
     for pair in radius.pairs:
@@ -288,7 +365,9 @@ def _waits(radius: Radius, exchanges: int) -> AaaTimes:
     return times
 
 
-def _assign_radius(conversation: Conversation, radius: Radius, ids: Int64Array) -> list[tuple[int, Told]]:
+def _assign_radius(
+    conversation: Conversation, endings: Endings, radius: Radius, ids: Int64Array
+) -> list[tuple[int, Told]]:
     """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
 
     `ids` are those of the handshakes.
@@ -303,7 +382,7 @@ def _assign_radius(conversation: Conversation, radius: Radius, ids: Int64Array) 
     for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
         rows = asked[conversation.capture[exchanges.handshake[asked]] == number]
         rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
-        end = np.where(exchanges.end_ns[rows] == UNKNOWN, conversation.last_ns[number], exchanges.end_ns[rows])
+        end = np.where(endings.end_ns[rows] == UNKNOWN, conversation.last_ns[number], endings.end_ns[rows])
         turns = Turns(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
         its = np.flatnonzero(capture == number)
         ports: dict[int, set[int]] = {}
@@ -318,6 +397,5 @@ def _assign_radius(conversation: Conversation, radius: Radius, ids: Int64Array) 
             initiator, responder = ends if association.from_initiator[head] else ends[::-1]
             handshake = int(association.handshake[head])
             peers[handshake] = Peers(initiator, responder, frozenset(ports[handshake]))
-        told = assign(list(pairs), radius.units, turns, peers, ids)
-        warnings.extend((number, one) for one in told)
+        warnings.extend((number, warning) for warning in assign(list(pairs), radius.units, turns, peers, ids))
     return warnings

@@ -17,17 +17,17 @@ from ikeanalyze.analysis.ids import FirstIds, Ids, MessageIds, Numbering
 from ikeanalyze.analysis.messages import Messages
 from ikeanalyze.analysis.methods import type_names
 from ikeanalyze.analysis.radius import Radius
-from ikeanalyze.analysis.series import address_texts, known_where, make_table, narrowed, where_positive
+from ikeanalyze.analysis.series import Array, address_texts, known_where, make_table, narrowed, where_positive
+from ikeanalyze.analysis.taken_responses import Answers
 from ikeanalyze.analysis.units import Units
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.datagrams import Encapsulation, Protocol
 from ikeanalyze.capture.network import NO_IDENT, captures_of
 from ikeanalyze.capture.rows import Columns
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import Insides
 
-Array = npt.NDArray[Any]
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
 _ENDS: Final = ("source", "destination")
@@ -47,87 +47,107 @@ def ids_after(tables: Sequence[Tables]) -> FirstIds:
     """The ids that follow those of the captures before."""
     first = FirstIds()
     return FirstIds(
-        first.handshake + sum(len(one.handshakes) for one in tables),
-        first.message + sum(len(one.messages) for one in tables),
-        first.exchange + sum(len(one.exchanges) for one in tables),
+        first.handshake + sum(len(earlier.handshakes) for earlier in tables),
+        first.message + sum(len(earlier.messages) for earlier in tables),
+        first.exchange + sum(len(earlier.exchanges) for earlier in tables),
     )
 
 
-class _Names:
-    """Names of messages and exchanges, per protocol, as one categorical column to pick from."""
-
-    def __init__(self) -> None:
-        self._all = pl.Series(type_names(), dtype=pl.Categorical)
-
-    def pick(self, protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
-        return self._all.gather(protocol.astype(np.uint32) * 256 + kind)
+def _names(protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
+    """Names of messages or exchanges."""
+    names = pl.Series(type_names(), dtype=pl.Categorical)
+    return names.gather(protocol.astype(np.uint32) * 256 + kind)
 
 
-def messages_table(
-    ids: Ids,
-    ike: Messages,
-    exchanges: Exchanges,
-    exchange: Int64Array,
-    radius: Radius,
-    insides: "Insides | None" = None,
-) -> pl.DataFrame:
-    """Messages of IKE, HIP and RADIUS in order of time; `exchange` is that of each message of IKE and HIP."""
-    count, extra = len(ike), len(radius.units)
-    unassigned = np.zeros(extra, np.int64)
-    handshake = np.full(extra, -1, np.int64)
-    radius_exchange = np.full(extra, -1, np.int64)
-    transmission = np.ones(extra, np.int64)
-    response = np.zeros(extra, np.bool_)
-    from_client = np.ones(extra, np.bool_)
+@dataclass(frozen=True, slots=True)
+class TableSources:
+    """What the tables of messages, exchanges and handshakes are made of."""
+
+    ids: Ids
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    messages: Messages
+    exchanges: Exchanges
+    exchange_of_message: Int64Array  # of each message of IKE and HIP
+    answers: Answers
+    radius: Radius
+    handshakes: Handshakes
+    capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
+    insides: "Insides | None"  # None: no keys were given
+
+
+@dataclass(frozen=True, slots=True)
+class _RadiusColumns:
+    """What each RADIUS packet is: columns of the length of its units."""
+
+    handshake: Int64Array  # row, -1: none
+    exchange: Int64Array  # row, -1: none
+    transmission: Int64Array
+    response: BoolArray
+    from_client: BoolArray
+
+
+def _radius_columns(radius: Radius) -> _RadiusColumns:
+    count = len(radius.units)
+    columns = _RadiusColumns(
+        handshake=np.full(count, -1, np.int64),
+        exchange=np.full(count, -1, np.int64),
+        transmission=np.ones(count, np.int64),
+        response=np.zeros(count, np.bool_),
+        from_client=np.ones(count, np.bool_),
+    )
     for pair in radius.pairs:
         for rows, answers in ((pair.requests, False), (pair.responses, True)):
             for ordinal, row in enumerate(rows):
-                transmission[row], response[row] = ordinal + 1, answers
-                from_client[row] = pair.from_client != answers
+                columns.transmission[row], columns.response[row] = ordinal + 1, answers
+                columns.from_client[row] = pair.from_client != answers
                 if pair.handshake is not None and pair.exchange is not None:
-                    handshake[row], radius_exchange[row] = pair.handshake, pair.exchange
-    units = radius.units
+                    columns.handshake[row], columns.exchange[row] = pair.handshake, pair.exchange
+    return columns
+
+
+def messages_table(sources: TableSources) -> pl.DataFrame:
+    """Messages of IKE, HIP and RADIUS in order of time."""
+    ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
+    units, radius = sources.radius.units, _radius_columns(sources.radius)
+    extra = len(units)
+    not_fragmented = np.zeros(extra, np.int64)
 
     def both(of_ike: Array, of_radius: Array) -> Array:
         return np.concatenate([of_ike, of_radius]) if extra else of_ike
 
-    first_ns = both(ike.first_ns, units.first_ns)
-    order = ids.message.order
-    handshakes = both(ike.handshake, handshake)
-    exchanges_of = both(exchange, radius_exchange)
-    fragments = both(ike.fragments, unassigned)
-    seen = both(ike.fragments_seen, unassigned)
-    sender = both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), np.where(from_client, _RESPONDER, _AAA))
+    handshakes, exchanges = both(ike.handshake, radius.handshake), both(exchange, radius.exchange)
+    by_client = np.where(radius.from_client, _RESPONDER, _AAA)
     protocol = both(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
         "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
-        "exchange": (_ids_of(ids.exchange, exchanges_of), exchanges_of >= 0),
+        "exchange": (_ids_of(ids.exchange, exchanges), exchanges >= 0),
         "protocol": protocol,
-        "type": _Names().pick(protocol, both(packet_types(ike), units.exchange_type)),
+        "type": _names(protocol, both(packet_types(ike), units.exchange_type)),
         "message_id": both(ike.message_id, units.message_id),
-        "sender": sender.astype(np.uint8),
-        "kind": both(ike.response, response).astype(np.uint8),
-        "set_up": both(exchanges.set_up[exchange], handshake >= 0),
-        "transmission": both(ike.transmission, transmission),
+        "sender": both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
+        "kind": both(ike.response, radius.response).astype(np.uint8),
+        "set_up": both(sources.exchanges.set_up[exchange], radius.handshake >= 0),
+        "transmission": both(ike.transmission, radius.transmission),
         "first_frame": both(ike.first_frame, units.number.astype(np.int64)),
-        "first_ns": first_ns,
+        "first_ns": both(ike.first_ns, units.first_ns),
         "last_ns": both(ike.last_ns, units.last_ns),
         "frames": both(ike.frames, units.frames),
         "bytes": both(ike.bytes, units.bytes),
-        "needed_bytes": both(ike.needed_bytes, np.where(transmission == 1, units.bytes, 0)),
-        "fragments": where_positive(fragments),
-        "fragments_seen": where_positive(seen),
+        "needed_bytes": both(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
+        "fragments": where_positive(both(ike.fragments, not_fragmented)),
+        "fragments_seen": where_positive(both(ike.fragments_seen, not_fragmented)),
         "ip_fragments": both(ike.ip_fragments, units.ip_fragments),
         "digest": both(ike.digest, units.digest),
     }
-    if radius.pairs:
+    if sources.radius.pairs:
         from ikeanalyze.analysis.content_columns import matched_by
 
-        columns["matched_by"] = matched_by(count, extra, radius)
-    if insides is not None:
+        columns["matched_by"] = matched_by(len(ike), extra, sources.radius)
+    if sources.insides is not None:
         from ikeanalyze.analysis.content_columns import message_contents
 
-        columns.update(message_contents(ike, extra, ids.message.of_row, insides))
+        columns.update(message_contents(ike, extra, ids.message.of_row, sources.insides))
+    order = ids.message.order
     ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
     for name, dtype in schema.MESSAGES.items():
         value = columns.pop(name, None)
@@ -203,6 +223,7 @@ def frames_table(
     fragmented = columns["fragment"] > 0
     # each distinct address is written once
     source, destination = (address_texts(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    has_ports = columns["encapsulation"] != int(Encapsulation.IP)
     several = len(numbering.paths) > 1
     captures = captures_of(columns["source"]) if several else np.zeros(0, np.int64)
     return make_table(
@@ -215,9 +236,9 @@ def frames_table(
             "protocol": columns["protocol"],
             "encapsulation": columns["encapsulation"],
             "source": source,
-            "source_port": (columns["source_port"], columns["encapsulation"] != 4),
+            "source_port": (columns["source_port"], has_ports),
             "destination": destination,
-            "destination_port": (columns["destination_port"], columns["encapsulation"] != 4),
+            "destination_port": (columns["destination_port"], has_ports),
             "ttl": columns["ttl"],
             "ip_id": (columns["ip_id"], columns["ip_id"] != NO_IDENT),
             "ip_fragment": columns["ip_fragment"],
@@ -240,29 +261,24 @@ def frames_table(
     )
 
 
-def exchanges_table(
-    ids: Ids,
-    exchanges: Exchanges,
-    exchange_of_message: Int64Array,
-    handshakes: Handshakes,
-    insides: "Insides | None" = None,
-) -> pl.DataFrame:
-    """Exchanges, the ones of a handshake together."""
+def exchanges_table(sources: TableSources) -> pl.DataFrame:
+    """Exchanges, those of a handshake together."""
+    ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
     extra = np.full(count, None, object)
-    for row, reason in handshakes.extra_round_trip_of_exchange.items():
+    for row, reason in sources.handshakes.extra_round_trip_of_exchange.items():
         extra[row] = reason
     contents: dict[str, Any] = {}
-    if insides is not None:
+    if sources.insides is not None:
         from ikeanalyze.analysis.content_columns import exchange_contents
 
-        contents = exchange_contents(count, exchange_of_message, insides.contents)
+        contents = exchange_contents(count, sources.exchange_of_message, sources.insides.contents)
     return make_table(
         {
             "exchange": ids.exchange,
             "handshake": ids.handshake[exchanges.handshake],
-            "type": _Names().pick(exchanges.protocol, exchanges.exchange_type),
+            "type": _names(exchanges.protocol, exchanges.exchange_type),
             "message_id": exchanges.message_id,
             "attempt": exchanges.attempt + 1,
             "initiated_by": np.where(exchanges.initiator_asked, _INITIATOR, _RESPONDER).astype(np.uint8),
@@ -276,9 +292,9 @@ def exchanges_table(
             "response_frames": (exchanges.response_frames, answered),
             "response_bytes": (exchanges.response_bytes, answered),
             "response_ns": known_where(exchanges.response_ns),
-            "rtt_ns": known_where(exchanges.rtt_ns),
-            "wait_ns": known_where(exchanges.wait_ns),
-            "end_ns": known_where(exchanges.end_ns),
+            "rtt_ns": known_where(answers.rtt_ns),
+            "wait_ns": known_where(answers.wait_ns),
+            "end_ns": known_where(answers.end_ns),
             **contents,
         },
         schema.EXCHANGES,

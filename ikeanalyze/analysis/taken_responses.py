@@ -1,81 +1,271 @@
-"""Which response ended an exchange whose round trip is longer than the timer: what the path takes says it.
+"""Which response ended each exchange, and which transmission of the request it answers.
 
-`exchanges` goes by the order of things: the response that ended an exchange is the first one after the last transmission
-of the request. On the responder's side (and on the way to it) that holds only if the path is quicker than the timer. If
-it is not, transmissions keep coming for a round trip after the response that was taken, each with a response of its own
-that the initiator has no use for. What the path takes decides then:
+A request may be sent several times, and each transmission may have a response. The capture shows the transmissions; which
+of them count follows from their order, from the round-trip time of the path, and from RADIUS.
 
-- Nothing that was sent less than a round trip before the next request can have led to it. So a response that was sent
-  later than that is not the one; the one that was sent a round trip before is.
-- The last exchange of the set-up, and one behind which the responder asks (XAuth), have no such next request; those after
-  the set-up need not have one. Whoever has the response does not repeat the request: the first response that no
-  transmission follows by more than a round trip is the one.
+By order. A sender that repeats its request has not got the response. So the response that ended the exchange is the first
+one after the last transmission of the request, as long as it precedes the next request of the same side; if there is none,
+it is the latest response. It answers the latest transmission before it, unless there are as many responses as requests:
+then they answer one another in order, late ones too.
 
-On the initiator's side a response cannot have come sooner than a round trip behind the request that it answers. If it did, it
-answers an earlier transmission.
+By the path. On the responder's side, and on the way to it, the order decides only if the path is quicker than the
+retransmission timer. If it is not, transmissions keep coming for a round trip after the response that was taken, each
+with a response that the initiator ignores. Then:
 
-The round-trip time is the one that was given, if the side of the capture is known. Else it is known, but not on the initiator's
-side, from exchanges of the same two hosts that have one response only: from its end to the next request it takes a round trip
-and the initiator's work.
-The shortest of these counts, if two agree on it in which the request was repeated nevertheless. Where the timer is the quicker,
-it always is; where it is not repeated, a next request that comes late may be one whose first transmission was lost.
-Where the round-trip time is not known, or what it says does not fit, the order decides alone.
+- A message sent less than a round trip before the next request cannot have led to it. So a response later than that did
+  not end the exchange; the one a round trip before the next request did.
+- The last exchange of the set-up, and one after which the responder asks (XAuth), have no such next request; those after
+  the set-up may have none. An initiator that has the response does not repeat the request: the first response that no
+  transmission follows by more than a round trip ended the exchange.
+
+On the initiator's side, a response that comes sooner than a round trip after a transmission answers an earlier one.
+
+The round-trip time is the given one, if the side of the capture is known. Otherwise it comes, except on the initiator's
+side, from exchanges of the same two hosts with a single response: from its end to the next request it takes a round trip
+and the initiator's work. The shortest of these counts, if two agree on it in which the request was repeated. If the timer
+is the quicker, the request is always repeated; if it was not, a late next request may follow a lost one. If the
+round-trip time is unknown, or contradicts the transmissions, the order decides alone.
+
+By RADIUS. A responder that asks its AAA server has got the request before. It does not answer what is sent again meanwhile.
+After it has answered it does: the response was lost, and comes again without another question to the AAA server.
+
+RADIUS packets are assigned to exchanges by the times at which these ended. So `find_endings` decides first which response
+ended each exchange; then RADIUS is assigned; then `match_responses` decides which transmission was answered. Each value is
+decided once.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.timing import INITIATOR, RESPONDER, Vantage, pairs_of_hosts, vantages
+from ikeanalyze.analysis.exchanges import NEVER, UNKNOWN, Exchanges
+from ikeanalyze.analysis.messages import lacking_fragments
+from ikeanalyze.analysis.ordering import run_starts, stable_order
+from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
+from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, Path, pairs_of_hosts
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 
-#: Less than this part of a round trip is none; jitter is not more than that.
+#: Less than this part of a round trip is none; jitter is smaller.
 _TOO_SHORT: Final = 0.75
-#: A round trip, with what clocks, jitter and the initiator's work make of it.
+#: A round trip, changed by clocks, jitter and the initiator's work.
 _AT_LEAST: Final = 0.9
 _AT_MOST: Final = 1.25
 _LONG: Final = np.int64(1 << 60)  # ns, longer than any
 
 
-def settle(conversation: Conversation, given: Vantage | None, rtt_ns: int | None) -> None:
-    """Correct the exchanges that another response ended, or another request asked, than the order of things says.
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """The response that ended each exchange, in the order of `Exchanges`; UNKNOWN: there is none. (exchanges,) each"""
 
-    `given` is the side of the captures, if it was given, and `rtt_ns` the path's round-trip time.
+    answer_ns: Int64Array  # first frame of that response
+    end_ns: Int64Array  # its last frame
+    asked_ns: Int64Array  # first frame of the transmission before it
+    last_request_ns: Int64Array  # last transmission of the request before the next exchange
+    repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How each exchange was answered, in the order of `Exchanges`; UNKNOWN: it was not. (exchanges,) each"""
+
+    answered_ns: Int64Array  # first frame of the transmission of the request that was answered
+    end_ns: Int64Array  # last frame of the response that ended the exchange
+    rtt_ns: Int64Array  # from the transmission that was answered to the first frame of that response
+    wait_ns: Int64Array  # from the first transmission to that one; without a response, to the last one
+    repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
+
+
+def find_endings(conversation: Conversation, path: Path) -> Endings:
+    """The response that ended each exchange, by the order of the transmissions and by the path."""
+    exchanges = conversation.exchanges
+    endings = _by_order(conversation)
+    doubtful = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
+    doubtful &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
+    rows = np.flatnonzero(doubtful)
+    rows = rows[path.vantage[exchanges.handshake[rows]] != INITIATOR]
+    return _by_path(conversation, path, endings, rows) if len(rows) else endings
+
+
+def match_responses(conversation: Conversation, path: Path, endings: Endings, aaa_asked_ns: Int64Array) -> Answers:
+    """The transmission of each request that was answered, and the times that follow from it.
+
+    `aaa_asked_ns` is when the responder first asked its AAA server in each exchange, UNKNOWN if it did not. (exchanges,)
     """
-    exchanges, units, association = conversation.exchanges, conversation.units, conversation.association
-    ended = exchanges.initiator_asked & (exchanges.end_ns != UNKNOWN) & (exchanges.request_messages > 1)
-    doubtful = ended & (exchanges.response_messages > 1)
-    early = ended & (exchanges.wait_ns > 0) & (exchanges.rtt_ns < _TOO_SHORT * (rtt_ns or 0))
-    if not (doubtful | early).any():
-        return
-    of_units = association.handshake, association.from_initiator
-    side = vantages(*of_units, units.ttl, association.count, given)[exchanges.handshake]
-    rows = np.flatnonzero(early & (side == INITIATOR))
-    for row, own in _messages_of(conversation, rows):
-        _ask_earlier(exchanges, conversation.messages, row, own, rtt_ns or 0)
-    rows = np.flatnonzero(doubtful & (side != INITIATOR))
-    if not len(rows):
-        return
+    exchanges = conversation.exchanges
+    answered, answer = endings.asked_ns, endings.answer_ns
+    if path.rtt_ns is not None:
+        # on the initiator's side no response comes sooner than a round trip
+        early = exchanges.initiator_asked & (answered != UNKNOWN) & (answered > exchanges.request_ns)
+        early &= (answer - answered < _TOO_SHORT * path.rtt_ns) & (path.vantage[exchanges.handshake] == INITIATOR)
+        earlier = _latest_requests(conversation, answer, early, _AT_LEAST * path.rtt_ns)
+        answered = np.where(earlier != UNKNOWN, earlier, answered)
+    # the responder had the request before it asked its AAA server
+    asked = (aaa_asked_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
+    had = _latest_requests(conversation, aaa_asked_ns, asked)
+    answered = np.where(had != UNKNOWN, np.minimum(had, answered), answered)
+
+    known = answered != UNKNOWN
+    waited_until = np.where(known, answered, np.where(answer != UNKNOWN, UNKNOWN, endings.last_request_ns))
+    waited = (exchanges.request_ns != UNKNOWN) & (waited_until != UNKNOWN)
+    return Answers(
+        answered_ns=answered,
+        end_ns=endings.end_ns,
+        rtt_ns=np.where(known, answer - answered, UNKNOWN),
+        wait_ns=np.where(waited, waited_until - exchanges.request_ns, UNKNOWN),
+        repeated_ns=endings.repeated_ns,
+    )
+
+
+def unheard(conversation: Conversation, answers: Answers, last: BoolArray) -> BoolArray:
+    """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
+
+    See `outcome`. (exchanges,)
+    """
+    exchanges, messages = conversation.exchanges, conversation.messages
+    again = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
+    if not again.any():
+        return again
+    lacking = np.zeros(len(exchanges), np.bool_)
+    rows = lacking_fragments(messages)
+    lacking[conversation.exchange_of_message[rows[messages.response[rows]]]] = True
+    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the rest
+    taken = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
+    result = again & (lacking | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
+    return result & ~np.isin(exchanges.handshake, exchanges.handshake[taken])
+
+
+def _latest_requests(
+    conversation: Conversation, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0
+) -> Int64Array:
+    """The latest transmission of each chosen exchange's request that is `before_ns` before a time; UNKNOWN: none.
+
+    `until_ns` is the time of each exchange. (exchanges,)
+    """
+    latest = np.full(len(chosen), UNKNOWN)
+    if chosen.any():
+        messages, exchange = conversation.messages, conversation.exchange_of_message
+        rows = np.flatnonzero(chosen[exchange] & ~messages.response)
+        exchange, sent = exchange[rows], messages.first_ns[rows]
+        soon_enough = until_ns[exchange] - sent >= before_ns
+        np.maximum.at(latest, exchange[soon_enough], sent[soon_enough])
+    return latest
+
+
+def _by_order(conversation: Conversation) -> Endings:
+    """The ending of each exchange by the order of its transmissions."""
+    exchanges, messages = conversation.exchanges, conversation.messages
+    count, exchange = len(exchanges), conversation.exchange_of_message
+    if not count:
+        return Endings(*(np.zeros(0, np.int64) for _ in Endings.__dataclass_fields__))
+    if (exchange[1:] < exchange[:-1]).any():  # mostly they are in order
+        order = stable_order(exchange)
+        messages, exchange = messages.take(order), exchange[order]
+    start = np.flatnonzero(run_starts(exchange))
+    when, response = messages.first_ns, messages.response
+    current = when < _next_requests(exchanges)[exchange]
+    asking, answering = ~response & current, response & current
+
+    last_request = np.maximum.reduceat(np.where(asking, when, UNKNOWN), start)
+    ending = np.minimum.reduceat(np.where(answering & (when > last_request[exchange]), when, NEVER), start)
+    latest = np.maximum.reduceat(np.where(answering, when, UNKNOWN), start)
+    last_end = np.maximum.reduceat(np.where(answering, messages.last_ns, UNKNOWN), start)
+    repeated = np.where((last_end != UNKNOWN) & (last_request > last_end), last_request - last_end, 0)
+    answer = np.where(ending != NEVER, ending, np.where(latest != UNKNOWN, latest, exchanges.response_ns))
+    has_answer = answer != UNKNOWN
+    row = np.where(response & (when == answer[exchange]), np.arange(len(when)), len(when))
+    ended_by = np.minimum.reduceat(row, start)
+    end = np.full(count, UNKNOWN)
+    has_end = has_answer & (ended_by < len(when))
+    end[has_end] = messages.last_ns[ended_by[has_end]]
+
+    asked = np.maximum.reduceat(np.where(~response & (when <= answer[exchange]), when, UNKNOWN), start)
+    # a response that comes after its initiator has gone on answers a request too
+    requests = np.add.reduceat((~response).astype(np.int64), start)
+    responses = np.add.reduceat(response.astype(np.int64), start)
+    ordinal = np.add.reduceat((answering & (when <= answer[exchange])).astype(np.int64), start)
+    paired = np.flatnonzero((requests == responses) & (requests > 1) & (ordinal > 0) & has_answer)
+    asked[paired] = when[start[paired] + ordinal[paired] - 1]
+    known = has_answer & (asked != UNKNOWN) & (asked <= answer)
+    return Endings(answer, end, np.where(known, asked, UNKNOWN), last_request, repeated)
+
+
+def _next_requests(exchanges: Exchanges) -> Int64Array:
+    """When the same side of the same IKE SA began its next exchange; never: the end of time. (exchanges,)"""
+    until = np.full(len(exchanges), NEVER)
+    asked = exchanges.request_ns != UNKNOWN
+    for side in (True, False):
+        rows = np.flatnonzero(asked & (exchanges.initiator_asked == side))
+        same = exchanges.handshake[rows[1:]] == exchanges.handshake[rows[:-1]]
+        until[rows[:-1][same]] = exchanges.request_ns[rows[1:][same]]
+    # the order of two exchanges that began at the same time is unknown
+    return np.where(until > exchanges.start_ns, until, NEVER)
+
+
+def _by_path(conversation: Conversation, path: Path, endings: Endings, rows: Int64Array) -> Endings:
+    """The endings, those of the exchanges `rows` by the round-trip time of the path where it is known."""
+    exchanges = conversation.exchanges
     pair = pairs_of_hosts(*_hosts(conversation))[exchanges.handshake]
     following = _following(exchanges)
-    rtt = _round_trips(exchanges, following, pair)[pair]
-    if rtt_ns is not None:
-        rtt = np.where(side == RESPONDER, rtt_ns, rtt)
-    rows = rows[rtt[rows] > 0]
-    gap = exchanges.request_ns[following[rows]] - exchanges.end_ns[rows]
-    soon = (following[rows] >= 0) & (gap < _AT_LEAST * rtt[rows])
-    # where the next request does not tell, a repetition has to have been under way: most came when a timer had run out
     goes_on = _goes_on(exchanges, following)
+    rtt = _round_trips(exchanges, endings, following, pair)[pair]
+    if path.rtt_ns is not None:
+        rtt = np.where(path.vantage[exchanges.handshake] == RESPONDER, path.rtt_ns, rtt)
+    rows = rows[rtt[rows] > 0]
+    gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
+    soon = (following[rows] >= 0) & (gap < _AT_LEAST * rtt[rows])
+    # where the next request does not decide, a repetition must have been under way: most came when a timer had run out
+    since = endings.asked_ns[rows] - exchanges.response_ns[rows]
+    crossing = ~goes_on[rows] & (since > 0)
+    crossing &= (since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2)
+
+    # what follows the set-up does not follow its last exchange at once
     following = np.where(exchanges.set_up & ~goes_on, -1, following)
-    last = ~goes_on[rows]
-    since = exchanges.answered_ns[rows] - exchanges.response_ns[rows]
-    crossing = last & (since > 0) & ((since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2))
+    next_ns = np.where(following >= 0, exchanges.request_ns[following], NEVER)
+    answer, end, asked = endings.answer_ns.copy(), endings.end_ns.copy(), endings.asked_ns.copy()
+    messages = conversation.messages
     for row, own in _messages_of(conversation, rows[soon | crossing]):
-        _settle_one(exchanges, conversation.messages, row, own, int(following[row]), bool(goes_on[row]), int(rtt[row]))
+        if goes_on[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
+            continue
+        response = _fitting_response(conversation, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
+        if response is None or messages.last_ns[response] >= end[row]:
+            continue
+        sent = messages.first_ns[own[~messages.response[own]]]
+        sent = sent[sent <= messages.first_ns[response]]
+        if len(sent):
+            answer[row], end[row] = messages.first_ns[response], messages.last_ns[response]
+            asked[row] = sent.max()
+    return Endings(answer, end, asked, endings.last_request_ns, endings.repeated_ns)
+
+
+def _fitting_response(
+    conversation: Conversation, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
+) -> np.int64 | None:
+    """The response that fits a round-trip time; None: none does.
+
+    Args:
+        conversation: all messages.
+        own: rows of the messages of the exchange.
+        next_ns: the next request of the same side, or NEVER.
+        goes_on: the initiator goes on with that request at once.
+        rtt: ns.
+    """
+    messages = conversation.messages
+    is_response = messages.response[own]
+    responses = own[is_response][np.argsort(messages.last_ns[own[is_response]], kind="stable")]
+    ended = messages.last_ns[responses]
+    if next_ns != NEVER:
+        gap = next_ns - ended
+        nearest = np.argmin(np.abs(gap - rtt))
+        if _TOO_SHORT * rtt <= gap[nearest] <= _AT_MOST * rtt:
+            return np.int64(responses[nearest])
+    if goes_on:
+        return None
+    sent_after = messages.first_ns[own[~is_response]].max() - ended
+    fitting = responses[(sent_after > 0) & (sent_after <= rtt)]
+    return fitting[0] if len(fitting) else None
 
 
 def _hosts(conversation: Conversation) -> UInt64Array:
@@ -99,49 +289,6 @@ def _messages_of(conversation: Conversation, rows: Int64Array) -> Iterator[tuple
         yield row, wanted[begin:end]
 
 
-def _ask_earlier(exchanges: Exchanges, messages: Messages, row: int, own: Int64Array, rtt: int) -> None:
-    """Correct one exchange, seen by the initiator, whose response came too soon behind the transmission that it should answer."""
-    sent = messages.first_ns[own[~messages.response[own]]]
-    sent = sent[exchanges.answer_ns[row] - sent >= _AT_LEAST * rtt]
-    if len(sent):
-        exchanges.note_answered(row, int(sent.max()))
-
-
-def _settle_one(
-    exchanges: Exchanges,
-    messages: Messages,
-    row: int,
-    own: Int64Array,
-    following: int,
-    goes_on: bool,
-    rtt: int,
-) -> None:
-    """Correct one exchange; `own` are the rows of its messages, `following` that of the same side's next exchange or -1."""
-    is_response = messages.response[own]
-    responses = own[is_response][np.argsort(messages.last_ns[own[is_response]], kind="stable")]
-    ended = messages.last_ns[responses]
-    sent = messages.first_ns[own[~is_response]]
-    taken = responses[:0]
-    if following >= 0:
-        gap = exchanges.request_ns[following] - ended
-        nearest = np.argmin(np.abs(gap - rtt))
-        if _TOO_SHORT * rtt <= gap[nearest] <= _AT_MOST * rtt:
-            taken = responses[nearest : nearest + 1]
-    if goes_on:
-        if exchanges.request_ns[following] - exchanges.end_ns[row] >= _TOO_SHORT * rtt:
-            return
-    elif not len(taken):
-        behind = sent.max() - ended
-        taken = responses[(behind > 0) & (behind <= rtt)][:1]
-    if not len(taken) or messages.last_ns[taken[0]] >= exchanges.end_ns[row]:
-        return
-    answer = messages.first_ns[taken[0]]
-    asked = sent[sent <= answer]
-    if len(asked):
-        exchanges.answer_ns[row], exchanges.end_ns[row] = answer, messages.last_ns[taken[0]]
-        exchanges.note_answered(row, int(asked.max()))
-
-
 def _following(exchanges: Exchanges) -> Int64Array:
     """The initiator's next exchange in the same handshake, -1: none. (exchanges,)"""
     following = np.full(len(exchanges), -1)
@@ -152,20 +299,19 @@ def _following(exchanges: Exchanges) -> Int64Array:
 
 
 def _goes_on(exchanges: Exchanges, following: Int64Array) -> BoolArray:
-    """Which exchanges the initiator goes on from at once, by the next one that sets the IKE SA up. (exchanges,)"""
+    """Which exchanges the initiator goes on from at once, by the next one that sets up the IKE SA. (exchanges,)"""
     at_once = following == np.arange(1, len(following) + 1)
     return np.asarray(at_once & exchanges.set_up & exchanges.set_up[following])
 
 
-def _round_trips(exchanges: Exchanges, following: Int64Array, pair: Int64Array) -> Int64Array:
+def _round_trips(exchanges: Exchanges, endings: Endings, following: Int64Array, pair: Int64Array) -> Int64Array:
     """By pair of hosts, the shortest round trip from here to the initiator and back; ns, 0 where it is not certain.
 
     `pair` is that of each exchange.
     """
-    lone = exchanges.initiator_asked & (exchanges.response_messages == 1) & (exchanges.end_ns != UNKNOWN)
-    lone &= _goes_on(exchanges, following)
-    rows = np.flatnonzero(lone)
-    gap = exchanges.request_ns[following[rows]] - exchanges.end_ns[rows]
+    single = exchanges.initiator_asked & (exchanges.response_messages == 1) & (endings.end_ns != UNKNOWN)
+    rows = np.flatnonzero(single & _goes_on(exchanges, following))
+    gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
     hosts = pair[rows]
     count = int(pair.max()) + 1
     shortest = np.full(count, _LONG)

@@ -12,29 +12,16 @@ On the initiator's machine its own turns are exact and the path is contained in 
 responder's it is the other way round. There the path's round-trip time is taken off: the one that was given,
 else the shortest turn ever seen of that side between these two hosts, which is an estimate from above. Where
 the vantage is unknown, nothing is taken off, and the network's part is null.
-
-Which side it is: a packet that has crossed no router has the time to live that its sender's system begins
-with (64, 128 or 255; RFC 1700, RFC 8200, 3 for the hop limit). If that holds in one direction only, its
-sender's side is where the capture was taken.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 
 from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
-from ikeanalyze.analysis.ordering import distinct
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
-
-Vantage = Literal["initiator", "responder"]
-
-#: For each time to live whether systems begin with it.
-_IS_FRESH: Final = np.isin(np.arange(256), (64, 128, 255))
-
-INITIATOR: Final = 0
-RESPONDER: Final = 1
-UNKNOWN_VANTAGE: Final = 2
+from ikeanalyze.analysis.taken_responses import Answers
+from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, Path
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 
 
 @dataclass(slots=True)
@@ -59,118 +46,114 @@ class AaaTimes:
     wait_ns: Int64Array  # before: until these requests were sent again
 
 
-def vantages(
-    handshake: Int64Array,
-    from_initiator: BoolArray,
-    ttl: UInt8Array,
-    count: int,
-    given: Vantage | None = None,
-) -> UInt8Array:
-    """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes: as given, else by the TTLs of its units."""
-    if given is not None:
-        return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
-    # of each handshake: units of the responder with a worn TTL, with a fresh one; the same of the initiator
-    kind = handshake << 2 | from_initiator.astype(np.int64) << 1 | _IS_FRESH[ttl]
-    units = np.bincount(kind, minlength=4 * count).reshape(-1, 4) > 0
-    responder_worn, responder_fresh = units[:, 0] & ~units[:, 1], units[:, 1] & ~units[:, 0]
-    initiator_worn, initiator_fresh = units[:, 2] & ~units[:, 3], units[:, 3] & ~units[:, 2]
-    result = np.full(count, UNKNOWN_VANTAGE, np.uint8)
-    result[initiator_fresh & responder_worn] = INITIATOR
-    result[responder_fresh & initiator_worn] = RESPONDER
-    return result
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """The exchanges of the set-ups, and who had the time of each: one after the other, without gap or overlap, ns."""
 
-
-def pairs_of_hosts(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:
-    """A number for the two hosts of each handshake, of which these are the address codes. (handshakes,)"""
-    initiators, responders = distinct(initiator)[1], distinct(responder)[1]
-    return distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
+    handshake: Int64Array
+    request_ns: Int64Array  # first transmission
+    end_ns: Int64Array
+    last: BoolArray  # of its handshake
+    answered: BoolArray
+    flipped: BoolArray  # the responder asked
+    flipped_next: BoolArray  # the responder asks in the next exchange
+    wait: Int64Array  # until the request, or that to the AAA server, was sent again
+    turn: Int64Array  # from the request to the response, the AAA server's part included: the side that was asked
+    aaa: Int64Array  # the AAA server's part of `turn`
+    aaa_before: Int64Array  # the AAA server's part of the time before the response was sent again
+    gap: Int64Array  # from the response to the next request: the side that asks next
 
 
 def break_down(
-    exchanges: Exchanges,
-    whole: BoolArray,
-    vantage: UInt8Array,
-    pair: Int64Array,
-    aaa_times: AaaTimes,
-    rtt_ns: int | None,
+    exchanges: Exchanges, answers: Answers, whole: BoolArray, pair: Int64Array, aaa_times: AaaTimes, path: Path
 ) -> Breakdown:
     """Take each handshake's set-up time apart.
 
     Args:
         exchanges: of the whole capture, ordered by handshake and time.
+        answers: of these exchanges.
         whole: which handshakes are complete from the first request to the last response. (handshakes,)
-        vantage: of each handshake. (handshakes,)
         pair: a number for the two hosts of each handshake, between which the path is one. (handshakes,)
-        aaa_times: what the responder waited for the AAA server, in each exchange.
-        rtt_ns: the path's round-trip time, if it was given.
+        aaa_times: how long the responder waited for the AAA server in each exchange.
+        path: of each handshake.
     """
     count = len(whole)
-    rows = np.flatnonzero(exchanges.set_up & whole[exchanges.handshake] & (exchanges.request_messages > 0))
-    handshake = exchanges.handshake[rows]
-    request = exchanges.request_ns[rows]
-    # IKEv1's aggressive and quick mode end with a message that is not answered: it ends with its own first transmission. So does
-    # a request whose response has the earlier time, in a capture whose clocks disagree.
-    answered = exchanges.answered_ns[rows] != UNKNOWN
-    asked = np.where(answered, exchanges.answered_ns[rows], request)
-    # a response in fragments was on its way while the last of them came: the sender's part
-    answer = np.where(answered, exchanges.end_ns[rows], request)
-    last = np.ones(len(rows), np.bool_)
-    last[:-1] = handshake[1:] != handshake[:-1]
-    end = answer
-    following = np.where(last, end, np.append(request[1:], 0))
-    # a response that the capture saw late cannot have been later than the request that it led to
-    answer = np.minimum(answer, following)
-    asked = np.minimum(asked, answer)
-
-    wait, turn, gap = asked - request, answer - asked, following - answer
-    # the turn is the side's that was asked, the gap behind it the side's that asks next
-    flipped = ~exchanges.initiator_asked[rows]
-    flipped_next = np.append(flipped[1:], False) & ~last
-    answering = np.where(flipped, 0, aaa_times.answering_ns[rows])
-    # where the response was lost and had to be asked for again, the AAA server had answered before that
-    lost = answered & (exchanges.response_ns[rows] < asked)
-    aaa_before = np.where(lost, np.minimum(answering, wait), 0)
-    aaa = np.where(lost, 0, np.minimum(answering, turn))
-    aaa_wait = np.minimum(np.where(flipped | lost, 0, aaa_times.wait_ns[rows]), turn - aaa)
-    turn, wait = turn - aaa_wait, wait + aaa_wait - aaa_before
-
+    turns = _turns(exchanges, answers, whole, aaa_times)
+    handshake, last, flipped, flipped_next = turns.handshake, turns.last, turns.flipped, turns.flipped_next
+    turn = turns.turn - turns.aaa
     # the path lies within the initiator's side's view of the responder's turn, and the other way round; so also where the
     # responder asks (XAuth)
-    sign = vantage[handshake]
-    in_turn = np.where(sign == INITIATOR, ~flipped, flipped)
-    far = np.where(in_turn, turn - aaa, gap)
-    between = np.where(sign == INITIATOR, flipped_next, ~last & ~flipped_next)
-    holds_path = answered & (in_turn | between) & (sign != UNKNOWN_VANTAGE)
-    path = _path_rtt(pair[handshake], sign, np.where(in_turn, turn, gap), holds_path, rtt_ns)
-    known = path != UNKNOWN
-    network = np.where(known, np.minimum(path, far), 0)
-    taken_turn, taken_gap = np.where(in_turn, network, 0), np.where(in_turn, 0, network)
-    responders = np.where(flipped, 0, turn - aaa - taken_turn) + np.where(flipped_next, gap - taken_gap, 0)
-    initiators = np.where(flipped, turn - taken_turn, 0) + np.where(flipped_next, 0, gap - taken_gap)
+    vantage = path.vantage[handshake]
+    in_turn = np.where(vantage == INITIATOR, ~flipped, flipped)
+    between = np.where(vantage == INITIATOR, flipped_next, ~last & ~flipped_next)
+    holds_path = turns.answered & (in_turn | between) & (vantage != UNKNOWN_VANTAGE)
+    rtt = _path_rtt(pair[handshake], vantage, np.where(in_turn, turns.turn, turns.gap), holds_path, path.rtt_ns)
+    known = rtt != UNKNOWN
+    network = np.where(known, np.minimum(rtt, np.where(in_turn, turn, turns.gap)), 0)
+    turn = turn - np.where(in_turn, network, 0)
+    gap = turns.gap - np.where(in_turn, 0, network)
 
     def total(values: Int64Array) -> Int64Array:
         summed = np.zeros(count, np.int64)
         np.add.at(summed, handshake, values)
         return np.where(whole, summed, UNKNOWN)
 
-    first = np.ones(len(rows), np.bool_)
+    first = np.ones(len(last), np.bool_)
     first[1:] = last[:-1]
-    first_ns, end_ns = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
-    first_ns[handshake[first]] = request[first]
-    end_ns[handshake[last]] = end[last]
-    estimated = np.zeros(count, np.bool_)
-    estimated[handshake[known]] = True
-    path_rtt = np.full(count, UNKNOWN)
-    path_rtt[handshake[known]] = path[known]
+    first_ns, end_ns, path_rtt = (np.full(count, UNKNOWN) for _ in range(3))
+    first_ns[handshake[first]] = turns.request_ns[first]
+    end_ns[handshake[last]] = turns.end_ns[last]
+    path_rtt[handshake[known]] = rtt[known]
     return Breakdown(
         setup_ns=np.where(whole, end_ns - first_ns, UNKNOWN),
-        network_ns=np.where(whole & estimated, total(network), UNKNOWN),
-        initiator_ns=total(initiators),
-        responder_ns=total(responders),
-        aaa_ns=total(aaa + aaa_before),
-        wait_ns=total(wait),
+        network_ns=np.where(path_rtt != UNKNOWN, total(network), UNKNOWN),
+        initiator_ns=total(np.where(flipped, turn, 0) + np.where(flipped_next, 0, gap)),
+        responder_ns=total(np.where(flipped, 0, turn) + np.where(flipped_next, gap, 0)),
+        aaa_ns=total(turns.aaa + turns.aaa_before),
+        wait_ns=total(turns.wait),
         path_rtt_ns=path_rtt,
         end_ns=end_ns,
+    )
+
+
+def _turns(exchanges: Exchanges, answers: Answers, whole: BoolArray, aaa_times: AaaTimes) -> _Turns:
+    rows = np.flatnonzero(exchanges.set_up & whole[exchanges.handshake] & (exchanges.request_messages > 0))
+    handshake = exchanges.handshake[rows]
+    request = exchanges.request_ns[rows]
+    # IKEv1's aggressive and quick mode end with a message that is not answered: it ends with its own first transmission. So does
+    # a request whose response has the earlier time, in a capture whose clocks disagree.
+    answered = answers.answered_ns[rows] != UNKNOWN
+    asked = np.where(answered, answers.answered_ns[rows], request)
+    # a response in fragments was on its way while the last of them came: the sender's part
+    end = np.where(answered, answers.end_ns[rows], request)
+    last = np.ones(len(rows), np.bool_)
+    last[:-1] = handshake[1:] != handshake[:-1]
+    following = np.where(last, end, np.append(request[1:], 0))
+    # a response that the capture saw late cannot have been later than the request that it led to
+    answer = np.minimum(end, following)
+    asked = np.minimum(asked, answer)
+    wait, turn = asked - request, answer - asked
+
+    flipped = ~exchanges.initiator_asked[rows]
+    answering = np.where(flipped, 0, aaa_times.answering_ns[rows])
+    # where the response was lost and had to be asked for again, the AAA server had answered before that
+    lost = answered & (exchanges.response_ns[rows] < asked)
+    aaa_before = np.where(lost, np.minimum(answering, wait), 0)
+    aaa = np.where(lost, 0, np.minimum(answering, turn))
+    aaa_wait = np.minimum(np.where(flipped | lost, 0, aaa_times.wait_ns[rows]), turn - aaa)
+    return _Turns(
+        handshake=handshake,
+        request_ns=request,
+        end_ns=end,
+        last=last,
+        answered=answered,
+        flipped=flipped,
+        flipped_next=np.append(flipped[1:], False) & ~last,
+        wait=wait + aaa_wait - aaa_before,
+        turn=turn - aaa_wait,
+        aaa=aaa,
+        aaa_before=aaa_before,
+        gap=following - answer,
     )
 
 

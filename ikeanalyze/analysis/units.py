@@ -17,9 +17,10 @@ from ikeanalyze.capture.rows import Columns
 
 RESPONSE: Final = 0x20  # RFC 7296, 3.1
 FROM_INITIATOR: Final = 0x08
+IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Units:
     """Columns of one length, in order of capture and time."""
 

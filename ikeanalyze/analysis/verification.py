@@ -16,6 +16,7 @@ from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
 from ikeanalyze.analysis.int_auth_checks import int_auth_checks
 from ikeanalyze.analysis.key_checks import key_checks
 from ikeanalyze.analysis.logged import Logged, logged
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import CaptureSummary, Skipped, Warning  # noqa: A004 - the word of the report's schema
 from ikeanalyze.capture.datagrams import Protocol
@@ -82,7 +83,7 @@ def verify(
             checks = tuple(checks_of(sa, logs, secrets))
             found.append(Verified(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
 
-    analysis = read(path, ports=ports, keys=files, payloads=True, progress=progress, looked=look)
+    analysis = read(path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, looked=look))
     return Verification(found, analysis.captures, analysis.warnings, skipped + analysis.skipped)
 
 

@@ -119,17 +119,17 @@ def read(
 ) -> "Analysis":
     """Read `captures` and say what is wrong with them; exit with status 1 if none of them can be read.
 
-    `finished`, `keys`, `payloads` and `cleartext` are as in `analysis.read.read`.
+    `finished`, `keys`, `payloads` and `cleartext` are as in `analysis.options.ReadOptions`.
     """
     import time
 
+    from ikeanalyze.analysis.options import ReadOptions
     from ikeanalyze.analysis.read import read as read_captures
     from ikeanalyze.cli.progress import bar
 
     start = time.perf_counter()
     with bar(quiet=quiet) as progress:
-        analysis = read_captures(
-            list(captures),
+        options = ReadOptions(
             ports=tuple(ports or ()),
             vantage=vantage,
             rtt_ms=rtt_ms,
@@ -139,6 +139,7 @@ def read(
             progress=progress,
             finished=finished,
         )
+        analysis = read_captures(list(captures), options)
     if verbose:
         packets = sum(summary.packets for summary in analysis.captures)
         say(

@@ -16,7 +16,8 @@ import polars as pl
 from msgspec.structs import replace
 
 import ikeanalyze
-from ikeanalyze.analysis.read import Progress, Vantage, read
+from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
+from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.columns import columns_of, labelled, made_plain
@@ -206,8 +207,7 @@ def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -
     own_keys = {
         path: [key.path for key in capture.wanted.keys] for path, capture in by_path.items() if capture.wanted.keys
     }
-    analysis = read(
-        list(by_path),
+    options = ReadOptions(
         ports=task.reading.ports,
         vantage=task.reading.vantage,
         keys=_shared(task.shared_keys),
@@ -215,6 +215,7 @@ def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -
         own_ids=True,
         progress=progress if len(readable) == 1 else None,
     )
+    analysis = read(list(by_path), options)
     for summary in analysis.captures:
         by_path[summary.path].summary = summary
     warnings: dict[str, list[str]] = {}

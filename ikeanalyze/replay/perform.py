@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.sink import open_sink
@@ -302,7 +303,7 @@ def _read_back(order: Order, analysis: Analysis, replayed: Replayed, path: str) 
         )
     if not replayed.runs:
         return replayed
-    live = read(path, ports=(order.target.port, order.target.nat_port), keys=keys)
+    live = read(path, ReadOptions(ports=(order.target.port, order.target.nat_port), keys=keys))
     runs: list[Run] = []
     compared: list[Compared] = []
     for run in replayed.runs:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from ikeanalyze.analysis.contents import Content
 from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.datagrams import Protocol
@@ -168,13 +169,13 @@ def read_shape(
     Raises `CannotReplayError` if the capture cannot be read or has no such handshake.
     """
     sas: list[IkeSa] = []
-    analysis = read(
-        path,
+    options = ReadOptions(
         ports=ports,
         keys=keys,
         payloads=True,
         looked=lambda conversation, sealed, contents: sas.extend(ike_sas(conversation, sealed, contents, ())),
     )
+    analysis = read(path, options)
     if not analysis.captures:
         why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
         raise CannotReplayError(f"{path}: {why}")

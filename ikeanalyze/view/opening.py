@@ -16,6 +16,7 @@ import polars as pl
 from ikeanalyze.analysis.content_columns import payload_names
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import MESSAGES
@@ -117,7 +118,10 @@ class Browsed:
             path = os.path.join(room, f"handshake{suffix}")
             write_selection(self.path, path, numbers)
             looked.take_bytes(read_frames(path, self._ports, spis=None))
-            read(path, ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents)
+            read(
+                path,
+                ReadOptions(ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents),
+            )
         return looked
 
     def _keys_of(self, chain: list[int]) -> list[KeyFile]:
