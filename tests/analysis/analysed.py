@@ -11,6 +11,7 @@ from craft.trace import START_NS
 
 from ikeanalyze import Analysis
 from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 
 COUNTS = ("messages", "frames", "bytes")
@@ -113,7 +114,7 @@ def analyse(capture: Trace | bytes, **options: Any) -> Analysis:
     with tempfile.NamedTemporaryFile() as file:
         file.write(capture if isinstance(capture, bytes) else capture.pcap())
         file.flush()
-        analysis = read(file.name, **options)
+        analysis = read(file.name, ReadOptions(**options))
     assert not analysis.skipped
     return obey(analysis)
 
@@ -125,7 +126,7 @@ def analyse_files(directory: Path, *captures: Trace | bytes, **options: Any) -> 
         path = directory / f"{number}.pcap"
         path.write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
         paths.append(path)
-    return read(paths, **options)
+    return read(paths, ReadOptions(**options))
 
 
 def unsorted(packets: Sequence[Packet]) -> bytes:

@@ -16,6 +16,7 @@ import ikeanalyze
 from ikeanalyze import Analysis
 from ikeanalyze.analysis.contents import Content, Contents
 from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.keyset import KeySet
 
@@ -78,7 +79,9 @@ def look(capture: Trace | bytes | Path, *keys: str, **options: Any) -> Look:
             files.append(Path(directory) / f"keys{number}")
             files[-1].write_text(text)
         seen: list[tuple[Conversation, Contents]] = []
-        analysis = read(path, keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options)
+        analysis = read(
+            path, ReadOptions(keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options)
+        )
         without = ikeanalyze.read(path)
     obey(analysis)
     nothing_counted_otherwise(analysis, without)

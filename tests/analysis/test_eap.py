@@ -12,6 +12,7 @@ from protected import CHILD, IDENTITIES, PSK, Sa, table
 from recordings import CAPTURES, log_of
 
 from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.rewrite import rewrite
 
@@ -99,7 +100,7 @@ def test_tshark_reads_the_same_eap_in_both(tshark, tmp_path):
     """With the messages in clear, tshark's own EAP dissector finds each EAP message in its two places."""
 
     path = CAPTURES / "eap-md5-radius.pcapng"
-    found = read(path, keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True)
+    found = read(path, ReadOptions(keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True))
     rewrite(str(path), str(tmp_path / "x"), clear_edits(found.frames, found.cleartexts).edits)
     fields = ("isakmp", "radius", "eap.code", "eap.id", "eap.type", "eap.md5.value")
     done = tshark.run("-n", "-Tfields", *(f"-e{one}" for one in ("frame.number", *fields)), "-Yeap",

@@ -15,6 +15,7 @@ from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
 from recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
 
 from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite
@@ -62,7 +63,7 @@ def test_damaged_captures_with_damaged_keys(name):
             capture.write_bytes(damaged(whole, rng, 24) if case % 4 else whole)
             text = keys if case % 2 else damaged(keys, rng, 0)
             file.write_bytes(gzip.compress(text) if case % 3 == 0 else text)
-            analysis = read(capture, keys=file, payloads=case % 5 == 0, cleartext=True)
+            analysis = read(capture, ReadOptions(keys=file, payloads=case % 5 == 0, cleartext=True))
             if not analysis.captures:
                 continue
             obey(analysis)

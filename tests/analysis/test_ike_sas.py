@@ -8,6 +8,7 @@ from keys.logs_of import CAPTURES
 from wire.recorded import ike_messages
 
 from ikeanalyze.analysis.ike_sas import ike_sas
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 
 
@@ -67,5 +68,5 @@ def test_captures_with_next_to_nothing(tmp_path, messages):
     sent = [(0, Handshake().init()[0])][:messages]
     path.write_bytes(timed(*sent).pcap())
     found = []
-    read(path, payloads=True, looked=lambda *looked: found.extend(ike_sas(*looked, [])))
+    read(path, ReadOptions(payloads=True, looked=lambda *looked: found.extend(ike_sas(*looked, []))))
     assert [(sa.nonces, sa.response) for sa in found] == [(None, None)] * messages

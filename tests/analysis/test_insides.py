@@ -10,6 +10,7 @@ from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
 from recordings import CAPTURES, LOGGED, followup_keys, log_of
 
 from ikeanalyze.analysis.insides import look_inside
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.sealed import seal
 from ikeanalyze.wire.header import Header
@@ -82,8 +83,7 @@ def test_successors_by_their_spis():
         file.flush()
         read(
             CAPTURES / "pq-followup-ke.pcap",
-            keys=file.name,
-            looked=lambda *all_: seen.append(look_inside(*all_)),
+            ReadOptions(keys=file.name, looked=lambda *all_: seen.append(look_inside(*all_))),
         )
     (insides,) = seen
     told = insides.successor_of(np.zeros(len(handshakes), np.int64))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ikeanalyze
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -240,7 +241,7 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
 
 def test_tables_are_told_as_they_become_complete():
     told = {}
-    found = read(CAPTURES / "eap-md5-radius.pcapng", finished=told.__setitem__)
+    found = read(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=told.__setitem__))
     assert set(told) == {"frames", "messages", "exchanges", "handshakes"}
     for name, table in told.items():
         assert_frame_equal(table, getattr(found, name))
@@ -248,5 +249,8 @@ def test_tables_are_told_as_they_become_complete():
 
 def test_tables_of_several_captures_are_not_told_one_by_one():
     told = []
-    read([CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"], finished=lambda *one: told.append(one))
+    read(
+        [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"],
+        ReadOptions(finished=lambda *one: told.append(one)),
+    )
     assert told == []

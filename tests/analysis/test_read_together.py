@@ -19,6 +19,7 @@ from test_read import FEW, random_trace
 from test_redirects import redirected
 
 from ikeanalyze.analysis import read as reading
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
 
@@ -31,8 +32,8 @@ def same_as_alone(paths, *, keys=(), own_keys=None, **options) -> Analysis:
     """All captures in one call, which must say what one call for each says."""
     paths = [str(path) for path in paths]
     own = own_keys or {}
-    alone = [read(path, keys=[*keys, *own.get(path, ())], **options) for path in paths]
-    together = read(paths, keys=keys, own_keys=own_keys, own_ids=True, **options)
+    alone = [read(path, ReadOptions(keys=[*keys, *own.get(path, ())], **options)) for path in paths]
+    together = read(paths, ReadOptions(keys=keys, own_keys=own_keys, own_ids=True, **options))
     for name in TABLES:
         assert_frame_equal(getattr(together, name), pl.concat([getattr(one, name) for one in alone]))
     for name in ("captures", "skipped"):
@@ -118,7 +119,7 @@ def test_keys_for_all_captures(recorded):
 
 def test_ids_through_all_captures(recorded):
     paths, _ = recorded
-    own, through = read(paths, own_ids=True), obey(read(paths))
+    own, through = read(paths, ReadOptions(own_ids=True)), obey(read(paths))
     for name in TABLES:
         ids = [one for one in ("message", "exchange", "handshake") if one in getattr(own, name).columns]
         assert_frame_equal(getattr(own, name).drop(ids), getattr(through, name).drop(ids))
@@ -249,9 +250,9 @@ def test_a_key_file_that_cannot_be_read_costs_no_capture(tmp_path):
 @pytest.mark.parametrize(("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("_SMALL", 4_000), ("_SMALL", 0)])
 def test_where_groups_end_makes_no_difference(recorded, monkeypatch, name, limit):
     paths, keys = recorded
-    whole = read(paths[:30], own_keys=keys, payloads=True, cleartext=True)
+    whole = read(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
     monkeypatch.setattr(reading, name, limit)
-    parts = read(paths[:30], own_keys=keys, payloads=True, cleartext=True)
+    parts = read(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
     for each in TABLES:
         assert_frame_equal(getattr(whole, each), getattr(parts, each))
     assert whole.cleartexts == parts.cleartexts
@@ -261,7 +262,7 @@ def test_where_groups_end_makes_no_difference(recorded, monkeypatch, name, limit
 
 def test_what_was_decrypted_is_told_by_ids_of_one_message_each():
     with pytest.raises(ValueError, match="own_ids"):
-        read(RECORDED[:2], cleartext=True, own_ids=True)
+        read(RECORDED[:2], ReadOptions(cleartext=True, own_ids=True))
 
 
 def test_captures_without_packets(tmp_path):

@@ -11,6 +11,7 @@ from keys.logs_of import CAPTURES, LOGS
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
 from ikeanalyze.analysis.logged import Logged, logged
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.verification import Verification, verify
 from ikeanalyze.keys.files import read_keys
@@ -80,5 +81,5 @@ def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSa], Logged]:
         key_sets = [one for file in files for one in file.key_sets]
         found.extend(ike_sas(conversation, sealed, contents, key_sets))
 
-    read(capture_of(name), keys=files, payloads=True, looked=look)
+    read(capture_of(name), ReadOptions(keys=files, payloads=True, looked=look))
     return found, logged(files)

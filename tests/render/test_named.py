@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.render import document
 from ikeanalyze.render.named import without_looks
@@ -21,11 +22,13 @@ def numbers(analysis):
 
 def test_numbers_are_those_of_a_plain_report():
     capture = CAPTURES / "pq-loss15.pcap"
-    plain, named = read(capture), without_looks(read(capture, payloads=True))
+    plain, named = read(capture), without_looks(read(capture, ReadOptions(payloads=True)))
     assert numbers(named) == numbers(plain)
     assert named.messages["payloads"].null_count() < plain.messages["payloads"].null_count()
 
 
 def test_what_keys_tell_stays():
     capture, keys = CAPTURES / "pq-mlkem768-psk.pcap", CAPTURES / "pq-mlkem768-psk.keys.json"
-    assert numbers(without_looks(read(capture, keys=keys, payloads=True))) == numbers(read(capture, keys=keys))
+    assert numbers(without_looks(read(capture, ReadOptions(keys=keys, payloads=True)))) == numbers(
+        read(capture, ReadOptions(keys=keys))
+    )

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from ikeanalyze.analysis.ike_sas import ike_sas
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, read_shape, shape_of
 from ikeanalyze.replay.steps import CannotReplayError
@@ -96,9 +97,11 @@ def test_a_signature_that_ours_is_not_like_is_named(pss, told):
     found = []
     analysis = read(
         CAPTURES / "lab" / "rsa-chain3.pcapng",
-        keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
-        payloads=True,
-        looked=lambda *of: found.extend(ike_sas(*of, ())),
+        ReadOptions(
+            keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
+            payloads=True,
+            looked=lambda *of: found.extend(ike_sas(*of, ())),
+        ),
     )
     (sa,) = found
     body = signed_by(hashes.SHA256(), pss=pss)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.app import Browser
@@ -17,7 +18,7 @@ def browsed(name: str, *keys: str, **options: Any) -> Browsed:
     """A recorded capture, with files of keys beside it."""
     path = str(CAPTURES / name)
     files = [read_keys(str(CAPTURES / key)) for key in keys]
-    return Browsed(path, read(path, keys=files, **options), files)
+    return Browsed(path, read(path, ReadOptions(keys=files, **options)), files)
 
 
 class Driver:

@@ -7,6 +7,7 @@ from craft import MS, Handshake, Trace, hip, link, transport
 from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
 
 import ikeanalyze
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.details import detail_lines, told
@@ -91,7 +92,7 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
     file.write_text(followup_keys())
     keys = [read_keys(str(file))]
     path = str(CAPTURES / "pq-followup-ke.pcap")
-    what = Browsed(path, read(path, keys=keys), keys)
+    what = Browsed(path, read(path, ReadOptions(keys=keys)), keys)
     replaced = what.analysis.handshakes.filter(pl.col("replaces").is_not_null())
     assert replaced.height
     for handshake in replaced["handshake"]:

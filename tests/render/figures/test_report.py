@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.render import document
 from ikeanalyze.render.figures.report import report_figures
@@ -24,10 +25,7 @@ def figures(a):
 
 @pytest.fixture(scope="module")
 def eap():
-    return read(
-        CAPTURES / "eap-md5-radius.pcapng",
-        keys=CAPTURES / "eap-md5-radius.keys.json",
-    )
+    return read(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(keys=CAPTURES / "eap-md5-radius.keys.json"))
 
 
 def test_one_handshake_has_no_distribution(eap):
@@ -76,7 +74,9 @@ def test_of_many_the_parts_are_those_of_the_ranks():
 
 def test_parts_of_the_mean_add_up():
     """Of half of them the side of the capture is known, so that the network has a part; of the others it is not."""
-    known, unknown = (read(CAPTURES / "loss20-classic.pcap", vantage=side).handshakes for side in ("initiator", None))
+    known, unknown = (
+        read(CAPTURES / "loss20-classic.pcap", ReadOptions(vantage=side)).handshakes for side in ("initiator", None)
+    )
     a = replace(analysis([]), handshakes=pl.concat([known, unknown]))
     assert 0 < a.handshakes["network_ns"].null_count() < a.handshakes.height
     numbers = figures(a)["setup-parts"].numbers

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.render import Format, comparison, prediction
 from ikeanalyze.render.named import without_looks
@@ -87,4 +88,4 @@ def long():
 
 def captured(name: str):
     keys = CAPTURES / f"{name.split('.')[0]}.keys.json"
-    return without_looks(read(CAPTURES / name, keys=keys, payloads=True))
+    return without_looks(read(CAPTURES / name, ReadOptions(keys=keys, payloads=True)))

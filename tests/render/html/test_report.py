@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
 from ikeanalyze.render import Format, View, document, html
@@ -36,8 +37,8 @@ def recorded(name: str) -> tuple[document.Document, Page]:
     """The document of a capture, read plainly, and its page, read as the command does it."""
     keys = CAPTURES / f"{name.split('.')[0]}.keys.json"
     keys = [keys] if keys.exists() else []
-    page = page_of(without_looks(read(CAPTURES / name, keys=keys, payloads=True)))
-    return document.report(read(CAPTURES / name, keys=keys)), page
+    page = page_of(without_looks(read(CAPTURES / name, ReadOptions(keys=keys, payloads=True))))
+    return document.report(read(CAPTURES / name, ReadOptions(keys=keys))), page
 
 
 def ms(value: float | None) -> str:
@@ -187,7 +188,7 @@ def test_no_secret_is_on_it(tmp_path):
     """Of the keys that decrypted it, not one is in the page."""
     keys = CAPTURES / "pq-mlkem768-psk.keys.json"
     out = tmp_path / "page.html"
-    FORMATS.write(read(CAPTURES / "pq-mlkem768-psk.pcap", keys=keys, payloads=True), Format.HTML, str(out))
+    FORMATS.write(read(CAPTURES / "pq-mlkem768-psk.pcap", ReadOptions(keys=keys, payloads=True)), Format.HTML, str(out))
     text = out.read_text().lower()
     assert "established" in text
     secrets = re.findall(r'"([0-9a-f]{40,})"', keys.read_text().lower())
