@@ -132,8 +132,7 @@ def make_handshakes(sources: HandshakeSources) -> Handshakes:
     request_form, response_form = conversation.inits.forms(request), conversation.inits.forms(response)
     # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
     final_form = np.where(_followed(conversation, request, response), -1, response_form)
-    agreed = _agreed(exchanges, count)
-    reason = _reasons(facts, final_form, {row: fact for row, fact in phase1.items() if not agreed[row]}, sources.pairs)
+    reason = _reasons(facts, final_form, _not_agreed(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(ended_by_silence(sources.pairs, exchanges), AAA_SILENT))
     evidence = _evidence(sources, head, reason)
@@ -344,11 +343,11 @@ def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome
     return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
 
 
-def _agreed(exchanges: Exchanges, count: int) -> BoolArray:
-    """Which IKEv1 handshakes have an answered quick mode."""
+def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: Exchanges) -> dict[int, Phase1Facts]:
+    """The IKEv1 handshakes without an answered quick mode."""
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
-    quick &= exchanges.response_messages > 0
-    return np.bincount(exchanges.handshake[quick], minlength=count) > 0
+    agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
+    return {row: fact for row, fact in phase1.items() if row not in agreed}
 
 
 def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:

@@ -56,27 +56,8 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Int
     """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
     asked, response = _roles(units, association)
     slot = _slots(units, association, asked, response)
-    order = stable_order(slot)
-    slot = slot[order]
+    order, slot, turn, first_copy = _in_order(units, slot)
     totals = units.fragments[order].astype(np.int64)
-    body, transmission, first_copy = find_turns(
-        slot,
-        units.first_ns[order],
-        units.fragment[order].astype(np.int64),
-        totals,
-        units.digest[order],
-        units.is_ikev1[order],
-    )
-    turn = body << 20
-    turn |= transmission
-    del body, transmission  # a million numbers each
-    moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1
-    if len(moved):
-        rows = np.flatnonzero(np.isin(slot, slot[moved]))
-        sorted_rows = rows[np.lexsort((turn[rows], slot[rows]))]
-        for column in (order, turn, first_copy, totals):
-            column[rows] = column[sorted_rows]
-
     new = run_starts(slot, turn)
     runs = Runs(new)
     start = runs.start
@@ -122,6 +103,33 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Int
         digest=runs.total(part),
     )
     return messages, message_of_unit
+
+
+def _in_order(units: Units, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+    """The order of the units by slot, body and transmission; and in that order slot, turn and first copy of each.
+
+    A turn is the body in the high bits and the transmission in the low 20. (n,) each
+    """
+    order = stable_order(slot)
+    slot = slot[order]
+    body, transmission, first_copy = find_turns(
+        slot,
+        units.first_ns[order],
+        units.fragment[order].astype(np.int64),
+        units.fragments[order].astype(np.int64),
+        units.digest[order],
+        units.is_ikev1[order],
+    )
+    turn = body << 20
+    turn |= transmission
+    del body, transmission  # a million numbers each
+    moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1
+    if len(moved):
+        rows = np.flatnonzero(np.isin(slot, slot[moved]))
+        sorted_rows = rows[np.lexsort((turn[rows], slot[rows]))]
+        for column in (order, turn, first_copy):
+            column[rows] = column[sorted_rows]
+    return order, slot, turn, first_copy
 
 
 def _complete(

@@ -32,7 +32,7 @@ from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.chain import KeyRing, SaKeys
 from ikeanalyze.keys.defragment import Fragments
 from ikeanalyze.keys.keyset import KeySet, Phase1Key
-from ikeanalyze.keys.sealed import Suite, find_sealed
+from ikeanalyze.keys.sealed import Opened, Suite, find_sealed
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2 import InitView, payloads, read_init, read_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -241,8 +241,7 @@ class _Work:
 
     def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _Agreements) -> bool:
         """Open the messages of one handshake, in order of time; whether any could be."""
-        conversation = self.conversation
-        units, messages = conversation.units, conversation.messages
+        conversation, units = self.conversation, self.conversation.units
         agreement = agreements.of(handshake, rows[0])
         wanted: dict[tuple[int, int], _Wanted] = {}
         chains: dict[tuple[int, int], SaKeys] = {}
@@ -251,8 +250,8 @@ class _Work:
             message = int(conversation.message_of_unit[row])
             one = wanted.setdefault(self._identity[message], _Wanted(row))
             number = int(units.fragment[row])
-            if one.done or (number and number in one.parts and one.fragments is not None
-                            and one.fragments.total == units.fragments[row]):  # fmt: skip
+            same_cut = one.fragments is not None and one.fragments.total == units.fragments[row]
+            if one.done or (number and number in one.parts and same_cut):
                 continue
             data = self._data(row)
             spis = int(units.spi_i[row]), int(units.spi_r[row])
@@ -279,39 +278,46 @@ class _Work:
             else:
                 one.parts = {0: row}
             one.done = True
-            first = self._data(one.parts[min(one.parts)])
-            clear = tuple(payload for payload in payloads(first).payloads if payload.type not in _SEALED)
-            inner = read_payloads(opened.plaintext, opened.first)
-            kind = int(messages.exchange_type[message])
-            self.add(
-                message,
-                Content(
-                    handshake=handshake,
-                    exchange=int(conversation.exchange_of_message[message]),
-                    protocol=Protocol.IKEV2,
-                    exchange_type=kind,
-                    message_id=int(messages.message_id[message]),
-                    from_initiator=bool(messages.from_initiator[message]),
-                    response=bool(messages.response[message]),
-                    set_up=self._set_up(message),
-                    frame=int(units.number[row]),
-                    header=first[: HEADER.size],
-                    payloads=clear + inner.payloads,
-                    error=inner.error,
-                    encrypted=True,
-                    epoch=_epoch(kind, int(messages.message_id[message]), agreement, chain, one.position),
-                    verified=opened.verified,
-                    clear=len(clear),
-                    first=opened.first,
-                    plaintext=opened.plaintext,
-                    units=tuple(one.parts[number] for number in sorted(one.parts)),
-                    keys=chain.key_sets[one.position],
-                ),
-            )
+            self._enter(handshake, row, one, opened, agreement, chain)
         self._tell_closed(wanted)
         for chain in chains.values():
             self.findings.extend((int(units.number[rows[0]]), what) for what in chain.unusable)
         return len(self.all) > before
+
+    def _enter(
+        self, handshake: int, row: int, wanted: _Wanted, opened: Opened, agreement: _Agreement, chain: SaKeys
+    ) -> None:
+        """Enter the content of an encrypted message; `row` is that of the last unit that it was taken from."""
+        conversation = self.conversation
+        units, messages = conversation.units, conversation.messages
+        message = int(conversation.message_of_unit[row])
+        first = self._data(wanted.parts[min(wanted.parts)])
+        clear = tuple(payload for payload in payloads(first).payloads if payload.type not in _SEALED)
+        inner = read_payloads(opened.plaintext, opened.first)
+        kind, message_id = int(messages.exchange_type[message]), int(messages.message_id[message])
+        content = Content(
+            handshake=handshake,
+            exchange=int(conversation.exchange_of_message[message]),
+            protocol=Protocol.IKEV2,
+            exchange_type=kind,
+            message_id=message_id,
+            from_initiator=bool(messages.from_initiator[message]),
+            response=bool(messages.response[message]),
+            set_up=self._set_up(message),
+            frame=int(units.number[row]),
+            header=first[: HEADER.size],
+            payloads=clear + inner.payloads,
+            error=inner.error,
+            encrypted=True,
+            epoch=_epoch(kind, message_id, agreement, chain, wanted.position),
+            verified=opened.verified,
+            clear=len(clear),
+            first=opened.first,
+            plaintext=opened.plaintext,
+            units=tuple(wanted.parts[number] for number in sorted(wanted.parts)),
+            keys=chain.key_sets[wanted.position],
+        )
+        self.add(message, content)
 
     def _data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are kept among the clear ones."""

@@ -1,9 +1,7 @@
 """Rows in order of a key, fast.
 
-numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the
-number of its row are
-put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are
-equal.
+numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the number of its row
+are put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are equal.
 """
 
 from typing import TypeVar
@@ -48,8 +46,7 @@ def bring_together(values: UInt64Array) -> Int64Array:
     packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-    # different values that look alike in the bits that were left: seldom, and then a few rows are sorted
-    # again
+    # different values that look alike in the bits that were left: seldom, and then a few rows are sorted again
     packed >>= bits
     alike = packed[1:] == packed[:-1]
     ordered = values[order]

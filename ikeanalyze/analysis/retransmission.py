@@ -1,8 +1,7 @@
 """The rules of retransmission, and nothing else.
 
-Theory ------ A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange
-type, message ID. RFC 7296, 2.1 and 2.2 allow one message in each; what is sent again must be the same bytes.
-So, within the units of one slot, in order of time:
+A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange type, message ID. RFC 7296,
+2.1 and 2.2 allow one message in each; a retransmission must have the same bytes. So, within the units of one slot, in order of time:
 
 1. Not fragmented: each different content is a message of its own (a *body*: IKE_SA_INIT again after COOKIE or
    INVALID_KE_PAYLOAD; in IKEv1, where all of main mode has message ID 0, its successive messages). The same
