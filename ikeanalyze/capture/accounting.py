@@ -3,7 +3,8 @@
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
+
+from ikeanalyze.capture.columns import Int64Array, UInt8Array
 
 
 class Category(IntEnum):
@@ -35,7 +36,7 @@ class Accounting:
         self._packets = np.zeros(_COUNT, np.int64)
         self._bytes = np.zeros(_COUNT, np.int64)
 
-    def add_batch(self, category: npt.NDArray[np.uint8], length: npt.NDArray[np.int64]) -> None:
+    def add_batch(self, category: UInt8Array, length: Int64Array) -> None:
         """Count a batch; pending packets are left out."""
         self._packets += np.bincount(category, minlength=256)[:_COUNT]
         # float64 weights are exact: a batch is far below 2**53 bytes

@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from ikeanalyze.capture.accounting import Accounting, Category
-from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.columns import UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.datagrams import (
     Encapsulation,
     Messages,
@@ -193,7 +192,7 @@ class Collector:
             self._first_incomplete = number
         self._incomplete.add(unit)
 
-    def _network(self, batch: RecordBatch, category: npt.NDArray[np.uint8]) -> Packets | None:
+    def _network(self, batch: RecordBatch, category: UInt8Array) -> Packets | None:
         """The IP packets of a batch; frames whose IP header is impossible become malformed."""
         packets, impossible = self._ip.read(batch)
         for row, version in impossible:
@@ -231,7 +230,7 @@ class Collector:
             },
         )
 
-    def _digests(self, buffer: Bytes, messages: Messages, units: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    def _digests(self, buffer: UInt8Array, messages: Messages, units: UInt32Array) -> UInt64Array:
         """XXH3-64 of each message; the bytes of those to be looked into are put aside."""
         view = buffer.data
         digest = xxhash.xxh3_64_intdigest
@@ -239,7 +238,7 @@ class Collector:
         self.kept.add(units, buffer, messages.at, messages.end, messages.clear, messages.header)
         return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
 
-    def _fragments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
+    def _fragments(self, batch: RecordBatch, packets: Packets, category: UInt8Array) -> None:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
         self.crosses = True
         category[packets.row] = Category.PENDING
@@ -306,7 +305,7 @@ class Collector:
                 datagram.row = {name: column[row : row + 1] for name, column in part.items()}
                 row += len(datagram.fragments)
 
-    def _segments(self, batch: RecordBatch, packets: Packets, category: npt.NDArray[np.uint8]) -> None:
+    def _segments(self, batch: RecordBatch, packets: Packets, category: UInt8Array) -> None:
         """Hand TCP segments on the ports of RFC 9329 to the stream follower."""
         buffer = batch.buffer
         source = buffer[packets.at].astype(np.int64) << 8 | buffer[packets.at + 1]

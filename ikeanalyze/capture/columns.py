@@ -6,15 +6,14 @@ from numpy.lib.stride_tricks import as_strided
 
 BoolArray = npt.NDArray[np.bool_]
 UInt8Array = npt.NDArray[np.uint8]
+UInt16Array = npt.NDArray[np.uint16]
+UInt32Array = npt.NDArray[np.uint32]
 Int64Array = npt.NDArray[np.int64]
 UInt64Array = npt.NDArray[np.uint64]
 Float64Array = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
-def gather(buffer: Bytes, at: Positions, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
+def gather(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
     """The header of type `layout` at each position: one copy of a few dozen bytes a packet, no object.
 
     A position too near the end of the buffer is moved back, so its fields are garbage; the caller's length checks must
@@ -25,7 +24,7 @@ def gather(buffer: Bytes, at: Positions, layout: np.dtype[np.void]) -> npt.NDArr
     return window[np.minimum(at, len(buffer) - width)].view(layout)
 
 
-def big_endian(buffer: Bytes, at: Positions) -> npt.NDArray[np.uint16]:
+def big_endian(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
     """The 16-bit big-endian number at each position."""
     return gather(buffer, at, _UINT16)["value"].astype(np.uint16)
 

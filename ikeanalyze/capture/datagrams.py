@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.accounting import Category
-from ikeanalyze.capture.columns import Bytes, Mask, Positions, gather
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, gather
 from ikeanalyze.capture.network import (
     PROTOCOL_AH,
     PROTOCOL_ESP,
@@ -92,14 +92,14 @@ HEADER_COLUMNS: Final[dict[str, type[np.generic]]] = {
 class Messages:
     """Messages found in a batch's packets."""
 
-    packet: npt.NDArray[np.int64]  # index into the packets
-    at: Positions  # first byte of the message (behind the non-ESP marker)
-    end: Positions  # behind its last captured byte
-    encapsulation: npt.NDArray[np.uint8]
-    source_port: npt.NDArray[np.uint16]
-    destination_port: npt.NDArray[np.uint16]
+    packet: Int64Array  # index into the packets
+    at: Int64Array  # first byte of the message (behind the non-ESP marker)
+    end: Int64Array  # behind its last captured byte
+    encapsulation: UInt8Array
+    source_port: UInt16Array
+    destination_port: UInt16Array
     header: dict[str, npt.NDArray[np.generic]]  # HEADER_COLUMNS
-    clear: Mask  # its payloads can be read without keys
+    clear: BoolArray  # its payloads can be read without keys
 
     def __len__(self) -> int:
         return len(self.packet)
@@ -114,8 +114,8 @@ class Refused:
 
 
 def sort_packets(
-    buffer: Bytes, packets: Packets, ports: Collection[int]
-) -> tuple[npt.NDArray[np.uint8], list[Messages], list[Refused]]:
+    buffer: UInt8Array, packets: Packets, ports: Collection[int]
+) -> tuple[UInt8Array, list[Messages], list[Refused]]:
     """Category of each packet, and the messages in them. TCP is left as OTHER for whoever follows streams.
 
     `ports` are UDP ports on which IKE is expected besides 500 and 4500, with or without the non-ESP marker.
@@ -150,11 +150,11 @@ def sort_packets(
 
 
 def _sort_udp(
-    buffer: Bytes,
+    buffer: UInt8Array,
     packets: Packets,
-    udp: Positions,
+    udp: Int64Array,
     ports: Collection[int],
-    category: npt.NDArray[np.uint8],
+    category: UInt8Array,
     found: list[Messages],
     refused: list[Refused],
 ) -> None:
@@ -243,10 +243,10 @@ def _sort_udp(
         )  # fmt: skip
 
 
-def _plausible(buffer: Bytes, at: Positions, end: Positions, wire_end: Positions) -> Mask:
+def _plausible(buffer: UInt8Array, at: Int64Array, end: Int64Array, wire_end: Int64Array) -> BoolArray:
     header = gather(buffer, at, _IKE)
     major = header["version"] >> 4
-    plausible: Mask = (
+    plausible: BoolArray = (
         (at + _IKE_HEADER <= end)
         & ((major == 1) | (major == 2))
         & (header["spi_i"] != 0)
@@ -255,7 +255,7 @@ def _plausible(buffer: Bytes, at: Positions, end: Positions, wire_end: Positions
     return plausible
 
 
-def read_ike_headers(buffer: Bytes, at: Positions, end: Positions) -> dict[str, npt.NDArray[np.generic]]:
+def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dict[str, npt.NDArray[np.generic]]:
     """HEADER_COLUMNS of the IKE messages at these positions, without checks; captured up to `end`."""
     raw = gather(buffer, at, _IKE)
     numbered = (raw["length"] >= _FRAGMENT_END) & (at + _FRAGMENT_END <= end)
@@ -283,25 +283,25 @@ def read_ike_headers(buffer: Bytes, at: Positions, end: Positions) -> dict[str, 
     }
 
 
-def clear_messages(header: dict[str, npt.NDArray[np.generic]]) -> Mask:
+def clear_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages have payloads that can be read without keys."""
     v2 = header["protocol"] == Protocol.IKEV2
     following = header["next_payload"]
     encrypted_v1 = (header["flags"].astype(np.uint8) & 1 == 1) | (following == _IKEV1_FRAGMENT)
-    clear: Mask = np.where(v2, (following != _SK) & (following != _SKF), ~encrypted_v1)
+    clear: BoolArray = np.where(v2, (following != _SK) & (following != _SKF), ~encrypted_v1)
     return clear
 
 
 def _take_ike(
-    buffer: Bytes,
-    packet: Positions,
-    at: Positions,
-    end: Positions,
-    wire_end: Positions,
-    encapsulation: npt.NDArray[np.uint8],
-    source: npt.NDArray[np.uint16],
-    destination: npt.NDArray[np.uint16],
-    category: npt.NDArray[np.uint8],
+    buffer: UInt8Array,
+    packet: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    wire_end: Int64Array,
+    encapsulation: UInt8Array,
+    source: UInt16Array,
+    destination: UInt16Array,
+    category: UInt8Array,
     found: list[Messages],
     refused: list[Refused],
 ) -> None:
@@ -351,15 +351,15 @@ def _take_ike(
 
 
 def _check_fragments(
-    packet: Positions,
-    at: Positions,
-    end: Positions,
-    length: Positions,
+    packet: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    length: Int64Array,
     header: dict[str, npt.NDArray[np.generic]],
-    fragmented: Mask,
-    category: npt.NDArray[np.uint8],
+    fragmented: BoolArray,
+    category: UInt8Array,
     refused: list[Refused],
-) -> Mask:
+) -> BoolArray:
     """Which of the messages stay: not those whose fragment number no receiver takes (RFC 7383, 2.6)."""
     number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
     v2 = header["protocol"] == Protocol.IKEV2
@@ -374,12 +374,12 @@ def _check_fragments(
             what = f"IKE fragment number {number[index]} of {total[index]} is impossible"
         refused.append(Refused(int(packet[index]), what))
     category[packet[bad]] = Category.MALFORMED
-    keep: Mask = ~bad
+    keep: BoolArray = ~bad
     return keep
 
 
 def _unkeyed_header(
-    protocol: Protocol, kind: npt.NDArray[np.uint8], identifier: npt.NDArray[np.integer], length: Positions
+    protocol: Protocol, kind: UInt8Array, identifier: npt.NDArray[np.integer], length: Int64Array
 ) -> dict[str, npt.NDArray[np.generic]]:
     count = len(kind)
     header: dict[str, npt.NDArray[np.generic]] = {
@@ -393,14 +393,14 @@ def _unkeyed_header(
 
 
 def _take_radius(
-    buffer: Bytes,
-    packet: Positions,
-    at: Positions,
-    end: Positions,
-    wire_end: Positions,
-    source: npt.NDArray[np.uint16],
-    destination: npt.NDArray[np.uint16],
-    category: npt.NDArray[np.uint8],
+    buffer: UInt8Array,
+    packet: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    wire_end: Int64Array,
+    source: UInt16Array,
+    destination: UInt16Array,
+    category: UInt8Array,
     found: list[Messages],
     refused: list[Refused],
 ) -> None:
@@ -434,15 +434,15 @@ def _take_radius(
 
 
 def _take_hip(
-    buffer: Bytes,
-    packet: Positions,
-    at: Positions,
-    end: Positions,
-    wire_end: Positions,
+    buffer: UInt8Array,
+    packet: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    wire_end: Int64Array,
     encapsulation: Encapsulation,
-    source: npt.NDArray[np.uint16],
-    destination: npt.NDArray[np.uint16],
-    category: npt.NDArray[np.uint8],
+    source: UInt16Array,
+    destination: UInt16Array,
+    category: UInt8Array,
     found: list[Messages],
     refused: list[Refused],
 ) -> None:

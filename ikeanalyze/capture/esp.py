@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.accounting import Category
-from ikeanalyze.capture.columns import Bytes, Positions, gather
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, gather
 from ikeanalyze.capture.datagrams import Encapsulation, sort_packets
 from ikeanalyze.capture.frames import Progress
 from ikeanalyze.capture.ipfragments import Datagram, Reassembler
@@ -168,7 +168,7 @@ class _Collector:
         )
         return self._found
 
-    def _esp(self, buffer: Bytes, packets: Packets) -> Block:
+    def _esp(self, buffer: UInt8Array, packets: Packets) -> Block:
         """Columns of the ESP packets among these, and which they are (`packet`)."""
         category, _, _ = sort_packets(buffer, packets, self._ports)
         self._count_tcp(buffer, packets)
@@ -198,7 +198,7 @@ class _Collector:
         }
         return {name: column[there] for name, column in columns.items()}
 
-    def _hand_on(self, wanted: Wanted, buffer: Bytes, packets: Packets, at: Positions, end: Positions) -> None:
+    def _hand_on(self, wanted: Wanted, buffer: UInt8Array, packets: Packets, at: Int64Array, end: Int64Array) -> None:
         """Give the bytes of packets."""
         view = buffer.data
         spis = gather(buffer, at, _HEADER)["spi"].tolist()
@@ -207,7 +207,7 @@ class _Collector:
         for sa, is_whole, first, stop in zip(ends, whole, at.tolist(), end.tolist(), strict=True):
             wanted.take(sa, bytes(view[first:stop]) if is_whole else None, self._book.ipv6)
 
-    def _count_tcp(self, buffer: Bytes, packets: Packets) -> None:
+    def _count_tcp(self, buffer: UInt8Array, packets: Packets) -> None:
         tcp = packets.take((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
         if len(tcp):
             ports = gather(buffer, tcp.at, _PORTS)

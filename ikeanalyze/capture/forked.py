@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
+
+from ikeanalyze.capture.columns import Int64Array, UInt8Array
 
 #: A process costs some hundredths of a second: not worth it for a file that is read in a tenth.
 LEAST_SIZE: Final = 64 << 20
@@ -41,7 +42,7 @@ def can_help() -> bool:
     )
 
 
-def shared_bytes(size: int) -> npt.NDArray[np.uint8]:
+def shared_bytes(size: int) -> UInt8Array:
     """Zeros that this process and those that it forks see alike; what is not written to takes no memory."""
     flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE
     return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=flags), np.uint8)[:size]
@@ -50,7 +51,7 @@ def shared_bytes(size: int) -> npt.NDArray[np.uint8]:
 class Helper:
     """One forked process, which works and sends a value."""
 
-    def __init__(self, work: Callable[[npt.NDArray[np.int64]], Any]) -> None:
+    def __init__(self, work: Callable[[Int64Array], Any]) -> None:
         """Begin `work` in a process of its own; it is given a number to write its progress to, and may
         return None for "failed".
 
@@ -97,9 +98,7 @@ class Helper:
             os.close(self._pipe)
 
 
-def _work_and_exit(
-    work: Callable[[npt.NDArray[np.int64]], Any], progress: npt.NDArray[np.int64], sending: int
-) -> NoReturn:
+def _work_and_exit(work: Callable[[Int64Array], Any], progress: Int64Array, sending: int) -> NoReturn:
     """All that the helper does. Nothing that the process was about to do goes on in it."""
     status = 1
     try:

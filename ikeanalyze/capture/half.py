@@ -3,14 +3,12 @@
 import builtins
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from ikeanalyze.capture.accounting import Accounting
+from ikeanalyze.capture.columns import Int64Array, UInt32Array
 from ikeanalyze.capture.records import Damage
 
 #: As `MessageBytes.entries` gives them.
-Entries = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Entries = tuple[UInt32Array, Int64Array, Int64Array]
 
 
 @dataclass(slots=True)

@@ -3,12 +3,9 @@
 from collections.abc import Collection
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from ikeanalyze.capture import forked
 from ikeanalyze.capture.collector import Collector
-from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.columns import Int64Array, UInt8Array
 from ikeanalyze.capture.forked import Helper
 from ikeanalyze.capture.half import Half
 from ikeanalyze.capture.kept import Kept, MessageBytes
@@ -31,7 +28,7 @@ class SecondHalf:
         begin: int,
         ports: Collection[int],
         spis: Collection[int] | None,
-        heaps: tuple[Bytes, Bytes],
+        heaps: tuple[UInt8Array, UInt8Array],
     ) -> None:
         """Start reading at the offset `begin`. Clear and encrypted messages go into the `heaps`, from there on.
 
@@ -45,7 +42,7 @@ class SecondHalf:
         rows = FrameRows.shared(LAYOUT, (size - begin) // _LEAST_RECORD + 1)
         self._columns = rows.columns(whole=True)
 
-        def work(progress: npt.NDArray[np.int64]) -> Half | None:
+        def work(progress: Int64Array) -> Half | None:
             kept = Kept(spis, *(MessageBytes(heap, begin) for heap in heaps))
             collector = Collector(ports, second.interfaces, rows, kept)
             for batch in second.batches():

@@ -6,9 +6,8 @@ Two ways lead through a capture (`collector` and `esp`); what they do with packe
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from ikeanalyze.capture.columns import Bytes
+from ikeanalyze.capture.columns import BoolArray, UInt8Array
 from ikeanalyze.capture.ipfragments import Datagram, Fragment, Key
 from ikeanalyze.capture.link import locate
 from ikeanalyze.capture.network import (
@@ -89,7 +88,7 @@ def fragments_of(batch: RecordBatch, packets: Packets, first: int) -> Iterator[t
         yield key, protocol, fragment
 
 
-def reassembled(datagrams: Sequence[Datagram]) -> tuple[Bytes, Packets, npt.NDArray[np.bool_]]:
+def reassembled(datagrams: Sequence[Datagram]) -> tuple[UInt8Array, Packets, BoolArray]:
     """Datagrams as packets in a buffer of their own, as far as their bytes are known, and which of them are cut.
 
     Each must have its first fragment; `Packets.row` is the index of the datagram.

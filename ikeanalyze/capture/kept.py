@@ -6,10 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.columns import Bytes, Positions
-
-Units = npt.NDArray[np.uint32]
-Mask = npt.NDArray[np.bool_]
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array
 
 _FIRST_ROOM: Final = 1 << 16
 
@@ -17,17 +14,17 @@ _FIRST_ROOM: Final = 1 << 16
 class MessageBytes(Mapping[int, bytes]):
     """Messages by unit. What is looked up once is as fast as in a dict; a million need no object each."""
 
-    def __init__(self, heap: Bytes | None = None, at: int = 0) -> None:
+    def __init__(self, heap: UInt8Array | None = None, at: int = 0) -> None:
         """Without `heap` there is one that grows; a given one is filled from `at` on and must have room."""
         self.heap = np.empty(_FIRST_ROOM, np.uint8) if heap is None else heap
         self.share: float | None = None  # of the capture that is here, as far as that is known
         self._at = at
-        self._parts: list[tuple[Units, Positions, Positions]] = []
-        self._units: Units = np.zeros(0, np.uint32)
-        self._begin: Positions = np.zeros(0, np.int64)
-        self._size: Positions = np.zeros(0, np.int64)
+        self._parts: list[tuple[UInt32Array, Int64Array, Int64Array]] = []
+        self._units: UInt32Array = np.zeros(0, np.uint32)
+        self._begin: Int64Array = np.zeros(0, np.int64)
+        self._size: Int64Array = np.zeros(0, np.int64)
 
-    def add(self, units: Units, buffer: Bytes, begin: Positions, end: Positions) -> None:
+    def add(self, units: UInt32Array, buffer: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
         """Keep the bytes from `begin` to `end` of a buffer for each unit, instead of what it had before."""
         size = end - begin
         stop = self._at + int(size.sum())
@@ -41,7 +38,7 @@ class MessageBytes(Mapping[int, bytes]):
         self._parts.append((units, self._at + np.cumsum(size) - size, size))
         self._at = stop
 
-    def entries(self) -> tuple[Units, Positions, Positions]:
+    def entries(self) -> tuple[UInt32Array, Int64Array, Int64Array]:
         """Units in rising order, and where in the heap the bytes of each begin, and how many there are."""
         if self._parts:
             columns = zip((self._units, self._begin, self._size), *self._parts, strict=True)
@@ -54,11 +51,11 @@ class MessageBytes(Mapping[int, bytes]):
             self._units, self._begin, self._size = units[last], begin[last], size[last]
         return self._units, self._begin, self._size
 
-    def adopt(self, units: Units, begin: Positions, size: Positions) -> None:
+    def adopt(self, units: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
         """Enter messages that somebody else has put into the same heap."""
         self._parts.append((units, begin, size))
 
-    def places(self, units: npt.NDArray[np.integer]) -> tuple[Positions, Positions]:
+    def places(self, units: npt.NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
         """Where in the heap the bytes of each unit begin, and how many there are (0: none kept). (n,) each"""
         known, begin, size = self.entries()
         if not len(known):
@@ -67,7 +64,7 @@ class MessageBytes(Mapping[int, bytes]):
         there = known[place] == units
         return np.where(there, begin[place], 0), np.where(there, size[place], 0)
 
-    def keep(self, units: Units) -> None:
+    def keep(self, units: UInt32Array) -> None:
         """Free the memory of all messages but those of some units."""
         known, begin, size = self.entries()
         chosen = np.isin(known, units)
@@ -124,11 +121,11 @@ class Kept:
 
     def add(
         self,
-        units: Units,
-        buffer: Bytes,
-        begin: Positions,
-        end: Positions,
-        clear: Mask,
+        units: UInt32Array,
+        buffer: UInt8Array,
+        begin: Int64Array,
+        end: Int64Array,
+        clear: BoolArray,
         header: Mapping[str, Any],
     ) -> None:
         """Take messages, of which the `clear` ones can be read without keys."""

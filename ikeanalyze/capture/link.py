@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ikeanalyze.capture.columns import Bytes, Mask, Positions, big_endian
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, big_endian
 
 _IPV4: Final = 0x0800
 _IPV6: Final = 0x86DD
@@ -23,10 +22,10 @@ _PPP_IPV6: Final = 0x0057
 _LOOPBACK_IPV6: Final = (10, 24, 28, 30)
 
 #: Positions of the packets inside the frames, and 4 (IPv4), 6 (IPv6) or 0 (neither) for each.
-Located = tuple[Positions, npt.NDArray[np.uint8]]
+Located = tuple[Int64Array, UInt8Array]
 
 
-def locate(link_type: int, buffer: Bytes, at: Positions, end: Positions) -> Located | None:
+def locate(link_type: int, buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located | None:
     """Find the IP packets in frames of one link type; None: this link type is not decoded.
 
     `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too
@@ -45,14 +44,14 @@ def decoded_link_types() -> frozenset[int]:
     return frozenset(_DECODERS)
 
 
-def _families(ethertype: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+def _families(ethertype: UInt16Array) -> UInt8Array:
     family = np.zeros(len(ethertype), np.uint8)
     family[ethertype == _IPV4] = 4
     family[ethertype == _IPV6] = 6
     return family
 
 
-def _ethertypes(buffer: Bytes, inside: Positions, end: Positions, ethertype: npt.NDArray[np.uint16]) -> Located:
+def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, ethertype: UInt16Array) -> Located:
     """Go through VLAN tags, PPPoE and LLC/SNAP to what they carry."""
     family = _families(ethertype)
     rest = np.flatnonzero(family == 0)
@@ -76,15 +75,15 @@ def _ethertypes(buffer: Bytes, inside: Positions, end: Positions, ethertype: npt
     return inside, family
 
 
-def _ethernet(buffer: Bytes, at: Positions, end: Positions) -> Located:
+def _ethernet(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     inside = at + 14
     ethertype = big_endian(buffer, at + 12)
     ethertype[inside > end] = 0
     return _ethertypes(buffer, inside, end, ethertype)
 
 
-def _cooked(header: int, protocol_at: int) -> Callable[[Bytes, Positions, Positions], Located]:
-    def decode(buffer: Bytes, at: Positions, end: Positions) -> Located:
+def _cooked(header: int, protocol_at: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Located]:
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
         inside = at + header
         ethertype = big_endian(buffer, at + protocol_at)
         ethertype[inside > end] = 0
@@ -93,20 +92,20 @@ def _cooked(header: int, protocol_at: int) -> Callable[[Bytes, Positions, Positi
     return decode
 
 
-def _raw(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001 - one signature for all
+def _raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - one signature for all
     family = (buffer[at] >> 4).astype(np.uint8)
     family[(family != 4) & (family != 6)] = 0
     return at.copy(), family
 
 
-def _raw_of(version: int) -> Callable[[Bytes, Positions, Positions], Located]:
-    def decode(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+def _raw_of(version: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Located]:
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
         return at.copy(), np.full(len(at), version, np.uint8)
 
     return decode
 
 
-def _loopback(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is
     # below 256, so whichever half is not zero has it.
     high, low = big_endian(buffer, at), big_endian(buffer, at + 2)
@@ -118,9 +117,9 @@ def _loopback(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa:
     return at + 4, family
 
 
-def _ppp_protocol(buffer: Bytes, at: Positions) -> Located:
+def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
     first = buffer[at].astype(np.uint16)
-    compressed: Mask = (first & 1) == 1
+    compressed: BoolArray = (first & 1) == 1
     protocol = np.where(compressed, first, big_endian(buffer, at))
     family = np.zeros(len(at), np.uint8)
     family[protocol == _PPP_IPV4] = 4
@@ -128,21 +127,21 @@ def _ppp_protocol(buffer: Bytes, at: Positions) -> Located:
     return at + np.where(compressed, 1, 2), family
 
 
-def _ppp(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+def _ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     # address 0xFF and control 0x03 may be compressed away (RFC 1661, 6.6)
     framed = big_endian(buffer, at) == 0xFF03
     return _ppp_protocol(buffer, at + np.where(framed, 2, 0))
 
 
-def _ppp_with_direction(buffer: Bytes, at: Positions, end: Positions) -> Located:
+def _ppp_with_direction(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     return _ppp(buffer, at + 1, end)
 
 
-def _pppoe(buffer: Bytes, at: Positions, end: Positions) -> Located:  # noqa: ARG001
+def _pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     return _ppp_protocol(buffer, at + 6)
 
 
-_DECODERS: Final[dict[int, Callable[[Bytes, Positions, Positions], Located]]] = {
+_DECODERS: Final[dict[int, Callable[[UInt8Array, Int64Array, Int64Array], Located]]] = {
     0: _loopback,  # NULL
     1: _ethernet,
     9: _ppp,

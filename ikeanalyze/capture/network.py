@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.columns import Bytes, Mask, Positions, gather
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, gather
 
 PROTOCOL_ICMP: Final = 1
 PROTOCOL_TCP: Final = 6
@@ -58,7 +58,7 @@ class AddressBook:
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
 
-    def codes(self, addresses: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    def codes(self, addresses: npt.NDArray[np.void]) -> UInt64Array:
         """Numbers of 16-byte addresses, new ones entered."""
         places = self._places
         codes = np.empty(len(addresses), np.uint64)
@@ -70,11 +70,11 @@ class AddressBook:
             codes[index] = FIRST_IPV6 + place
         return codes
 
-    def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], npt.NDArray[np.uint64]]:
+    def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function from the codes of another book, which has these addresses, to those of this one."""
         entered = self.codes(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
 
-        def translate(codes: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        def translate(codes: npt.NDArray[Any]) -> UInt64Array:
             codes = codes.astype(np.uint64, copy=False)
             if not ipv6:
                 return codes
@@ -85,12 +85,12 @@ class AddressBook:
         return translate
 
 
-def captures_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def captures_of(codes: UInt64Array) -> Int64Array:
     """The numbers of the captures that addresses are of, from 0."""
     return (codes >> np.uint64(CAPTURE_BIT)).astype(np.int64)
 
 
-def addresses_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def addresses_of(codes: UInt64Array) -> UInt64Array:
     """Addresses without the captures that they are of."""
     return codes & np.uint64(ADDRESS_BITS)
 
@@ -99,27 +99,27 @@ def addresses_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class Packets:
     """IP packets of a batch, in columns of one length."""
 
-    row: npt.NDArray[np.int64]  # which packet of the batch
-    at: Positions  # first byte of what IP carries
-    end: Positions  # behind its last byte that was captured
-    wire_end: Positions  # behind its last byte on the wire, in the same count
-    protocol: npt.NDArray[np.uint8]
-    source: npt.NDArray[np.uint64]  # AddressBook codes
-    destination: npt.NDArray[np.uint64]
-    ttl: npt.NDArray[np.uint8]
-    ident: npt.NDArray[np.uint32]  # NO_IDENT: none
-    offset: npt.NDArray[np.int64]  # of a fragment, in bytes
-    more: Mask  # more fragments follow
+    row: Int64Array  # which packet of the batch
+    at: Int64Array  # first byte of what IP carries
+    end: Int64Array  # behind its last byte that was captured
+    wire_end: Int64Array  # behind its last byte on the wire, in the same count
+    protocol: UInt8Array
+    source: UInt64Array  # AddressBook codes
+    destination: UInt64Array
+    ttl: UInt8Array
+    ident: UInt32Array  # NO_IDENT: none
+    offset: Int64Array  # of a fragment, in bytes
+    more: BoolArray  # more fragments follow
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, chosen: Positions | Mask) -> "Packets":
+    def take(self, chosen: Int64Array | BoolArray) -> "Packets":
         """Some of the packets."""
         return Packets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
 
     @property
-    def fragmented(self) -> Mask:
+    def fragmented(self) -> BoolArray:
         """Which of them are IP fragments."""
         return self.more | (self.offset > 0)
 
@@ -136,8 +136,8 @@ def join(parts: list[Packets]) -> Packets:
 
 
 def read_ipv4(
-    buffer: Bytes, row: Positions, at: Positions, end: Positions, wire_end: Positions
-) -> tuple[Packets, Mask]:
+    buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array
+) -> tuple[Packets, BoolArray]:
     """Decode IPv4 headers at `at`; also which of the rows are malformed (and not among the packets)."""
     header = gather(buffer, at, _IPV4)
     size = (header["version"] & 15).astype(np.int64) * 4
@@ -170,8 +170,8 @@ def read_ipv4(
 
 
 def read_ipv6(
-    buffer: Bytes, row: Positions, at: Positions, end: Positions, wire_end: Positions, book: AddressBook
-) -> tuple[Packets, Mask]:
+    buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array, book: AddressBook
+) -> tuple[Packets, BoolArray]:
     """Decode IPv6 headers at `at` and their extension headers; also which of the rows are malformed."""
     header = gather(buffer, at, _IPV6)
     bad = (header["version"] >> 4 != 6) | (at + 40 > end)
@@ -225,7 +225,7 @@ def read_ipv6(
     return packets, bad
 
 
-def skip_options(buffer: Bytes, packets: Packets) -> Mask:
+def skip_options(buffer: UInt8Array, packets: Packets) -> BoolArray:
     """Step over extension headers at the front of reassembled packets, in place; which end inside one.
 
     RFC 8200, 4.5: destination options for the last destination stand behind the fragment header.

@@ -4,9 +4,8 @@ from struct import Struct
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ikeanalyze.capture.columns import Bytes, Positions, gather
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, gather
 from ikeanalyze.capture.records import MAX_RECORD, Interface, Note, RecordBatch, Walked
 
 #: Bytes of the file header, the magic number included.
@@ -74,7 +73,7 @@ class Pcap:
         lengths = ("length", "captured") if self._lengths_swapped else ("captured", "length")
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
-    def walk(self, buffer: bytearray, view: Bytes, start: int, end: int) -> Walked:
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> Walked:
         """The whole records in buffer[start:end].
 
         `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
@@ -142,7 +141,7 @@ class Pcap:
             return captured if fraction * self._fraction_ns < 1_000_000_000 else None
         return None
 
-    def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Positions, int]:
+    def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Int64Array, int]:
         """Where the record headers are, and where the walk stopped: behind the last whole record."""
         # The one loop over packets: all that it does is find the next header. It reads up to 16 bytes behind
         # `end`.
@@ -158,7 +157,7 @@ class Pcap:
         else:
             while (at := at + skip + unpack(buffer, at)[0]) <= stop:
                 append(at)
-        positions: npt.NDArray[np.int64] = np.array(found, np.int64) - length_at
+        positions: Int64Array = np.array(found, np.int64) - length_at
         return positions[:-1], found[-1] - length_at
 
     def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:

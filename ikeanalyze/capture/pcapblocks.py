@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.capture import blocks
-from ikeanalyze.capture.columns import Mask
+from ikeanalyze.capture.columns import BoolArray, UInt32Array
 from ikeanalyze.capture.records import Interface, RecordBatch
 
 #: What is written is little-endian, whatever the pcap file is.
@@ -40,7 +39,7 @@ def file_head(interface: Interface, application: str, comment: str | None, longe
     return blocks.section_header(about, ORDER) + description
 
 
-def timestamps(batch: RecordBatch, resolution: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def timestamps(batch: RecordBatch, resolution: int) -> tuple[UInt32Array, UInt32Array]:
     """The two words of each packet's timestamp, the upper one first, in units of 10^-6 or 10^-9 s. (n,) each"""
     ticks = batch.time_ns.astype(np.uint64)
     if resolution == _MICROSECONDS:
@@ -48,7 +47,7 @@ def timestamps(batch: RecordBatch, resolution: int) -> tuple[npt.NDArray[np.uint
     return (ticks >> np.uint64(32)).astype("<u4"), ticks.astype("<u4")
 
 
-def packet_blocks(batch: RecordBatch, resolution: int, left_out: Mask, behind: Mapping[int, bytes]) -> memoryview:
+def packet_blocks(batch: RecordBatch, resolution: int, left_out: BoolArray, behind: Mapping[int, bytes]) -> memoryview:
     """The blocks of a batch, without those of the packets left out, and with blocks given for behind some rows."""
     high, low = timestamps(batch, resolution)
     extra = np.zeros(len(batch), np.int64)

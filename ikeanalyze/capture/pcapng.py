@@ -5,7 +5,6 @@ from struct import Struct
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.capture.blocks import (
     ENHANCED_PACKET,
@@ -21,7 +20,7 @@ from ikeanalyze.capture.blocks import (
     byte_order,
     read_options,
 )
-from ikeanalyze.capture.columns import Bytes, Positions, gather
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, gather
 from ikeanalyze.capture.records import MAX_RECORD, Interface, Note, RecordBatch, Walked
 
 #: Bytes of the shortest section header block, which begins every file.
@@ -65,7 +64,7 @@ class Clock:
         power = self.resolution & 0x7F
         return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 
-    def nanoseconds(self, ticks: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def nanoseconds(self, ticks: UInt64Array) -> Int64Array:
         """Time since 1970 in ns of each timestamp, rounded down.
 
         What 64 bits cannot hold becomes the nearest that they can.
@@ -81,7 +80,7 @@ class Clock:
         exact = (self.exact(tick) + offset for tick in ticks.tolist())
         return np.array([min(max(time, _INT64.min), _INT64.max) for time in exact], np.int64)
 
-    def _unsigned(self, ticks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64] | None:
+    def _unsigned(self, ticks: UInt64Array) -> UInt64Array | None:
         """The same without the offset, if the latest fits; None: this resolution needs wider integers."""
         power, second = self.resolution & 0x7F, np.uint64(1_000_000_000)
         if not self.resolution & 0x80:
@@ -144,7 +143,7 @@ class Pcapng:
             [(f, order + "u4") for f in ("kind", "size", "interface", "high", "low", "captured", "length")]
         )
 
-    def walk(self, buffer: bytearray, view: Bytes, start: int, end: int) -> Walked:
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> Walked:
         """The packets of the whole blocks in buffer[start:end].
 
         `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
@@ -259,7 +258,7 @@ class Pcapng:
         self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
         self._clock_of.append(self._clocks.setdefault(Clock(resolution, offset), len(self._clocks)))
 
-    def _columns(self, view: Bytes, at: Positions) -> tuple[RecordBatch, tuple[int, str] | None]:
+    def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of whole blocks, up to the first that cannot be right; where and why that is."""
         head = gather(view, at, self._layout)
         kind, claimed = head["kind"], head["size"].astype(np.int64)
@@ -315,10 +314,10 @@ class Pcapng:
 
     def _times(
         self,
-        ticks: npt.NDArray[np.uint64],
-        interface: npt.NDArray[np.uint32],
-        simple: npt.NDArray[np.bool_] | None,
-    ) -> npt.NDArray[np.int64]:
+        ticks: UInt64Array,
+        interface: UInt32Array,
+        simple: BoolArray | None,
+    ) -> Int64Array:
         if not len(ticks):
             return np.zeros(0, np.int64)
         if len(self._clocks) == 1:
@@ -340,7 +339,7 @@ class Pcapng:
         return times
 
 
-def _joined(view: Bytes, batches: list[RecordBatch]) -> RecordBatch:
+def _joined(view: UInt8Array, batches: list[RecordBatch]) -> RecordBatch:
     if len(batches) == 1:
         return batches[0]
     nothing = np.zeros(0, np.int64)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, UInt32Array
 
 #: Zero bytes behind the last record of a batch's buffer: a fixed-width header can be gathered at any offset.
 PADDING: Final = 256
@@ -52,12 +51,12 @@ class RecordBatch:
     The buffer is valid until the next batch is asked for.
     """
 
-    buffer: npt.NDArray[np.uint8]  # at least PADDING bytes stand behind the end of the last record
-    offset: npt.NDArray[np.int64]  # of the frame's first byte in the buffer
-    captured: npt.NDArray[np.int64]  # bytes of the frame that are in the buffer
-    length: npt.NDArray[np.int64]  # bytes of the frame on the wire (never less than captured)
-    time_ns: npt.NDArray[np.int64]  # ns since 1970-01-01 UTC
-    interface: npt.NDArray[np.uint32]  # index into the reader's interfaces
+    buffer: UInt8Array  # at least PADDING bytes stand behind the end of the last record
+    offset: Int64Array  # of the frame's first byte in the buffer
+    captured: Int64Array  # bytes of the frame that are in the buffer
+    length: Int64Array  # bytes of the frame on the wire (never less than captured)
+    time_ns: Int64Array  # ns since 1970-01-01 UTC
+    interface: UInt32Array  # index into the reader's interfaces
 
     def __len__(self) -> int:
         return len(self.offset)

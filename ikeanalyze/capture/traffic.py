@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.frames import CaptureFrames
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.network import CAPTURE_BIT, MOST_CAPTURES, AddressBook
@@ -28,7 +28,7 @@ class Traffic:
     clear: MessageBytes
     sealed: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
-    last_ns: npt.NDArray[np.int64]  # of each capture: the time of its last packet, 0 without packets
+    last_ns: Int64Array  # of each capture: the time of its last packet, 0 without packets
 
 
 def alone(capture: CaptureFrames) -> Traffic:
