@@ -27,7 +27,7 @@ from ikeanalyze.capture.linktypes import LinkType, link_type_name
 from ikeanalyze.capture.pcapblocks import ORDER, file_head, packet_blocks, timestamps
 from ikeanalyze.capture.reader import CaptureReader, Stretch, open_capture
 from ikeanalyze.capture.records import CaptureError, Interface, RecordBatch
-from ikeanalyze.capture.sink import open_sink
+from ikeanalyze.io.atomic_write import open_sink
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read, and its size where that is known."""

@@ -5,18 +5,10 @@ import os
 import select
 import stat
 import sys
-import zlib
-from typing import Any, Final, Protocol, cast
+from typing import Final, cast
 
 from ikeanalyze.capture.records import CaptureError
-
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-#: Magic numbers 0x184D2A50 to 0x184D2A5F: skippable frames, which some compressors write first (RFC 8878)
-_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"
-#: Bytes given to zlib and to zstd at once. What a call of zstd's puts out is lost if it fails: these are few.
-_GZIP_PIECE: Final = 1 << 16
-_ZSTD_PIECE: Final = 1 << 13
+from ikeanalyze.io.decompress import DamagedStreamError, Decoder, DecompressedStream, decoder_for
 
 
 class Source:
@@ -89,145 +81,31 @@ class Source:
 
 
 class _Compressed(Source):
-    def __init__(self, plain: Source, decoder: "_Decoder") -> None:
+    def __init__(self, plain: Source, decoder: Decoder) -> None:
         super().__init__(plain.name, plain._raw, plain.size, plain._head)
         self.compression = decoder.name
-        self._decoder = decoder
-        self._piece = memoryview(bytearray(decoder.piece))
-        self._ready = memoryview(b"")
+        self._stream = DecompressedStream(decoder, self._read_raw, plain._head)
         self._ended = False
 
     def read_into(self, target: memoryview) -> int:
-        while not self._ready and not self._ended:
-            self._ready = memoryview(self._decode())
-        count = min(len(self._ready), len(target))
-        target[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
+        if self._ended:
+            return 0
+        count = 0
+        try:
+            count = self._stream.readinto(target)
+        except EOFError:
+            self.damage = self.damage or f"the {self.compression} data ends too early"
+        except DamagedStreamError as error:
+            self.damage = f"the {self.compression} data is damaged ({error})"
+        self._ended = not count
         self.position += count
         return count
-
-    def _decode(self) -> bytes:
-        data, self._head = self._head, b""
-        if not data:
-            data = bytes(self._piece[: self._read_raw(self._piece)])
-        if not data:
-            self._ended = True
-            if self._decoder.unfinished and not self.damage:
-                self.damage = f"the {self.compression} data ends too early"
-            return b""
-        try:
-            return self._decoder.decode(data)
-        except _BrokenStreamError as error:
-            self._ended = True
-            self.damage = f"the {self.compression} data is damaged ({error})"
-            return error.salvaged
-
-
-class _BrokenStreamError(Exception):
-    def __init__(self, what: str, salvaged: bytes) -> None:
-        super().__init__(what)
-        self.salvaged = salvaged
-
-
-class _Decoder(Protocol):
-    name: str
-    piece: int
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether the input so far ends inside a member or frame."""
-
-    def decode(self, data: bytes) -> bytes:
-        """What `data` adds to the output; raises _BrokenStreamError with what came before the damage."""
-
-
-class _Gzip:
-    """Members of a gzip file one after another (RFC 1952, 2.2); zero bytes between them are padding."""
-
-    name = "gzip"
-    piece = _GZIP_PIECE
-
-    def __init__(self) -> None:
-        self._member = _gzip_member()
-        self._inside = False
-
-    @property
-    def unfinished(self) -> bool:
-        return self._inside
-
-    def decode(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        while data := data if self._inside else data.lstrip(b"\0"):
-            self._inside = True
-            before = self._member.copy()
-            try:
-                out.append(self._member.decompress(data))
-            except zlib.error as error:
-                raise _BrokenStreamError(_reason(error), b"".join([*out, *_until_error(before, data)])) from None
-            data = self._member.unused_data
-            if not self._member.eof:
-                break
-            self._member = _gzip_member()
-            self._inside = False
-        return b"".join(out)
-
-
-def _gzip_member() -> "zlib._Decompress":
-    return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-
-
-def _until_error(member: "zlib._Decompress", data: bytes) -> list[bytes]:
-    """What comes out before the byte that cannot be right: zlib gives nothing of a call that fails."""
-    out: list[bytes] = []
-    try:
-        for at in range(len(data)):
-            out.append(member.decompress(data[at : at + 1]))
-    except zlib.error:
-        pass
-    return out
-
-
-def _reason(error: Exception) -> str:
-    return str(error).rpartition(": ")[2]
-
-
-class _Zstd:
-    """Frames of a zstd file one after another (RFC 8878, 3.1)."""
-
-    name = "zstd"
-    piece = _ZSTD_PIECE
-
-    def __init__(self) -> None:
-        import zstandard  # a tenth of a second that only a zstd file is worth
-
-        self._error = zstandard.ZstdError
-        self._frames = zstandard.ZstdDecompressor()
-        self._frame: Any = None
-
-    @property
-    def unfinished(self) -> bool:
-        return self._frame is not None
-
-    def decode(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        while data:
-            if self._frame is None:
-                self._frame = self._frames.decompressobj()
-            try:
-                out.append(self._frame.decompress(data))
-            except self._error as error:
-                raise _BrokenStreamError(_reason(error), b"".join(out)) from None
-            if not self._frame.eof:
-                break
-            data = self._frame.unused_data
-            self._frame = None
-        return b"".join(out)
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
     """Open a capture for reading, once and forward; "-" is standard input.
 
-    gzip (RFC 1952) and zstd (RFC 8878) are known by their first bytes, not by the file's name.
+    gzip (RFC 1952) and zstd (RFC 8878) are recognized by their first bytes, not by the file's name.
 
     Raises:
         CaptureError: there is no such file, it is a directory, it may not be read, or it is empty.
@@ -255,11 +133,8 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if not head:
         source.close()
         raise CaptureError(f"{name}: the file is empty")
-    if head.startswith(_GZIP):
-        return _Compressed(source, _Gzip())
-    if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
-        return _Compressed(source, _Zstd())
-    return source
+    decoder = decoder_for(head)
+    return source if decoder is None else _Compressed(source, decoder)
 
 
 def _standard_input() -> io.BufferedReader | None:

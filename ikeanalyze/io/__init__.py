@@ -1,1 +1,1 @@
-"""Files of any kind: TOML that users write, atomic writes, decompression."""
+"""Files of any kind, read and written: imported by every package but `wire` and `crypto`."""

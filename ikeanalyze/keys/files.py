@@ -3,18 +3,18 @@
 A log may have hundreds of megabytes, so a file is read line by line, decompressed on the way.
 """
 
-import gzip
 import io
 import json
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
+from ikeanalyze.io.decompress import DamagedStreamError, DecompressedStream, decoder_for
 from ikeanalyze.keys import ikejson
 from ikeanalyze.keys.charon import CharonReader
 from ikeanalyze.keys.charonlog import CharonLog
@@ -23,8 +23,6 @@ from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.libreswan import LOG, LibreswanReader
 from ikeanalyze.keys.wireshark import TableReader
 
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 #: First bytes of pcap, in both byte orders and resolutions, and of pcapng.
 _CAPTURES: Final = (
     b"\xd4\xc3\xb2\xa1",
@@ -39,7 +37,6 @@ _UTF8_MARK: Final = b"\xef\xbb\xbf"
 _LONGEST_LINE: Final = 1 << 16  # bytes; no line that we know has a tenth of it
 _LARGEST_JSON: Final = 64 << 20  # bytes: a hundred thousand key sets
 _HEAD: Final = 4096
-_ZSTD_PIECE: Final = 1 << 13  # bytes given to zstd at once: what a call puts out is lost if it fails
 _MOST_UNREAD: Final = 100  # lines that are no row, of which the numbers are kept
 
 
@@ -103,11 +100,11 @@ def _first(warning: KeyWarning) -> str:
     return f"{where}{warning.what}"
 
 
-def _opened(path: str, name: str) -> BinaryIO:
+def _opened(path: str, name: str) -> AbstractContextManager[BinaryIO]:
     if path == "-":
         if sys.stdin is None:
             raise KeyFileError(f"{name}: is closed; name a file instead")
-        return cast(BinaryIO, io.BufferedReader(_Unclosed(sys.stdin.buffer), _HEAD))
+        return nullcontext(sys.stdin.buffer)  # stays open
     try:
         stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
         if stat.S_ISDIR(os.fstat(stream.fileno()).st_mode):
@@ -124,72 +121,15 @@ def _opened(path: str, name: str) -> BinaryIO:
         raise KeyFileError(f"{name}: cannot be opened ({why})") from None
 
 
-class _Unclosed(io.RawIOBase):
-    """Standard input, which stays open."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, target: Any) -> int:
-        """Bytes read; 0 at the end."""
-        data = self._stream.read1(len(target)) if hasattr(self._stream, "read1") else self._stream.read(len(target))
-        target[: len(data)] = data
-        return len(data)
-
-
 def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
-    """The stream itself, or what decompresses it."""
-    buffered = raw if hasattr(raw, "peek") else cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, raw)))
-    magic = cast(io.BufferedReader, buffered).peek(4)[:4]
-    if not magic:
+    """The stream itself, or a decompressing one on top of it."""
+    head = cast(io.BufferedReader, raw).peek(4)[:4]
+    if not head:
         raise KeyFileError(f"{name}: the file is empty")
-    if magic.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
-    if magic == _ZSTD:
-        return cast(BinaryIO, io.BufferedReader(_Zstd(buffered)))
-    return buffered
-
-
-class _Zstd(io.RawIOBase):
-    """Frames of a zstd file one after another (RFC 8878, 3.1); `EOFError` if the last one is not complete."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__()
-        import zstandard  # a tenth of a second that only a zstd file is worth
-
-        self._stream = stream
-        self._frames = zstandard.ZstdDecompressor()
-        self._frame: Any = None
-        self._input = b""
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, target: Any) -> int:
-        """Bytes read; 0 at the end."""
-        while not self._ready:
-            data = self._input or self._stream.read(_ZSTD_PIECE)
-            if not data:
-                if self._frame is not None:
-                    raise EOFError
-                return 0
-            if self._frame is None:
-                self._frame = self._frames.decompressobj()
-            self._ready = memoryview(self._frame.decompress(data))
-            self._input = b""
-            if self._frame.eof:
-                self._input, self._frame = self._frame.unused_data, None
-        count = min(len(target), len(self._ready))
-        target[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
+    decoder = decoder_for(head)
+    if decoder is None:
+        return raw
+    return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto))
 
 
 class _Text:
@@ -238,7 +178,7 @@ class _Text:
             while line := text.readline(_LONGEST_LINE):
                 self._number += 1
                 yield self._number, line.rstrip("\r\n").encode()
-        except (EOFError, zlib.error, UnicodeError):
+        except (EOFError, DamagedStreamError, UnicodeError):
             self._findings.warn(self._number, "the file is damaged behind this line")
         finally:
             text.detach()
@@ -248,9 +188,7 @@ class _Text:
             return cast(bytes, read())
         except EOFError:
             what = "the compressed data ends too early behind this line"
-        except Exception as error:
-            if not isinstance(error, zlib.error | gzip.BadGzipFile) and type(error).__name__ != "ZstdError":
-                raise
+        except DamagedStreamError:
             what = "the compressed data is damaged behind this line"
         self._findings.warn(self._number or None, what)
         return b""

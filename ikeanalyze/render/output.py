@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from ikeanalyze import whole_file
-from ikeanalyze.whole_file import is_special
+from ikeanalyze.io import atomic_write
+from ikeanalyze.io.atomic_write import is_special
 
 
 class OutputError(Exception):
@@ -91,7 +91,7 @@ def replaced(path: str) -> Iterator[Path]:
     system refuses.
     """
     try:
-        with whole_file.replaced(path) as temporary:
+        with atomic_write.replaced(path) as temporary:
             yield temporary
     except OSError as error:
         raise cannot_write(path, error) from None

@@ -15,7 +15,7 @@ import numpy as np
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.capture.sink import open_sink
+from ikeanalyze.io.atomic_write import open_sink
 from ikeanalyze.keys.write import json_text, write_private
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.replay.comparison import compare, exchanges, handshake_with

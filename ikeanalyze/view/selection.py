@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ikeanalyze.capture import blocks
 from ikeanalyze.capture.reader import CaptureReader, Stretch, open_capture
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.sink import open_sink
+from ikeanalyze.io.atomic_write import open_sink
 
 _SECTION: Final = blocks.SECTION.to_bytes(4, "little")
 _PACKETS: Final = (blocks.ENHANCED_PACKET, blocks.OBSOLETE_PACKET, blocks.SIMPLE_PACKET)

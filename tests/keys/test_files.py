@@ -149,7 +149,7 @@ def test_paths_that_are_no_files(tmp_path):
 
 
 def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(LOG))))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(gzip.compress(LOG)))))
     found = read_keys("-")
     assert found.path == "standard input"
     assert plain(found.key_sets) == expected("pq-mlkem768-psk")

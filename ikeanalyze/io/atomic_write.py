@@ -1,0 +1,73 @@
+"""Output files that appear under their names only when they are complete, and output streams."""
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EISDIR
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_BUFFER: Final = 1 << 20
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[Path]:
+    """A temporary file in the directory of `path`, renamed to `path` at the end or removed on an error.
+
+    Symbolic links are followed, and an existing file keeps its permissions.
+
+    Raises:
+        OSError: the file cannot be created or renamed.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
+    # not made of the name, which may be as long as a name can be
+    temporary = target.with_name(f".ikeanalyze-{secrets.token_hex(8)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def is_special(path: str) -> bool:
+    """Whether `path` is a device or a pipe, which is written to directly: a file must not replace it."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+@contextmanager
+def open_sink(target: str | BinaryIO) -> Iterator[BinaryIO]:
+    """A stream to write to: a path, "-" for standard output, or a stream, which is flushed and stays open.
+
+    A file is written as in `replaced`; a device or a pipe is written to directly.
+
+    Raises:
+        OSError: the file cannot be created or written.
+    """
+    if not isinstance(target, str):
+        yield target
+        target.flush()
+    elif target == "-":
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif is_special(target):
+        with open(target, "wb", buffering=_BUFFER) as stream:
+            yield stream
+    else:
+        with replaced(target) as temporary, open(temporary, "wb", buffering=_BUFFER) as stream:
+            yield stream

@@ -1,0 +1,161 @@
+"""gzip and zstd streams that may be cut or damaged: everything before the damage is delivered.
+
+zstandard's own `stream_reader` reads frame after frame too, but ends in silence where a frame is cut.
+"""
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+#: Magic numbers 0x184D2A50 to 0x184D2A5F: skippable frames, which some compressors write first (RFC 8878)
+_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"
+
+
+class DamagedStreamError(Exception):
+    """The compressed data is damaged; the message is the library's reason."""
+
+
+class Decoder(Protocol):
+    """A decompressor that is fed with input."""
+
+    name: str
+    piece: int  # bytes of input to decode at once
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the input so far ends inside a member or frame."""
+
+    def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
+        """The output for more input, and the error that ended it."""
+
+
+class _Gzip:
+    """Members of a gzip file one after another (RFC 1952, 2.2); zero bytes between them are padding."""
+
+    name = "gzip"
+    piece = 1 << 16
+
+    def __init__(self) -> None:
+        self._member = _gzip_member()
+        self.unfinished = False
+
+    def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
+        out: list[bytes] = []
+        while data := data if self.unfinished else data.lstrip(b"\0"):
+            self.unfinished = True
+            before = self._member.copy()
+            try:
+                out.append(self._member.decompress(data))
+            except zlib.error as error:
+                return b"".join([*out, *_until_error(before, data)]), _damaged(error)
+            data = self._member.unused_data
+            if not self._member.eof:
+                break
+            self._member = _gzip_member()
+            self.unfinished = False
+        return b"".join(out), None
+
+
+def _gzip_member() -> "zlib._Decompress":
+    return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+
+
+def _until_error(member: "zlib._Decompress", data: bytes) -> list[bytes]:
+    """The output before the first impossible byte: zlib returns nothing from a call that fails."""
+    out: list[bytes] = []
+    try:
+        for at in range(len(data)):
+            out.append(member.decompress(data[at : at + 1]))
+    except zlib.error:
+        pass
+    return out
+
+
+class _Zstd:
+    """Frames of a zstd file one after another (RFC 8878, 3.1)."""
+
+    name = "zstd"
+    piece = 1 << 13  # the output of a call that fails is lost: these are few
+
+    def __init__(self) -> None:
+        import zstandard  # takes a tenth of a second, which only a zstd file is worth
+
+        self._error = zstandard.ZstdError
+        self._frames = zstandard.ZstdDecompressor()
+        self._frame: Any = None
+
+    @property
+    def unfinished(self) -> bool:
+        return self._frame is not None
+
+    def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
+        out: list[bytes] = []
+        while data:
+            if self._frame is None:
+                self._frame = self._frames.decompressobj()
+            try:
+                out.append(self._frame.decompress(data))
+            except self._error as error:
+                return b"".join(out), _damaged(error)
+            if not self._frame.eof:
+                break
+            data = self._frame.unused_data
+            self._frame = None
+        return b"".join(out), None
+
+
+def _damaged(error: Exception) -> DamagedStreamError:
+    return DamagedStreamError(str(error).rpartition(": ")[2])
+
+
+def decoder_for(head: bytes) -> Decoder | None:
+    """The decoder for a stream that begins with these four bytes; None: it is not compressed."""
+    if head.startswith(_GZIP):
+        return _Gzip()
+    if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
+        return _Zstd()
+    return None
+
+
+class DecompressedStream(io.RawIOBase):
+    """The decompressed bytes of a stream. Closing it leaves that stream open."""
+
+    def __init__(self, decoder: Decoder, read: Callable[[memoryview], int], head: bytes = b"") -> None:
+        """`read` fills the start of a buffer as `readinto` does; `head`: input that was read before."""
+        super().__init__()
+        self._decoder = decoder
+        self._read = read
+        self._input = head
+        self._piece = memoryview(bytearray(decoder.piece))
+        self._ready = memoryview(b"")
+        self._error: DamagedStreamError | None = None
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Fill the start of `target`; bytes filled, 0 only at the end.
+
+        Raises:
+            EOFError: the stream ends inside a member or frame.
+            DamagedStreamError: the data is damaged from here on.
+        """
+        while not self._ready:
+            if self._error is not None:
+                raise self._error
+            data = self._input or bytes(self._piece[: self._read(self._piece)])
+            self._input = b""
+            if not data:
+                if self._decoder.unfinished:
+                    raise EOFError
+                return 0
+            out, self._error = self._decoder.decode(data)
+            self._ready = memoryview(out)
+        count = min(len(target), len(self._ready))
+        target[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
