@@ -91,18 +91,11 @@ def _paths(given: Any, what: str) -> list[str]:
     return [fspath(path) for path in paths]
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("ikeanalyze")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value: Any = _version()
+        from ikeanalyze._version import installed_version
+
+        value: Any = installed_version()
     elif name == "Analysis":
         from ikeanalyze.analysis import result
 

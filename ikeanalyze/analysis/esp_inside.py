@@ -159,7 +159,7 @@ class Opened:
 
     def _usable(self, key: EspKey) -> _Usable | None:
         try:
-            opener = EspOpener(key)
+            opener = EspOpener(key.encryption, key.encryption_key, key.integrity, key.integrity_key)
         except ValueError as error:
             self.unusable.append(f"{_place(key)}: {error}")
             return None

@@ -157,7 +157,7 @@ def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phas
     if encryption is None or algorithm is None:
         return None
     try:
-        return Phase1Opener(key, encryption, algorithm, public[True], public[False])
+        return Phase1Opener(key.key, encryption, algorithm, public[True], public[False])
     except KeyUnusable:
         return None
 

@@ -1,14 +1,10 @@
 """A forked process that reads the second half of a large capture while this one reads the first.
 
-The helper begins at an offset where a record seems to begin. Whether one does is known when the walk over
-the first half gets
-there; if none does, or if something other than packets crosses the border (IP fragments, TCP streams), the
-helper's work is thrown
-away and the capture is read on as if there had been none. What it found comes back through memory that both
-share.
+The helper begins at an offset where a record seems to begin. Only the walk over the first half shows whether one does.
+If none does, or if something other than packets crosses the border (IP fragments, TCP streams), the helper's work is
+discarded and the capture is read on as if there had been no helper. Its result comes back through shared memory.
 """
 
-import mmap
 import os
 import pickle
 import signal
@@ -20,19 +16,17 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ikeanalyze.capture.columns import Int64Array, UInt8Array
+from ikeanalyze.capture.columns import Int64Array
+from ikeanalyze.capture.kept import shared_bytes
 
 #: A process costs some hundredths of a second: not worth it for a file that is read in a tenth.
 LEAST_SIZE: Final = 64 << 20
 
-_NO_RESERVE: Final = 0x4000  # Linux's MAP_NORESERVE, which Python's mmap names from 3.12 on
-
 
 def can_help() -> bool:
-    """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that
-    hold locks.
+    """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that hold locks.
 
-    polars starts threads of its own, so this is only before it is imported.
+    polars starts threads of its own, so this is only possible before it is imported.
     """
     return (
         sys.platform == "linux"
@@ -42,28 +36,20 @@ def can_help() -> bool:
     )
 
 
-def shared_bytes(size: int) -> UInt8Array:
-    """Zeros that this process and those that it forks see alike; what is not written to takes no memory."""
-    flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE
-    return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=flags), np.uint8)[:size]
-
-
 class Helper:
     """One forked process, which works and sends a value."""
 
     def __init__(self, work: Callable[[Int64Array], Any]) -> None:
-        """Begin `work` in a process of its own; it is given a number to write its progress to, and may
-        return None for "failed".
+        """Begin `work` in a process of its own. It gets a number to write its progress to; None means that it failed.
 
         Raises:
-            OSError: the system forks none.
+            OSError: the system refuses to fork.
         """
         self._progress = shared_bytes(8).view(np.int64)[:1]
         self._pipe, sending = os.pipe()
         try:
             with warnings.catch_warnings():
-                # of threads that numpy's linear algebra keeps, which hold no lock and which the helper does
-                # not use
+                # about the threads of numpy's linear algebra, which hold no lock and which the helper does not use
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
         except OSError:

@@ -8,7 +8,7 @@ from ikeanalyze.capture.collector import Collector
 from ikeanalyze.capture.columns import Int64Array, UInt8Array
 from ikeanalyze.capture.forked import Helper
 from ikeanalyze.capture.half import Half
-from ikeanalyze.capture.kept import Kept, MessageBytes
+from ikeanalyze.capture.kept import Kept, MessageBytes, shared_bytes
 from ikeanalyze.capture.reader import CaptureReader
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
@@ -87,7 +87,7 @@ def read_second_half(
         return None
     try:
         # a message's bytes come from one place in the file, so those of the halves do not meet
-        heaps = forked.shared_bytes(size), forked.shared_bytes(size)
+        heaps = shared_bytes(size), shared_bytes(size)
         kept = Kept(spis, *(MessageBytes(heap) for heap in heaps))
         return SecondHalf(reader, begin, ports, spis, heaps), kept
     except (OSError, ValueError):

@@ -1,5 +1,6 @@
 """The bytes of messages that are looked into, one behind the other in one piece of memory."""
 
+import mmap
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -8,7 +9,15 @@ import numpy.typing as npt
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array
 
+#: Linux's MAP_NORESERVE, which Python's mmap names from 3.12 on.
+_NO_RESERVE: Final = 0x4000
 _FIRST_ROOM: Final = 1 << 16
+
+
+def shared_bytes(size: int) -> UInt8Array:
+    """Zeros in memory that forked processes share with this one; pages that nothing is written to take none."""
+    flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE
+    return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=flags), np.uint8)[:size]
 
 
 class MessageBytes(Mapping[int, bytes]):

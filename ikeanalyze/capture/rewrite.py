@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
+from ikeanalyze._version import installed_version
 from ikeanalyze.capture import blocks
 from ikeanalyze.capture.blocks import PacketHead
 from ikeanalyze.capture.checksums import frame_check_sequence
@@ -118,10 +119,8 @@ def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
 
 
 def _file_head(reader: CaptureReader, edits: Mapping[int, Edit], comment: str | None) -> bytes:
-    import ikeanalyze
-
     longest = max((len(clear.message) for edit in edits.values() for clear in edit.clear), default=0)
-    application = f"ikeanalyze {ikeanalyze.__version__}"
+    application = f"ikeanalyze {installed_version()}"
     try:
         return file_head(reader.interfaces[0], application, comment, longest + _MOST_HEADERS)
     except ValueError as error:

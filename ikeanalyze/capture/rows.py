@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.datagrams import HEADER_COLUMNS
-from ikeanalyze.capture.forked import shared_bytes
+from ikeanalyze.capture.kept import shared_bytes
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -41,11 +41,8 @@ _FIRST_ROOM: Final = 1024
 class FrameRows:
     """Columns of one length, to which rows are added.
 
-    A list of parts, joined at the end, would need twice the memory, and new memory is what costs most. So
-    the room that
-    all of the capture will need is worked out from the share of it that has been read: memory that is not
-    written to
-    costs nothing.
+    A list of parts, joined at the end, would need twice the memory, and new memory costs most. So the room for the
+    whole capture is estimated from the share of it that has been read: memory that is not written to costs nothing.
     """
 
     def __init__(self, layout: Mapping[str, type[np.generic]], columns: Columns | None = None) -> None:

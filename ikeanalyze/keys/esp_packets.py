@@ -13,7 +13,6 @@ from typing import Final
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.keys.ciphers import aead_cipher, plain_cipher
 from ikeanalyze.keys.integrity import keyed_icv
-from ikeanalyze.keys.keyset import EspKey
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 _HEADER: Final = 8  # SPI and sequence number
@@ -70,28 +69,29 @@ class EspOpener:
         EspKeyError: the algorithm is not supported, or nothing would tell whether the key is right.
     """
 
-    def __init__(self, key: EspKey) -> None:
-        encryption = ENCRYPTION.get(_ENCRYPTION.get(key.encryption, -1))
-        if encryption is None:
-            raise EspKeyError(f"{key.encryption} is not supported")
-        self._implicit = _IMPLICIT in key.encryption
-        self._iv = 0 if self._implicit else encryption.iv
+    def __init__(self, encryption: str, encryption_key: bytes, integrity: str, integrity_key: bytes) -> None:
+        """The algorithms have the names of Wireshark's esp_sa table."""
+        cipher = ENCRYPTION.get(_ENCRYPTION.get(encryption, -1))
+        if cipher is None:
+            raise EspKeyError(f"{encryption} is not supported")
+        self._implicit = _IMPLICIT in encryption
+        self._iv = 0 if self._implicit else cipher.iv
         try:
-            if encryption.aead:
-                self._aead = aead_cipher(encryption, key.encryption_key)
-                self._icv_bytes = encryption.icv
+            if cipher.aead:
+                self._aead = aead_cipher(cipher, encryption_key)
+                self._icv_bytes = cipher.icv
                 self._icv = None
                 return
-            integrity = INTEGRITY.get(_INTEGRITY.get(key.integrity, -1))
-            if integrity is None:
-                raise EspKeyError(f"{key.integrity} cannot be checked, so nothing tells if the key is right")
-            self._icv_bytes = integrity.icv
-            self._icv = keyed_icv(integrity, key.integrity_key)
-            self._plain = plain_cipher(encryption, key.encryption_key)
+            mac = INTEGRITY.get(_INTEGRITY.get(integrity, -1))
+            if mac is None:
+                raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
+            self._icv_bytes = mac.icv
+            self._icv = keyed_icv(mac, integrity_key)
+            self._plain = plain_cipher(cipher, encryption_key)
         except EspKeyError:
             raise
         except ValueError:
-            raise EspKeyError(f"a key of {len(key.encryption_key)} bytes is none of {key.encryption}") from None
+            raise EspKeyError(f"a key of {len(encryption_key)} bytes is none of {encryption}") from None
 
     def open(self, packet: bytes, near: int | None = None) -> Inside | None:
         """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, Suite
-from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.keys.schedule import MessageKeys
 from ikeanalyze.keys.sealed import room_in_fragment, seal
 from ikeanalyze.wire.header import Header
 
@@ -16,7 +16,7 @@ class NoRoomError(ValueError):
 
 
 def seal_message(
-    keys: KeySet,
+    keys: MessageKeys,
     header: Header,
     first: int,
     plaintext: bytes,

@@ -5,6 +5,8 @@ No `repr` of these shows a secret: an exception or a log line that has one in it
 
 from dataclasses import dataclass, field
 
+from ikeanalyze.keys.schedule import MessageKeys
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -25,24 +27,16 @@ class Derivation:
     prf: str | None  # as the log names it: PRF_HMAC_SHA2_256
 
 
-@dataclass(frozen=True, slots=True)
-class KeySet:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySet(MessageKeys):
     """The SK_* of one epoch of an IKE SA (RFC 7296, section 2.14)."""
 
     origin: Origin
     spi_i: bytes | None  # 8 bytes; None: the file does not say for which IKE SA the keys are
     spi_r: bytes | None
-    encryption: int | None  # transform ID (type 1); None: the file does not say
-    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: the file does not say
-    sk_ei: bytes = field(repr=False)  # with the salt at the end where the cipher has one
-    sk_er: bytes = field(repr=False)
-    sk_ai: bytes = field(repr=False, default=b"")
-    sk_ar: bytes = field(repr=False, default=b"")
     sk_d: bytes | None = field(repr=False, default=None)
     sk_pi: bytes | None = field(repr=False, default=None)
     sk_pr: bytes | None = field(repr=False, default=None)
-    unchecked_icv: int | None = None  # bytes of an ICV that nothing can check: "ANY n-bits [No Checking]"
-    no_salt: bool = False  # the salt of the cipher is not in the file: nothing can be decrypted
     derivation: Derivation | None = None
 
 

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives import hashes
 from ikeanalyze.keys.algorithms import Mac, Primitive
 from ikeanalyze.keys.ciphers import cbc_cipher
 from ikeanalyze.keys.integrity import HASHES, keyed_mac
-from ikeanalyze.keys.keyset import Phase1Key
 from ikeanalyze.keys.sealed import KeyUnusable, Opened
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.cursor import Cursor, WireError
@@ -58,7 +57,7 @@ class Phase1Opener:
 
     __slots__ = ("_block", "_cipher", "_exchanges", "_hash", "_hash_size", "_phase1")
 
-    def __init__(self, keys: Phase1Key, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
+    def __init__(self, key: bytes, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
         """`encryption`, `hash_algorithm`: phase 1's attributes; `public_i`, `public_r`: bodies of both KE payloads.
 
         Raises `KeyUnusable`: unknown algorithms, a key of another length than the cipher's.
@@ -70,10 +69,10 @@ class Phase1Opener:
         if mac is None:
             raise KeyUnusable(f"hash algorithm {name_of(Hash, hash_algorithm)} is not known")
         primitive, sizes, self._block = row
-        if len(keys.key) not in sizes:
+        if len(key) not in sizes:
             takes = " or ".join(map(str, sizes))
-            raise KeyUnusable(f"the key has {len(keys.key)} bytes, {name_of(Encryption, encryption)} takes {takes}")
-        self._cipher = cbc_cipher(primitive, keys.key)
+            raise KeyUnusable(f"the key has {len(key)} bytes, {name_of(Encryption, encryption)} takes {takes}")
+        self._cipher = cbc_cipher(primitive, key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size
         self._phase1 = [self._iv(public_i + public_r)]

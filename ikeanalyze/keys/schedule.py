@@ -29,6 +29,20 @@ class SessionKeys:
     sk_pr: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageKeys:
+    """The keys that protect the messages of one epoch, and the algorithms that they are for."""
+
+    encryption: int | None  # transform ID (type 1); None: the source does not say
+    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: the source does not say
+    sk_ei: bytes = field(repr=False)  # with the salt at the end where the cipher has one
+    sk_er: bytes = field(repr=False)
+    sk_ai: bytes = field(repr=False, default=b"")
+    sk_ar: bytes = field(repr=False, default=b"")
+    unchecked_icv: int | None = None  # bytes of an ICV that nothing can check: "ANY n-bits [No Checking]"
+    no_salt: bool = False  # the source lacks the cipher's salt: nothing can be decrypted
+
+
 def skeyseed(algorithm: PrfAlgorithm, secret: bytes, nonce_i: bytes, nonce_r: bytes) -> bytes:
     """SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: what the first key exchange gave, g^ir."""
     if algorithm.half_nonces:

@@ -20,7 +20,7 @@ from ikeanalyze.keys.algorithms import (
 )
 from ikeanalyze.keys.ciphers import AeadCipher, PlainCipher, aead_cipher, plain_cipher
 from ikeanalyze.keys.integrity import keyed_icv
-from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.keys.schedule import MessageKeys
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, Header
@@ -167,7 +167,7 @@ class Opener:
 
     verifies: bool  # whether it can tell that it fits
 
-    def __init__(self, keys: KeySet, suite: Suite | None = None) -> None:
+    def __init__(self, keys: MessageKeys, suite: Suite | None = None) -> None:
         """`suite`: what the IKE SA negotiated, for what the key set does not say itself.
 
         Raises `KeyUnusable`: unknown algorithms, keys of another length than theirs, no salt.
@@ -252,7 +252,7 @@ class Opener:
 
 
 def seal(
-    keys: KeySet,
+    keys: MessageKeys,
     header: Header,
     first: int,
     plaintext: bytes,
@@ -295,7 +295,7 @@ def seal(
     return before + opener._seal(before, header.initiator, plaintext, iv)
 
 
-def room_in_fragment(keys: KeySet, largest: int, *, suite: Suite | None = None) -> int:
+def room_in_fragment(keys: MessageKeys, largest: int, *, suite: Suite | None = None) -> int:
     """Bytes of inner payloads that fit into a fragment, so that its message has `largest` bytes at most; may be negative.
 
     Raises `KeyUnusable`.
@@ -326,7 +326,7 @@ def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:
     return not cursor.remaining()
 
 
-def _encryption(keys: KeySet, suite: Suite | None) -> EncryptionAlgorithm:
+def _encryption(keys: MessageKeys, suite: Suite | None) -> EncryptionAlgorithm:
     """The key set's own algorithm, else the negotiated one, if the keys have its length."""
     number, key_bits = keys.encryption, None
     if number is None:
@@ -352,7 +352,7 @@ def _encryption(keys: KeySet, suite: Suite | None) -> EncryptionAlgorithm:
     return algorithm
 
 
-def _integrity(keys: KeySet, suite: Suite | None) -> tuple[int, IntegrityAlgorithm | None]:
+def _integrity(keys: MessageKeys, suite: Suite | None) -> tuple[int, IntegrityAlgorithm | None]:
     """Bytes of the ICV, and what checks it; None: nothing does."""
     if keys.unchecked_icv is not None:
         return keys.unchecked_icv, None

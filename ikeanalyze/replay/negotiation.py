@@ -13,9 +13,9 @@ from ikeanalyze.replay.offer import is_among
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import InitView, nat_detection_hash, parse_notify, payloads, read_init
-from ikeanalyze.wire.ikev2_notify import hash_algorithms
 from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
 from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.notify_data import hash_algorithms
 from ikeanalyze.wire.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
 

@@ -1,6 +1,7 @@
 """The keys of one IKE SA through its epochs: what seals our messages, opens the responder's, and goes into IntAuth."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Final
 
 from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
@@ -114,19 +115,13 @@ class Protection:
         name = f"PRF_{Prf(self._prf.transform).name}"
         self.key_sets.append(
             KeySet(
-                _ORIGIN,
-                self._spi_i,
-                self._spi_r,
-                self._suite.encryption,
-                self._suite.integrity,
-                keys.sk_ei,
-                keys.sk_er,
-                keys.sk_ai,
-                keys.sk_ar,
-                keys.sk_d,
-                keys.sk_pi,
-                keys.sk_pr,
+                origin=_ORIGIN,
+                spi_i=self._spi_i,
+                spi_r=self._spi_r,
+                encryption=self._suite.encryption,
+                integrity=self._suite.integrity,
                 derivation=Derivation(secret, (), self._nonces, seed, name),
+                **asdict(keys),
             )
         )
         self._opener = Opener(self.key_sets[-1], self._suite)

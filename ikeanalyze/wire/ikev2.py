@@ -11,7 +11,7 @@ from ikeanalyze.wire.chain import Chain, Payload, message_chain, read_chain
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, Header, parse_header
 from ikeanalyze.wire.ikev2_init import InitView, read_init
-from ikeanalyze.wire.ikev2_notify import Notify, Redirect, decode_notify, nat_detection_hash, parse_notify
+from ikeanalyze.wire.ikev2_notify import Notify, decode_notify, nat_detection_hash, parse_notify
 from ikeanalyze.wire.proposals import Attribute, Proposal, SecurityAssociation, Transform, read_sa
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Notify",
     "Payload",
     "Proposal",
-    "Redirect",
     "SecurityAssociation",
     "Transform",
     "decode_notify",

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from ikeanalyze.wire.addresses import address_text
 from ikeanalyze.wire.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -12,10 +11,7 @@ if TYPE_CHECKING:
 
 #: Protocol, SPI size, notify message type.
 _NOTIFY: Final = Struct(">BBH")
-_GATEWAY: Final = Struct(">BB")
 _PORT: Final = Struct(">H")
-
-_IPV4, _IPV6, _FQDN = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +22,6 @@ class Notify:
     data: bytes
     protocol: int  # of the SPI: 1 IKE, 2 AH, 3 ESP; 0: no SPI
     spi: bytes  # of the SA that it is about; mostly empty
-
-
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """Data of REDIRECT and REDIRECTED_FROM (RFC 5685, sections 7.2 and 7.3)."""
-
-    gateway_type: int
-    gateway: str  # address or name; hex digits where its type is not known
-    nonce: bytes  # the initiator's nonce, in answers to IKE_SA_INIT; else empty
 
 
 def parse_notify(body: bytes) -> Notify:
@@ -68,28 +55,6 @@ def describe_notify(notify: Notify) -> str:
     from ikeanalyze.wire import notify_data
 
     return notify_data.describe(notify.type, notify.data)
-
-
-def hash_algorithms(data: bytes) -> tuple[int, ...]:
-    """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is passed over."""
-    cursor = Cursor(data)
-    return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
-
-
-def parse_redirect(data: bytes) -> Redirect:
-    """Data of REDIRECT or REDIRECTED_FROM (RFC 5685, section 7); `WireError` if they are too short."""
-    cursor = Cursor(data)
-    kind, size = cursor.unpack(_GATEWAY)
-    identity = cursor.get_bytes(size)
-    return Redirect(kind, _gateway(kind, identity), cursor.get_remaining())
-
-
-def _gateway(kind: int, identity: bytes) -> str:
-    if kind in (_IPV4, _IPV6):
-        return address_text(identity) or identity.hex()
-    if kind == _FQDN:
-        return identity.decode("utf-8", "backslashreplace")
-    return identity.hex()
 
 
 def nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:

@@ -11,7 +11,6 @@ from typing import Final
 
 from ikeanalyze.wire.addresses import address_text
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.ikev2_notify import Redirect, hash_algorithms, parse_redirect
 from ikeanalyze.wire.proposals import Attribute, read_attribute
 from ikeanalyze.wire.registries import Registry, name_of
 from ikeanalyze.wire.registries.ikev2 import HashAlgorithm, PayloadType, PpkIdType, SecurePasswordMethod
@@ -29,6 +28,9 @@ _IPCOMP: Final = Struct(">HB")
 _PUZZLE: Final = Struct(">HB")
 _MESSAGE_IDS: Final = Struct(">4sII")
 _PORTS: Final = Struct(">HH")
+#: Type and length of a gateway's identity, and the types.
+_GATEWAY: Final = Struct(">BB")
+_IPV4, _IPV6, _FQDN = 1, 2, 3
 _PPK_CONFIRMATION: Final = 8
 #: Length and authentication method of an announcement.
 _ANNOUNCEMENT: Final = Struct(">BB")
@@ -42,6 +44,15 @@ _TOKEN_BYTES: Final = range(16, 129)
 _ADDRESS_BYTES: Final = {12: 4, 36: 16}
 #: Seconds of the units of a GPRS timer 3, by number (3GPP TS 24.008, section 10.5.7.4a); 7: not running.
 _TIMER_UNITS: Final = (600, 3600, 36000, 2, 30, 60, 1152000)
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Data of REDIRECT and REDIRECTED_FROM (RFC 5685, sections 7.2 and 7.3)."""
+
+    gateway_type: int
+    gateway: str  # address or name; hex digits where its type is not known
+    nonce: bytes  # the initiator's nonce, in answers to IKE_SA_INIT; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,28 @@ NotifyValue = (
 
 
 # ---- readers: all raise WireError for data that do not fit
+
+
+def hash_algorithms(data: bytes) -> tuple[int, ...]:
+    """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is passed over."""
+    cursor = Cursor(data)
+    return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
+
+
+def parse_redirect(data: bytes) -> Redirect:
+    """Data of REDIRECT or REDIRECTED_FROM (RFC 5685, section 7); `WireError` if they are too short."""
+    cursor = Cursor(data)
+    kind, size = cursor.unpack(_GATEWAY)
+    identity = cursor.get_bytes(size)
+    return Redirect(kind, _gateway(kind, identity), cursor.get_remaining())
+
+
+def _gateway(kind: int, identity: bytes) -> str:
+    if kind in (_IPV4, _IPV6):
+        return address_text(identity) or identity.hex()
+    if kind == _FQDN:
+        return identity.decode("utf-8", "backslashreplace")
+    return identity.hex()
 
 
 def _number(size: int) -> Callable[[bytes], int]:

@@ -91,7 +91,10 @@ class Sa(Handshake):
         size_e, size_a, *_ = CIPHERS[self.cipher]
         integrity = ike.AUTH_HMAC_SHA2_256_128 if size_a else 0
         parts = [self.rng.randbytes(size) for size in (size_e, size_e, size_a, size_a)]
-        return KeySet(Origin("test", None), self.spi_i, self.spi_r, self.cipher, integrity, *parts)
+        return KeySet(
+            origin=Origin("test", None), spi_i=self.spi_i, spi_r=self.spi_r, encryption=self.cipher, integrity=integrity,
+            sk_ei=parts[0], sk_er=parts[1], sk_ai=parts[2], sk_ar=parts[3],
+        )
 
     def put(
         self,

@@ -432,10 +432,10 @@ def test_a_rekeyed_ike_sa_whose_keys_say_nothing():
 
 
 def test_the_spis_that_keys_are_for():
-    named = KeySet(Origin("x", 1), bytes(7) + b"\1", None, 12, 12, b"", b"")
+    named = KeySet(origin=Origin("x", 1), spi_i=bytes(7) + b"\1", spi_r=None, encryption=12, integrity=12, sk_ei=b"", sk_er=b"")
     phase1 = Phase1Key(Origin("x", 1), bytes(7) + b"\2", b"")
     assert Keys([named], [phase1]).spis() == {1, 2}
-    assert Keys([named, KeySet(Origin("x", 1), None, None, 12, 12, b"", b"")]).spis() is None
+    assert Keys([named, replace(named, spi_i=None)]).spis() is None
     assert NO_KEYS.spis() == frozenset()
     assert not NO_KEYS
     assert Keys([named])

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ikeanalyze.capture.forked import Helper, can_help, shared_bytes
+from ikeanalyze.capture.forked import Helper, can_help
+from ikeanalyze.capture.kept import shared_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 

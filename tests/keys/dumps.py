@@ -60,9 +60,9 @@ def logged_keys(dumps: Dumps) -> list[dict[str, bytes]]:
 
 
 def key_set(values: dict[str, bytes], line: int | None = None, **other: object) -> KeySet:
-    """One of `logged_keys` without what the log does not have: SPIs and algorithms."""
+    """One of `logged_keys` without SPIs and algorithms, which the log lacks."""
     fields = {name: values.get(f"Sk_{name[3:]} secret", b"") for name in KEY_NAMES}
-    return KeySet(Origin("charon.log", line), **{"spi_i": None, "spi_r": None, "encryption": None,
+    return KeySet(origin=Origin("charon.log", line), **{"spi_i": None, "spi_r": None, "encryption": None,
                   "integrity": None, **fields, **other})  # fmt: skip
 
 

@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from ikeanalyze.keys.esp_packets import EspKeyError, EspOpener
-from ikeanalyze.keys.keyset import EspKey, Origin
 
 ALGORITHMS = {
     # Wireshark's names, scapy's names, and bytes of the keys
@@ -23,9 +22,9 @@ ALGORITHMS = {
 }
 
 
-def key(encryption, size, integrity, mac_size, first=1):
+def keys_for(encryption, size, integrity, mac_size, first=1):
     secret = bytes((first + n) % 256 for n in range(size))
-    return EspKey(Origin("x", 1), "IPv4", "*", "*", None, encryption, secret, integrity, bytes(range(mac_size)))
+    return encryption, secret, integrity, bytes(range(mac_size))
 
 
 def packets(names, esn=False):
@@ -34,9 +33,9 @@ def packets(names, esn=False):
     from scapy.layers.ipsec import ESP, SecurityAssociation
 
     cipher, size, mac, mac_size = ALGORITHMS[names]
-    one = key(names[0], size, names[1], mac_size)
+    _, encryption_key, _, integrity_key = keys_for(names[0], size, names[1], mac_size)
     association = SecurityAssociation(
-        ESP, spi=7, crypt_algo=cipher, crypt_key=one.encryption_key, auth_algo=mac, auth_key=one.integrity_key,
+        ESP, spi=7, crypt_algo=cipher, crypt_key=encryption_key, auth_algo=mac, auth_key=integrity_key,
         tunnel_header=IP(src="192.0.2.1", dst="192.0.2.2"), esn_en=esn,
     )  # fmt: skip
     for size in (0, 1, 15, 16, 17, 1300):
@@ -55,7 +54,7 @@ def sender(names):
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
     _, size, _, mac_size = ALGORITHMS.get(names, ("", 36, "", 0))
-    one = key(names[0], size, names[1], mac_size)
+    _, encryption_key, _, integrity_key = chosen = keys_for(names[0], size, names[1], mac_size)
     iv_size = {"AES-CBC": 16, "NULL": 0}.get(names[0].split(" ")[0], 8)
     iv = bytes(range(100, 100 + iv_size))
     plain = CLEAR + bytes(range(1, 9)) + bytes([8, 4])  # 32 bytes, whole blocks of every cipher
@@ -65,10 +64,10 @@ def sender(names):
         if names[1] == "NULL":
             kind = ChaCha20Poly1305 if "ChaCha" in names[0] else AESGCM
             implicit = "IIV" in names[0]
-            nonce = one.encryption_key[-4:] + (high + low if implicit else iv)
-            text = kind(one.encryption_key[:-4]).encrypt(nonce, plain, spi + high + low)
+            nonce = encryption_key[-4:] + (high + low if implicit else iv)
+            text = kind(encryption_key[:-4]).encrypt(nonce, plain, spi + high + low)
             return spi + low + (b"" if implicit else iv) + text
-        secret = one.encryption_key
+        secret = encryption_key
         match names[0].split(" ")[0]:
             case "NULL":
                 text = plain
@@ -82,16 +81,16 @@ def sender(names):
         packet = spi + low + iv + text
         _, name, *rest = names[1].split(" ")[0].split("-")
         digest, kept = ("md5", 96) if name == "MD5" else (f"sha{rest[0]}", int(rest[1]))
-        return packet + hmac.digest(one.integrity_key, packet + high, digest)[: kept // 8]
+        return packet + hmac.digest(integrity_key, packet + high, digest)[: kept // 8]
 
-    return EspOpener(one), sealed
+    return EspOpener(*chosen), sealed
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 @pytest.mark.parametrize("esn", [False, True])
 def test_opened(names, esn):
     _, size, _, mac_size = ALGORITHMS[names]
-    opener = EspOpener(key(names[0], size, names[1], mac_size))
+    opener = EspOpener(*keys_for(names[0], size, names[1], mac_size))
     for clear, packet in packets(names, esn):
         inside = opener.open(packet)
         assert (inside.payload, inside.next_header) == (clear, 4)
@@ -118,13 +117,13 @@ def test_extended_sequence_numbers_behind_a_whole_cycle(names):
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 def test_wrong_keys_and_cut_packets(names):
     _, size, _, mac_size = ALGORITHMS[names]
-    opener = EspOpener(key(names[0], size, names[1], mac_size))
+    opener = EspOpener(*keys_for(names[0], size, names[1], mac_size))
     (_, packet), *_ = packets(names)
     for end in range(len(packet)):
         assert opener.open(packet[:end]) is None
     assert opener.open(packet[:-1] + bytes([packet[-1] ^ 1])) is None
     if size and names[1] == "NULL":
-        assert EspOpener(key(names[0], size, names[1], mac_size, first=2)).open(packet) is None
+        assert EspOpener(*keys_for(names[0], size, names[1], mac_size, first=2)).open(packet) is None
 
 
 @pytest.mark.parametrize(
@@ -139,5 +138,5 @@ def test_wrong_keys_and_cut_packets(names):
 )
 def test_keys_that_cannot_be_used(encryption, size, integrity, what):
     with pytest.raises(EspKeyError, match=what) as caught:
-        EspOpener(key(encryption, size, integrity, 20))
+        EspOpener(*keys_for(encryption, size, integrity, 20))
     assert bytes(range(1, 4)).hex() not in str(caught.value)

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire.recorded import ike_messages
 
-from ikeanalyze.keys.keyset import Origin, Phase1Key
 from ikeanalyze.keys.phase1 import Phase1Opener, encryption_key
 from ikeanalyze.keys.sealed import KeyUnusable, Opened
 from ikeanalyze.wire.ikev1 import payloads
@@ -52,8 +51,7 @@ def recorded_opener() -> Phase1Opener:
         payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
     ]
     (key,) = contents(excerpt("ikev1-xauth"), "encryption key Ka")
-    keys = Phase1Key(Origin("log", None), messages[0][:8], key)
-    return Phase1Opener(keys, Encryption.AES_CBC, Hash.SHA2_256, *public)
+    return Phase1Opener(key, Encryption.AES_CBC, Hash.SHA2_256, *public)
 
 
 def test_a_recorded_handshake():
@@ -89,8 +87,7 @@ def test_a_wrong_key_gives_nothing():
         payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
     ]
     for number in range(20):
-        keys = Phase1Key(Origin("log", None), messages[0][:8], Random(number).randbytes(16))
-        opener = Phase1Opener(keys, Encryption.AES_CBC, Hash.SHA2_256, *public)
+        opener = Phase1Opener(Random(number).randbytes(16), Encryption.AES_CBC, Hash.SHA2_256, *public)
         assert not any(opener.open(message) for message in messages)
 
 
@@ -123,8 +120,7 @@ class Sender:
         return ikev1.HASH, bytes(HASHES[self.hash][1])
 
     def opener(self) -> Phase1Opener:
-        keys = Phase1Key(Origin("test", None), COOKIE_I, self.key)
-        return Phase1Opener(keys, self.encryption, self.hash, PUBLIC_I, PUBLIC_R)
+        return Phase1Opener(self.key, self.encryption, self.hash, PUBLIC_I, PUBLIC_R)
 
     def handshake(self) -> list[bytes]:
         """Two messages of main mode, three of quick mode, one informational."""
@@ -229,7 +225,7 @@ def test_nothing_to_open():
 )
 def test_unusable(encryption, hash_algorithm, key, reason):
     with pytest.raises(KeyUnusable, match=reason) as caught:
-        Phase1Opener(Phase1Key(Origin("test", 1), COOKIE_I, key), encryption, hash_algorithm, b"", b"")
+        Phase1Opener(key, encryption, hash_algorithm, b"", b"")
     assert "fifteen" not in str(caught.value)
 
 

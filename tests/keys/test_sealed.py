@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wire.recorded import ike_messages, truth
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.keys.keyset import KeySet, Origin
+from ikeanalyze.keys.schedule import MessageKeys
 from ikeanalyze.keys.sealed import KeyUnusable, Opener, Suite, find_sealed, makes_sense, seal
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.ikev2 import read_payloads
@@ -24,13 +24,13 @@ INITIATOR = 0x08
 FIRST, CHAIN = ike.chain([ike.notify(16384), ike.notify(16417, b"1234"), ike.delete()])
 
 
-def keys_for(encryption: int, key_bits: int | None, integrity: int, **other) -> KeySet:
+def keys_for(encryption: int, key_bits: int | None, integrity: int, **other) -> MessageKeys:
     rng = Random(f"{encryption} {key_bits} {integrity}")
     e = ENCRYPTION[encryption].key_bytes(key_bits)
     a = INTEGRITY[integrity].key if integrity else 0
     keys = [rng.randbytes(size) for size in (e, e, a, a)]
     fields = {"encryption": encryption, "integrity": integrity, **other}
-    return KeySet(Origin("keys", 1), SPI_I, SPI_R, sk_ei=keys[0], sk_er=keys[1], sk_ai=keys[2], sk_ar=keys[3], **fields)
+    return MessageKeys(sk_ei=keys[0], sk_er=keys[1], sk_ai=keys[2], sk_ar=keys[3], **fields)
 
 
 def header(flags: int = INITIATOR, message_id: int = 1, spi_i: bytes = SPI_I) -> Header:
@@ -56,7 +56,7 @@ def test_the_example_of_rfc_7634():
         "c0c1c2c3c4c5c6c7 d0d1d2d3d4d5d6d7 2e202500 00000009 00000045 29000029"
         "1011121314151617 61039470 1f8d017f 7c129248 89 6b71bfe25236efd7cdc67066906315b2"
     )
-    keys = KeySet(Origin("RFC 7634", None), None, None, Encryption.CHACHA20_POLY1305, 0, key, key)
+    keys = MessageKeys(encryption=Encryption.CHACHA20_POLY1305, integrity=0, sk_ei=key, sk_er=key)
     opened = Opener(keys).open(message, True)
     assert (opened.first, opened.verified) == (41, True)
     assert opened.plaintext == bytes.fromhex("0000000c 00004001 0000000a")
@@ -216,7 +216,7 @@ def test_unusable(keys, suite, reason):
         assert not secret or repr(secret) not in text
 
 
-def unchecked(encryption: int, integrity: int, icv: int) -> tuple[KeySet, KeySet]:
+def unchecked(encryption: int, integrity: int, icv: int) -> tuple[MessageKeys, MessageKeys]:
     """Keys that check, and the same as Wireshark's table has them with "ANY ... [No Checking]"."""
     keys = keys_for(encryption, 128, integrity)
     return keys, replace(keys, integrity=None, sk_ai=b"", sk_ar=b"", unchecked_icv=icv)
@@ -366,7 +366,7 @@ def read_by_tshark(directory: Path, rows: list[str], messages: list[bytes]) -> l
     return re.split(r"^Frame \d+: ", done.stdout, flags=re.MULTILINE)[1:]
 
 
-def row_for(spi_i: bytes, keys: KeySet, key_bits: int | None) -> str:
+def row_for(spi_i: bytes, keys: MessageKeys, key_bits: int | None) -> str:
     encryption, integrity = ENCR[keys.encryption].format(bits=key_bits), INTEG[keys.integrity]
     fields = [spi_i, SPI_R, keys.sk_ei, keys.sk_er, encryption, keys.sk_ai, keys.sk_ar, integrity]
     return ",".join(field.hex() if isinstance(field, bytes) else f'"{field}"' for field in fields)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import (
     Notify,
-    Redirect,
     decode_notify,
     nat_detection_hash,
     parse_header,
     parse_notify,
     payloads,
 )
+from ikeanalyze.wire.notify_data import Redirect
 from wire.recorded import ike_messages
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
