@@ -11,29 +11,32 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.capture.checksums import internet
+from ikeanalyze.capture.linktypes import LinkType
+from ikeanalyze.capture.protocol_numbers import (
+    ETHERTYPE_PPPOE_SESSION,
+    ETHERTYPES_VLAN,
+    EXTENSION_HEADERS,
+    FRAGMENT_HEADER,
+    NON_ESP_MARKER,
+    PORT_IKE_NAT,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    ROUTING_HEADER,
+)
 
 #: Bytes of the longest IKE message that any datagram takes: what the longest IPv4 header, the UDP header, the non-ESP
 #: marker and a PPP protocol number leave of 65,535.
 LONGEST_MESSAGE: Final = 65535 - 60 - 8 - 4 - 2
 
-_MARKER: Final = bytes(4)
-_MARKED_PORT: Final = 4500
 _LONGEST: Final = 65535
-
-_TCP: Final = 6
-_UDP: Final = 17
-_ROUTING: Final = 43
-_FRAGMENT: Final = 44
-#: IPv6 extension headers with their length in the second byte: options, routing, mobility, shim6.
-_SKIPPED: Final = (0, 43, 60, 135, 140)
 _DONT_FRAGMENT: Final = 0x4000
 
-_ETHERNET: Final = 1
-_PPP_ETHER: Final = 51
 #: Where the Ethernet type stands and where what it tells of begins, by link type.
-_TYPE_AND_INSIDE: Final = {_ETHERNET: (12, 14), 113: (14, 16), 276: (0, 20)}
-_VLAN_TAGS: Final = (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
-_PPPOE_SESSION: Final = 0x8864
+_TYPE_AND_INSIDE: Final[dict[int, tuple[int, int]]] = {
+    LinkType.ETHERNET: (12, 14),
+    LinkType.LINUX_SLL: (14, 16),
+    LinkType.LINUX_SLL2: (0, 20),
+}
 #: An Ethernet type up to this is the length of what follows, which begins with an LLC header (IEEE 802.3, 3.2.6).
 _LONGEST_LLC: Final = 1500
 
@@ -87,12 +90,12 @@ def clear_frame(frame: bytes, link_type: int, ip_at: int, clear: Clear) -> Clear
     """
     ip = _read(frame[ip_at:])
     # a later fragment of IPv6 has the number of the first header behind the fragment header, options perhaps
-    if ip.protocol not in (_UDP, _TCP) and not (ip.later and ip.version == 6):
+    if ip.protocol not in (PROTOCOL_UDP, PROTOCOL_TCP) and not (ip.later and ip.version == 6):
         raise UnwritableError(f"the packet has IP protocol {ip.protocol}, which is neither UDP nor TCP")
     ports = clear.ports or _ports(ip)
-    payload = (_MARKER if _marked(ip, ports, clear) else b"") + clear.message
+    payload = (NON_ESP_MARKER if _marked(ip, ports, clear) else b"") + clear.message
     packet = _written(ip, ports, payload)
-    return ClearFrame(_link_header(frame[:ip_at], link_type, len(packet)) + packet, ip.protocol == _TCP)
+    return ClearFrame(_link_header(frame[:ip_at], link_type, len(packet)) + packet, ip.protocol == PROTOCOL_TCP)
 
 
 def _read(packet: bytes) -> _Ip:
@@ -124,10 +127,10 @@ def _read_ipv6(packet: bytes) -> _Ip:
     headers, next_at = bytearray(packet[:40]), 6
     source, destination = packet[8:24], packet[24:40]
     at, kind, offset = 40, packet[6], 0
-    while kind in _SKIPPED or kind == _FRAGMENT:
+    while kind in EXTENSION_HEADERS or kind == FRAGMENT_HEADER:
         if at + 8 > end:
             raise cut
-        if kind == _FRAGMENT:
+        if kind == FRAGMENT_HEADER:
             kind, offset = packet[at], struct.unpack_from(">H", packet, at + 2)[0] & 0xFFF8
             at += 8
             if offset:
@@ -138,7 +141,7 @@ def _read_ipv6(packet: bytes) -> _Ip:
             raise cut
         headers[next_at], next_at = kind, len(headers)
         headers += header
-        if kind == _ROUTING:
+        if kind == ROUTING_HEADER:
             destination = _final_destination(header) or destination
         kind = header[0]
         at += len(header)
@@ -161,22 +164,22 @@ def _ports(ip: _Ip) -> tuple[int, int]:
     if len(ip.payload) < 8:
         raise UnwritableError("its UDP or TCP header is cut")
     source, destination = struct.unpack_from(">2H", ip.payload)
-    if ip.protocol == _TCP and _MARKED_PORT not in (source, destination):
+    if ip.protocol == PROTOCOL_TCP and PORT_IKE_NAT not in (source, destination):
         # UDP is dissected by its ports, and a server's port is the lower one
-        return (source, _MARKED_PORT) if destination <= source else (_MARKED_PORT, destination)
+        return (source, PORT_IKE_NAT) if destination <= source else (PORT_IKE_NAT, destination)
     return source, destination
 
 
 def _marked(ip: _Ip, ports: tuple[int, int], clear: Clear) -> bool:
     if clear.marker is not None:
         return clear.marker
-    if ip.protocol == _UDP and not ip.later:
+    if ip.protocol == PROTOCOL_UDP and not ip.later:
         spi = clear.message[:8]
-        if ip.payload[8:12] == _MARKER and ip.payload[12:20] == spi:
+        if ip.payload[8:12] == NON_ESP_MARKER and ip.payload[12:20] == spi:
             return True
         if ip.payload[8:16] == spi:
             return False
-    return _MARKED_PORT in ports
+    return PORT_IKE_NAT in ports
 
 
 def _written(ip: _Ip, ports: tuple[int, int], payload: bytes) -> bytes:
@@ -185,7 +188,7 @@ def _written(ip: _Ip, ports: tuple[int, int], payload: bytes) -> bytes:
     total = len(headers) + size if ip.version == 4 else len(headers) - 40 + size
     if total > _LONGEST:
         raise UnwritableError(f"a message of {len(payload)} bytes does not fit into an IP packet")
-    headers[ip.next_at] = _UDP
+    headers[ip.next_at] = PROTOCOL_UDP
     if ip.version == 4:
         struct.pack_into(">H", headers, 2, total)
         struct.pack_into(">H", headers, 10, 0)
@@ -194,25 +197,25 @@ def _written(ip: _Ip, ports: tuple[int, int], payload: bytes) -> bytes:
         struct.pack_into(">H", headers, 4, total)
     udp = struct.pack(">3H", *ports, size)
     # with an even number of bytes before each part, the pseudo-header's order of fields does not matter
-    checksum = internet(ip.ends + struct.pack(">2H", _UDP, size) + udp + b"\0\0" + payload) or 0xFFFF
+    checksum = internet(ip.ends + struct.pack(">2H", PROTOCOL_UDP, size) + udp + b"\0\0" + payload) or 0xFFFF
     return b"".join((headers, udp, struct.pack(">H", checksum), payload))
 
 
 def _link_header(header: bytes, link_type: int, size: int) -> bytes:
     """A link header before an IP packet of so many bytes: lengths in it are made right, all else is as it was."""
-    if link_type == _PPP_ETHER:
+    if link_type == LinkType.PPP_ETHER:
         return _with_number(header, 4, len(header) - 6 + size)
     if link_type not in _TYPE_AND_INSIDE:
         return header
     type_at, inside = _TYPE_AND_INSIDE[link_type]
     kind = struct.unpack_from(">H", header, type_at)[0]
-    while kind in _VLAN_TAGS and inside + 4 <= len(header):
+    while kind in ETHERTYPES_VLAN and inside + 4 <= len(header):
         inside += 4
         type_at = inside - 2
         kind = struct.unpack_from(">H", header, type_at)[0]
-    if kind == _PPPOE_SESSION and inside + 6 <= len(header):
+    if kind == ETHERTYPE_PPPOE_SESSION and inside + 6 <= len(header):
         return _with_number(header, inside + 4, len(header) - inside - 6 + size)
-    if kind <= _LONGEST_LLC and link_type == _ETHERNET:
+    if kind <= _LONGEST_LLC and link_type == LinkType.ETHERNET:
         length = len(header) - inside + size
         if length <= _LONGEST_LLC:
             return _with_number(header, type_at, length)

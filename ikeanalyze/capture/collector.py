@@ -21,11 +21,8 @@ from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
 from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
 from ikeanalyze.capture.kept import Kept
 from ikeanalyze.capture.linktypes import link_type_name
-from ikeanalyze.capture.network import (
-    PROTOCOL_TCP,
-    AddressBook,
-    Packets,
-)
+from ikeanalyze.capture.network import AddressBook, Packets
+from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
 from ikeanalyze.capture.records import PADDING, Damage, Interface, RecordBatch
 from ikeanalyze.capture.rows import Columns, FrameRows
 from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
@@ -33,7 +30,6 @@ from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
 #: More warnings about single packets than this are only counted.
 MOST_PACKET_WARNINGS: Final = 1000
 
-_TCP_PORT: Final = 4500
 #: What times that 64 bits cannot hold are read as (see `pcapng`).
 _EARLIEST_NS: Final = int(np.iinfo(np.int64).min)
 _LATEST_NS: Final = int(np.iinfo(np.int64).max)
@@ -51,7 +47,7 @@ class Collector:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
-        self._tcp_ports = {_TCP_PORT, *ports}
+        self._tcp_ports = {PORT_IKE_NAT, *ports}
         self._ip = IpReader(interfaces, self.book)
         self._rows = rows
         self._units = 0

@@ -4,7 +4,7 @@ RFC 7296, 2 and 3.1 (UDP 500 and 4500, header), RFC 3948 (non-ESP marker, ESP in
 7383, 2.5 (fragments), RFC 2865, 3 (RADIUS), RFC 7401, 5.1 and RFC 5770, 5.1 (HIP, and in UDP).
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -14,22 +14,26 @@ import numpy.typing as npt
 
 from ikeanalyze.capture.accounting import Category
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, gather
-from ikeanalyze.capture.network import (
+from ikeanalyze.capture.network import Packets
+from ikeanalyze.capture.protocol_numbers import (
+    IKE_HEADER_BYTES,
+    PAYLOAD_IKEV1_FRAGMENT,
+    PAYLOAD_SK,
+    PAYLOAD_SKF,
+    PORT_HIP,
+    PORT_IKE,
+    PORT_IKE_NAT,
+    PORTS_RADIUS,
     PROTOCOL_AH,
     PROTOCOL_ESP,
     PROTOCOL_HIP,
     PROTOCOL_ICMP,
     PROTOCOL_ICMPV6,
     PROTOCOL_UDP,
-    Packets,
 )
 
-_RADIUS_PORTS: Final = np.array([1645, 1646, 1812, 1813], np.uint16)
+_RADIUS_PORTS: Final = np.array(PORTS_RADIUS, np.uint16)
 _RADIUS_CODES: Final = np.array([*range(1, 14), *range(21, 35), *range(40, 46), 50, 51, 52, 255], np.uint8)
-_HIP_PORT: Final = 10500
-_SK: Final = 46
-_SKF: Final = 53
-_IKEV1_FRAGMENT: Final = 132
 
 _UDP: Final = np.dtype(
     [("source", ">u2"), ("destination", ">u2"), ("length", ">u2"), ("checksum", ">u2"), ("first", "u1"),
@@ -48,9 +52,8 @@ _WORD: Final = np.dtype([("value", ">u4")])
 _RADIUS: Final = np.dtype([("code", "u1"), ("identifier", "u1"), ("length", ">u2")])
 _HIP: Final = np.dtype([("next", "u1"), ("length", "u1"), ("type", "u1"), ("version", "u1")])
 
-_IKE_HEADER: Final = 28
 #: Behind the numbers of a fragment (RFC 7383, 2.5), which stand in the message's first payload.
-_FRAGMENT_END: Final = _IKE_HEADER + 8
+_FRAGMENT_END: Final = IKE_HEADER_BYTES + 8
 
 
 class Protocol(IntEnum):
@@ -120,139 +123,279 @@ def sort_packets(
 
     `ports` are UDP ports on which IKE is expected besides 500 and 4500, with or without the non-ESP marker.
     """
-    category = np.full(len(packets), Category.OTHER, np.uint8)
-    protocol = packets.protocol
+    sorter = _Sorter(buffer, len(packets))
+    category, protocol = sorter.category, packets.protocol
     category[protocol == PROTOCOL_ESP] = Category.ESP
     category[protocol == PROTOCOL_AH] = Category.AH
     category[(protocol == PROTOCOL_ICMP) | (protocol == PROTOCOL_ICMPV6)] = Category.ICMP
-    found: list[Messages] = []
-    refused: list[Refused] = []
     udp = np.flatnonzero(protocol == PROTOCOL_UDP)
     if len(udp):
-        _sort_udp(buffer, packets, udp, ports, category, found, refused)
+        sorter.sort_udp(packets, udp, ports)
     hip = np.flatnonzero(protocol == PROTOCOL_HIP)
     if len(hip):
-        nothing = np.zeros(len(hip), np.uint16)
-        _take_hip(
-            buffer,
-            hip,
-            packets.at[hip],
-            packets.end[hip],
-            packets.wire_end[hip],
-            Encapsulation.IP,
-            nothing,
-            nothing,
-            category,
-            found,
-            refused,
+        no_port = np.zeros(len(hip), np.uint16)
+        encapsulation = np.full(len(hip), Encapsulation.IP, np.uint8)
+        bounds = packets.at[hip], packets.end[hip], packets.wire_end[hip]
+        sorter.sort_hip(_Payloads(hip, *bounds, no_port, no_port, encapsulation))
+    return category, sorter.messages, sorter.refused
+
+
+@dataclass(slots=True)
+class _Payloads:
+    """What UDP or IP carries in some of the packets: an entry for each."""
+
+    packet: Int64Array  # index into the packets
+    at: Int64Array  # first byte
+    end: Int64Array  # behind the last captured byte
+    wire_end: Int64Array  # behind the last byte on the wire
+    source_port: UInt16Array
+    destination_port: UInt16Array
+    encapsulation: UInt8Array
+
+    def take(self, chosen: BoolArray | Int64Array) -> "_Payloads":
+        return _Payloads(
+            self.packet[chosen],
+            self.at[chosen],
+            self.end[chosen],
+            self.wire_end[chosen],
+            self.source_port[chosen],
+            self.destination_port[chosen],
+            self.encapsulation[chosen],
         )
-    return category, found, refused
 
 
-def _sort_udp(
-    buffer: UInt8Array,
-    packets: Packets,
-    udp: Int64Array,
-    ports: Collection[int],
-    category: UInt8Array,
-    found: list[Messages],
-    refused: list[Refused],
-) -> None:
-    at = packets.at[udp]
-    header = gather(buffer, at, _UDP)
-    source, destination = header["source"].astype(np.uint16), header["destination"].astype(np.uint16)
-    on_500 = (source == 500) | (destination == 500)
-    on_4500 = (source == 4500) | (destination == 4500)
-    ours = on_500 | on_4500
-    if ports:
-        wanted = np.array(sorted(ports), np.uint16)
-        asked = np.isin(source, wanted) | np.isin(destination, wanted)
-        ours |= asked
-    else:
+class _Sorter:
+    """The result for one batch of packets while it grows."""
+
+    def __init__(self, buffer: UInt8Array, count: int) -> None:
+        self.category = np.full(count, Category.OTHER, np.uint8)
+        self.messages: list[Messages] = []
+        self.refused: list[Refused] = []
+        self._buffer = buffer
+
+    def sort_udp(self, packets: Packets, udp: Int64Array, ports: Collection[int]) -> None:
+        """Sort the UDP datagrams among the packets, which `udp` are."""
+        at = packets.at[udp]
+        header = gather(self._buffer, at, _UDP)
+        length = header["length"].astype(np.int64)
+        # a UDP length of 0 is left by segmentation offload (and is allowed in IPv6 jumbograms, RFC 2675, 4)
+        wire_end = np.where(length == 0, packets.wire_end[udp], np.minimum(at + length, packets.wire_end[udp]))
+        cut = at + 8 > packets.end[udp]
+        bad = cut | ((length < 8) & (length != 0))
+        self._refuse(
+            udp,
+            bad,
+            lambda index: (
+                "cut inside its UDP header"
+                if cut[index]
+                else f"UDP length of {length[index]}, less than its own header"
+            ),
+        )
+        self.category[udp[bad]] = Category.MALFORMED
+        if bad.any():
+            udp, at, header, wire_end = udp[~bad], at[~bad], header[~bad], wire_end[~bad]
+
+        source, destination = header["source"].astype(np.uint16), header["destination"].astype(np.uint16)
+        on_500 = (source == PORT_IKE) | (destination == PORT_IKE)
+        on_4500 = (source == PORT_IKE_NAT) | (destination == PORT_IKE_NAT)
         asked = np.zeros(len(udp), np.bool_)
-    length = header["length"].astype(np.int64)
-    # a UDP length of 0 is left by segmentation offload (and is allowed in IPv6 jumbograms, RFC 2675, 4)
-    wire_end = np.where(length == 0, packets.wire_end[udp], np.minimum(at + length, packets.wire_end[udp]))
-    end = np.minimum(packets.end[udp], wire_end)
-    cut = at + 8 > packets.end[udp]
-    bad = cut | ((length < 8) & (length != 0))
-    for index in np.flatnonzero(bad).tolist():
-        what = "cut inside its UDP header" if cut[index] else f"UDP length of {length[index]}, less than its own header"
-        refused.append(Refused(int(udp[index]), what))
-    category[udp[bad]] = Category.MALFORMED
-    ours &= ~bad
-
-    size = wire_end - at - 8  # of the UDP payload on the wire
-    there = end - at - 8  # of it, in the capture
-    blind = ours & (on_4500 | asked) & (there < np.minimum(size, 4))
-    for index in np.flatnonzero(blind).tolist():
-        what = "cut by the capture's snapshot length before what tells IKE from ESP"
-        refused.append(Refused(int(udp[index]), what))
-    category[udp[blind]] = Category.MALFORMED
-    ours &= ~blind
-    first_word_zero = (header["first"] == 0) & ~header["marker"].any(axis=1)
-    marked = (on_4500 | asked) & first_word_zero & (size >= 4)
-    keepalive = ours & (size == 1) & (header["first"] == 0xFF)
-    category[udp[keepalive]] = Category.NAT_KEEPALIVE
-    ours &= ~keepalive
-    # Where a NAT has mixed up 500 and 4500, and on a port that was asked for, only the header tells whether a
-    # marker is due.
-    unmarked = on_500 | asked
-    unsure = np.flatnonzero(ours & unmarked & (on_4500 | asked) & ~marked)
-    if len(unsure):
-        unmarked[unsure] = _plausible(buffer, at[unsure] + 8, end[unsure], wire_end[unsure])
-    is_ike = ours & (marked | unmarked)
-    esp = ours & ~is_ike
-    tiny = esp & (size < 8)
-    for index in np.flatnonzero(tiny).tolist():
-        refused.append(
-            Refused(int(udp[index]), f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive")
-        )
-    category[udp[esp]] = Category.ESP
-    category[udp[tiny]] = Category.MALFORMED
-
-    chosen = np.flatnonzero(is_ike)
-    if len(chosen):
+        if ports:
+            wanted = np.array(sorted(ports), np.uint16)
+            asked = np.isin(source, wanted) | np.isin(destination, wanted)
+        # RFC 3948, 2.2 and RFC 5770, 5.1: 32 zero bits tell IKE and HIP from ESP
+        zero_word = (header["first"] == 0) & ~header["marker"].any(axis=1)
+        marked = (on_4500 | asked) & zero_word & (wire_end - at - 8 >= 4)
         encapsulation = np.where(
             on_4500 & ~(on_500 & ~marked),
             Encapsulation.UDP_4500,
             np.where(on_500, Encapsulation.UDP_500, Encapsulation.UDP),
+        ).astype(np.uint8)
+        end = np.minimum(packets.end[udp], wire_end)
+        payloads = _Payloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
+        self._sort_ipsec(payloads, header["first"], marked, on_500 | asked, on_4500 | asked)
+        other = ~(on_500 | on_4500 | asked)
+        radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
+        if len(radius):
+            self._sort_radius(payloads.take(radius))
+        hip = np.flatnonzero(other & ((source == PORT_HIP) | (destination == PORT_HIP)))
+        if len(hip):
+            self._sort_hip_in_udp(payloads.take(hip), zero_word[hip])
+
+    def _sort_ipsec(
+        self, payloads: _Payloads, first: UInt8Array, marked: BoolArray, plain_port: BoolArray, marker_port: BoolArray
+    ) -> None:
+        """Sort IKE, ESP and NAT keepalives. On `plain_port`s IKE has no marker, on `marker_port`s it has one."""
+        ours = plain_port | marker_port
+        packet, category = payloads.packet, self.category
+        size = payloads.wire_end - payloads.at  # on the wire
+        blind = marker_port & (payloads.end - payloads.at < np.minimum(size, 4))
+        self._refuse(packet, blind, lambda _: "cut by the capture's snapshot length before what tells IKE from ESP")
+        category[packet[blind]] = Category.MALFORMED
+        ours &= ~blind
+        keepalive = ours & (size == 1) & (first == 0xFF)
+        category[packet[keepalive]] = Category.NAT_KEEPALIVE
+        ours &= ~keepalive
+        # Where a NAT has mixed up 500 and 4500, and on a port that was asked for, only the header tells whether a
+        # marker is due.
+        unmarked = plain_port.copy()
+        unsure = np.flatnonzero(ours & plain_port & marker_port & ~marked)
+        if len(unsure):
+            unmarked[unsure] = self._plausible(payloads.take(unsure))
+        is_ike = ours & (marked | unmarked)
+        esp = ours & ~is_ike
+        tiny = esp & (size < 8)
+        self._refuse(
+            packet, tiny, lambda index: f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive"
         )
-        begin = at + 8 + np.where(marked, 4, 0)
-        _take_ike(
-            buffer, udp[chosen], begin[chosen], end[chosen], wire_end[chosen],
-            encapsulation[chosen].astype(np.uint8), source[chosen], destination[chosen],
-            category, found, refused,
-        )  # fmt: skip
-    other = ~(on_500 | on_4500 | asked) & ~bad
-    radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
-    if len(radius):
-        _take_radius(
-            buffer, udp[radius], at[radius] + 8, end[radius], wire_end[radius],
-            source[radius], destination[radius], category, found, refused,
-        )  # fmt: skip
-    hip = np.flatnonzero(other & ((source == _HIP_PORT) | (destination == _HIP_PORT)))
-    if len(hip):
-        # RFC 5770, 5.1: 32 zero bits tell HIP from ESP, as the non-ESP marker does for IKE
-        zero = first_word_zero[hip] & (there[hip] >= 4)
-        category[udp[hip[~zero & (there[hip] >= 4) & (size[hip] >= 8)]]] = Category.ESP
-        hip = hip[zero]
-        _take_hip(
-            buffer, udp[hip], at[hip] + 12, end[hip], wire_end[hip], Encapsulation.UDP,
-            source[hip], destination[hip], category, found, refused,
-        )  # fmt: skip
+        category[packet[esp]] = Category.ESP
+        category[packet[tiny]] = Category.MALFORMED
+        chosen = np.flatnonzero(is_ike)
+        if len(chosen):
+            ike = payloads.take(chosen)
+            ike.at += np.where(marked[chosen], 4, 0)
+            self._sort_ike(ike)
 
+    def _plausible(self, payloads: _Payloads) -> BoolArray:
+        header = gather(self._buffer, payloads.at, _IKE)
+        major = header["version"] >> 4
+        plausible: BoolArray = (
+            (payloads.at + IKE_HEADER_BYTES <= payloads.end)
+            & ((major == 1) | (major == 2))
+            & (header["spi_i"] != 0)
+            & (payloads.at + header["length"] == payloads.wire_end)
+        )
+        return plausible
 
-def _plausible(buffer: UInt8Array, at: Int64Array, end: Int64Array, wire_end: Int64Array) -> BoolArray:
-    header = gather(buffer, at, _IKE)
-    major = header["version"] >> 4
-    plausible: BoolArray = (
-        (at + _IKE_HEADER <= end)
-        & ((major == 1) | (major == 2))
-        & (header["spi_i"] != 0)
-        & (at + header["length"] == wire_end)
-    )
-    return plausible
+    def _sort_ike(self, payloads: _Payloads) -> None:
+        at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
+        version = self._buffer[np.minimum(at + 17, len(self._buffer) - 1)]
+        length = gather(self._buffer, at + 24, _WORD)["value"].astype(np.int64)
+        short = at + IKE_HEADER_BYTES > wire_end
+        cut = ~short & (at + IKE_HEADER_BYTES > end)
+        strange = ~short & ~cut & (version >> 4 != 1) & (version >> 4 != 2)
+        wrong = ~(short | cut | strange) & ((length < IKE_HEADER_BYTES) | (at + length > wire_end))
+        good = ~(short | cut | strange | wrong)
+
+        def reason(index: int) -> str:
+            there = wire_end[index] - at[index]
+            if short[index]:
+                return f"{there} bytes, less than an IKE header"
+            if cut[index]:
+                return "cut inside its IKE header by the capture's snapshot length"
+            if strange[index]:
+                return f"IKE version {version[index] >> 4}.{version[index] & 15} is unknown"
+            return f"IKE length field says {length[index]} bytes, the datagram has {there}"
+
+        self.category[payloads.packet] = np.where(good, Category.IKE, Category.MALFORMED)
+        if not good.all():
+            self._refuse(payloads.packet, ~good, reason)
+            payloads, length = payloads.take(good), length[good]
+        header = read_ike_headers(self._buffer, payloads.at, payloads.end)
+        v2 = header["protocol"] == Protocol.IKEV2
+        fragmented = header["next_payload"] == np.where(v2, PAYLOAD_SKF, PAYLOAD_IKEV1_FRAGMENT)
+        if fragmented.any():
+            keep = self._check_fragments(payloads, length, header, fragmented)
+            if not keep.all():
+                payloads, length = payloads.take(keep), length[keep]
+                header = {name: column[keep] for name, column in header.items()}
+        self._add(payloads, length, header, clear_messages(header))
+
+    def _check_fragments(
+        self, payloads: _Payloads, length: Int64Array, header: dict[str, npt.NDArray[np.generic]], fragmented: BoolArray
+    ) -> BoolArray:
+        """Which of the messages stay: not those whose fragment number no receiver takes (RFC 7383, 2.6)."""
+        number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
+        v2 = header["protocol"] == Protocol.IKEV2
+        cut = fragmented & (length >= _FRAGMENT_END) & (payloads.at + _FRAGMENT_END > payloads.end)
+        bad = fragmented & ~cut & ((number == 0) | (v2 & (number > total)))
+
+        def reason(index: int) -> str:
+            if cut[index]:
+                return "cut by the snapshot length before its IKE fragment number: counted as a whole message"
+            if length[index] < _FRAGMENT_END:
+                return f"IKE length field says {length[index]} bytes, too few for a fragment"
+            return f"IKE fragment number {number[index]} of {total[index]} is impossible"
+
+        self._refuse(payloads.packet, bad | cut, reason)
+        self.category[payloads.packet[bad]] = Category.MALFORMED
+        keep: BoolArray = ~bad
+        return keep
+
+    def _sort_radius(self, payloads: _Payloads) -> None:
+        at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
+        raw = gather(self._buffer, at, _RADIUS)
+        length = raw["length"].astype(np.int64)
+        known = (at + 4 <= end) & np.isin(raw["code"], _RADIUS_CODES) & (raw["code"] != 0)
+        good = known & (at + 20 <= end) & (length >= 20) & (at + length <= wire_end)
+
+        def reason(index: int) -> str:
+            there = wire_end[index] - at[index]
+            if 20 <= length[index] <= there:
+                return "cut inside its RADIUS header by the capture's snapshot length"
+            return f"RADIUS length field says {length[index]} bytes, {there} are there"
+
+        # anyone may use these ports: a datagram without a RADIUS code is something else
+        self.category[payloads.packet] = np.where(
+            good, Category.RADIUS, np.where(known, Category.MALFORMED, Category.OTHER)
+        )
+        self._refuse(payloads.packet, known & ~good, reason)
+        header = _unkeyed_header(Protocol.RADIUS, raw["code"][good], raw["identifier"][good], length[good])
+        self._add(payloads.take(good), length[good], header)
+
+    def _sort_hip_in_udp(self, payloads: _Payloads, zero_word: BoolArray) -> None:
+        there = payloads.end - payloads.at >= 4
+        esp = ~zero_word & there & (payloads.wire_end - payloads.at >= 8)
+        self.category[payloads.packet[esp]] = Category.ESP
+        hip = payloads.take(zero_word & there)
+        hip.at += 4
+        self.sort_hip(hip)
+
+    def sort_hip(self, payloads: _Payloads) -> None:
+        """Sort HIP packets (RFC 7401, 5.1), which begin where the payloads do."""
+        at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
+        raw = gather(self._buffer, at, _HIP)
+        size = (raw["length"].astype(np.int64) + 1) * 8
+        cut = (at + 40 > end) & (at + 40 <= wire_end)
+        good = (at + 40 <= end) & (raw["type"] < 128) & np.isin(raw["version"] >> 4, (1, 2))
+        good &= (size >= 40) & (at + size <= wire_end)
+        self.category[payloads.packet] = np.where(good, Category.HIP, Category.MALFORMED)
+        self._refuse(
+            payloads.packet,
+            ~good,
+            lambda index: (
+                "cut inside its HIP header by the capture's snapshot length"
+                if cut[index]
+                else "not a HIP packet, though sent as one"
+            ),
+        )
+        length = size[good]
+        header = _unkeyed_header(Protocol.HIP, raw["type"][good], np.zeros(len(length), np.uint32), length)
+        self._add(payloads.take(good), length, header)
+
+    def _refuse(self, packet: Int64Array, chosen: BoolArray, reason: Callable[[int], str]) -> None:
+        for index in np.flatnonzero(chosen).tolist():
+            self.refused.append(Refused(int(packet[index]), reason(index)))
+
+    def _add(
+        self,
+        payloads: _Payloads,
+        length: Int64Array,
+        header: dict[str, npt.NDArray[np.generic]],
+        clear: BoolArray | None = None,
+    ) -> None:
+        """Add messages of these lengths; `clear`: which can be read without keys, None: all."""
+        self.messages.append(
+            Messages(
+                payloads.packet,
+                payloads.at,
+                np.minimum(payloads.end, payloads.at + length),
+                payloads.encapsulation,
+                payloads.source_port,
+                payloads.destination_port,
+                header,
+                np.ones(len(length), np.bool_) if clear is None else clear,
+            )
+        )
 
 
 def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dict[str, npt.NDArray[np.generic]]:
@@ -262,9 +405,9 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
     v2 = raw["version"] >> 4 == 2
     fragment = np.zeros(len(at), np.uint16)
     fragments = np.zeros(len(at), np.uint16)
-    skf = v2 & (raw["next"] == _SKF) & numbered
+    skf = v2 & (raw["next"] == PAYLOAD_SKF) & numbered
     fragment[skf], fragments[skf] = raw["number"][skf], raw["total"][skf]
-    old = ~v2 & (raw["next"] == _IKEV1_FRAGMENT) & numbered
+    old = ~v2 & (raw["next"] == PAYLOAD_IKEV1_FRAGMENT) & numbered
     if old.any():
         # fragment ID (16 bits), number, flag on the last one: only that one tells how many there are
         number, last = raw["total"][old] >> 8, raw["total"][old] & 1
@@ -287,95 +430,9 @@ def clear_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages have payloads that can be read without keys."""
     v2 = header["protocol"] == Protocol.IKEV2
     following = header["next_payload"]
-    encrypted_v1 = (header["flags"].astype(np.uint8) & 1 == 1) | (following == _IKEV1_FRAGMENT)
-    clear: BoolArray = np.where(v2, (following != _SK) & (following != _SKF), ~encrypted_v1)
+    encrypted_v1 = (header["flags"].astype(np.uint8) & 1 == 1) | (following == PAYLOAD_IKEV1_FRAGMENT)
+    clear: BoolArray = np.where(v2, (following != PAYLOAD_SK) & (following != PAYLOAD_SKF), ~encrypted_v1)
     return clear
-
-
-def _take_ike(
-    buffer: UInt8Array,
-    packet: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    wire_end: Int64Array,
-    encapsulation: UInt8Array,
-    source: UInt16Array,
-    destination: UInt16Array,
-    category: UInt8Array,
-    found: list[Messages],
-    refused: list[Refused],
-) -> None:
-    version = buffer[np.minimum(at + 17, len(buffer) - 1)]
-    length = gather(buffer, at + 24, _WORD)["value"].astype(np.int64)
-    short = at + _IKE_HEADER > wire_end
-    cut = ~short & (at + _IKE_HEADER > end)
-    strange = ~short & ~cut & (version >> 4 != 1) & (version >> 4 != 2)
-    wrong = ~(short | cut | strange) & ((length < _IKE_HEADER) | (at + length > wire_end))
-    good = ~(short | cut | strange | wrong)
-    category[packet] = np.where(good, Category.IKE, Category.MALFORMED)
-    if not good.all():
-        for index in np.flatnonzero(~good).tolist():
-            if short[index]:
-                what = f"{wire_end[index] - at[index]} bytes, less than an IKE header"
-            elif cut[index]:
-                what = "cut inside its IKE header by the capture's snapshot length"
-            elif strange[index]:
-                what = f"IKE version {version[index] >> 4}.{version[index] & 15} is unknown"
-            else:
-                there = wire_end[index] - at[index]
-                what = f"IKE length field says {length[index]} bytes, the datagram has {there}"
-            refused.append(Refused(int(packet[index]), what))
-        packet, at, end, length = packet[good], at[good], end[good], length[good]
-        encapsulation, source, destination = encapsulation[good], source[good], destination[good]
-    header = read_ike_headers(buffer, at, end)
-    v2 = header["protocol"] == Protocol.IKEV2
-    fragmented = header["next_payload"] == np.where(v2, _SKF, _IKEV1_FRAGMENT)
-    if fragmented.any():
-        keep = _check_fragments(packet, at, end, length, header, fragmented, category, refused)
-        if not keep.all():
-            packet, at, end, length = packet[keep], at[keep], end[keep], length[keep]
-            encapsulation, source, destination = encapsulation[keep], source[keep], destination[keep]
-            header = {name: column[keep] for name, column in header.items()}
-    found.append(
-        Messages(
-            packet,
-            at,
-            np.minimum(end, at + length),
-            encapsulation,
-            source,
-            destination,
-            header,
-            clear_messages(header),
-        )
-    )
-
-
-def _check_fragments(
-    packet: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    length: Int64Array,
-    header: dict[str, npt.NDArray[np.generic]],
-    fragmented: BoolArray,
-    category: UInt8Array,
-    refused: list[Refused],
-) -> BoolArray:
-    """Which of the messages stay: not those whose fragment number no receiver takes (RFC 7383, 2.6)."""
-    number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
-    v2 = header["protocol"] == Protocol.IKEV2
-    cut = fragmented & (length >= _FRAGMENT_END) & (at + _FRAGMENT_END > end)
-    bad = fragmented & ~cut & ((number == 0) | (v2 & (number > total)))
-    for index in np.flatnonzero(bad | cut).tolist():
-        if cut[index]:
-            what = "cut by the snapshot length before its IKE fragment number: counted as a whole message"
-        elif length[index] < _FRAGMENT_END:
-            what = f"IKE length field says {length[index]} bytes, too few for a fragment"
-        else:
-            what = f"IKE fragment number {number[index]} of {total[index]} is impossible"
-        refused.append(Refused(int(packet[index]), what))
-    category[packet[bad]] = Category.MALFORMED
-    keep: BoolArray = ~bad
-    return keep
 
 
 def _unkeyed_header(
@@ -390,83 +447,3 @@ def _unkeyed_header(
     header["message_id"] = identifier.astype(np.uint32)
     header["ike_bytes"] = length.astype(np.uint32)
     return header
-
-
-def _take_radius(
-    buffer: UInt8Array,
-    packet: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    wire_end: Int64Array,
-    source: UInt16Array,
-    destination: UInt16Array,
-    category: UInt8Array,
-    found: list[Messages],
-    refused: list[Refused],
-) -> None:
-    raw = gather(buffer, at, _RADIUS)
-    length = raw["length"].astype(np.int64)
-    known = (at + 4 <= end) & np.isin(raw["code"], _RADIUS_CODES) & (raw["code"] != 0)
-    good = known & (at + 20 <= end) & (length >= 20) & (at + length <= wire_end)
-    # anyone may use these ports: what has no RADIUS code is simply something else
-    category[packet] = np.where(good, Category.RADIUS, np.where(known, Category.MALFORMED, Category.OTHER))
-    for index in np.flatnonzero(known & ~good).tolist():
-        there = wire_end[index] - at[index]
-        if 20 <= length[index] <= there:
-            what = "cut inside its RADIUS header by the capture's snapshot length"
-        else:
-            what = f"RADIUS length field says {length[index]} bytes, {there} are there"
-        refused.append(Refused(int(packet[index]), what))
-    chosen = np.flatnonzero(good)
-    header = _unkeyed_header(Protocol.RADIUS, raw["code"][chosen].copy(), raw["identifier"][chosen], length[chosen])
-    found.append(
-        Messages(
-            packet[chosen],
-            at[chosen],
-            np.minimum(end, at + length)[chosen],
-            np.full(len(chosen), Encapsulation.UDP, np.uint8),
-            source[chosen],
-            destination[chosen],
-            header,
-            np.ones(len(chosen), np.bool_),
-        )
-    )
-
-
-def _take_hip(
-    buffer: UInt8Array,
-    packet: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    wire_end: Int64Array,
-    encapsulation: Encapsulation,
-    source: UInt16Array,
-    destination: UInt16Array,
-    category: UInt8Array,
-    found: list[Messages],
-    refused: list[Refused],
-) -> None:
-    raw = gather(buffer, at, _HIP)
-    size = (raw["length"].astype(np.int64) + 1) * 8
-    cut = (at + 40 > end) & (at + 40 <= wire_end)
-    good = (at + 40 <= end) & (raw["type"] < 128) & np.isin(raw["version"] >> 4, (1, 2))
-    good &= (size >= 40) & (at + size <= wire_end)
-    category[packet] = np.where(good, Category.HIP, Category.MALFORMED)
-    for index in np.flatnonzero(~good).tolist():
-        what = "cut inside its HIP header by the capture's snapshot length"
-        refused.append(Refused(int(packet[index]), what if cut[index] else "not a HIP packet, though sent as one"))
-    chosen = np.flatnonzero(good)
-    length = size[chosen]
-    header = _unkeyed_header(Protocol.HIP, raw["type"][chosen].copy(), np.zeros(len(chosen), np.uint32), length)
-    found.append(
-        Messages(
-            packet[chosen],
-            at[chosen],
-            np.minimum(end[chosen], at[chosen] + length),
-            np.full(len(chosen), encapsulation, np.uint8),
-            source[chosen],
-            destination[chosen],
-            header,
-            np.ones(len(chosen), np.bool_),
-        )
-    )

@@ -19,12 +19,8 @@ from ikeanalyze.capture.frames import Progress
 from ikeanalyze.capture.ipfragments import Datagram, Reassembler
 from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
 from ikeanalyze.capture.linktypes import link_type_name
-from ikeanalyze.capture.network import (
-    PROTOCOL_ESP,
-    PROTOCOL_TCP,
-    AddressBook,
-    Packets,
-)
+from ikeanalyze.capture.network import AddressBook, Packets
+from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, PORT_IKE_NAT, PROTOCOL_ESP, PROTOCOL_TCP
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import Interface, RecordBatch
 
@@ -32,9 +28,7 @@ from ikeanalyze.capture.records import Interface, RecordBatch
 _BLOCK: Final = 1 << 18
 #: More SAs than this are not distinguished: a capture of noise on port 4500 has one for each packet.
 MAX_ESP_SAS: Final = 50_000
-_TCP_PORT: Final = 4500
 _UDP_HEADER: Final = 8
-_ESP_HEADER: Final = 8
 
 _HEADER: Final = np.dtype([("spi", ">u4"), ("sequence", ">u4")])
 _PORTS: Final = np.dtype([("source", ">u2"), ("destination", ">u2"), ("length", ">u2")])
@@ -179,9 +173,9 @@ class _Collector:
         length = udp["length"].astype(np.int64)
         wire_end = np.where(in_udp & (length != 0), np.minimum(at + length, wire_end), wire_end)
         at = at + np.where(in_udp, _UDP_HEADER, 0)
-        there = at + _ESP_HEADER <= packets.end[index]
+        there = at + ESP_HEADER_BYTES <= packets.end[index]
         self._found.cut += int((~there).sum())
-        on_4500 = (udp["source"] == _TCP_PORT) | (udp["destination"] == _TCP_PORT)
+        on_4500 = (udp["source"] == PORT_IKE_NAT) | (udp["destination"] == PORT_IKE_NAT)
         encapsulation = np.where(on_4500, Encapsulation.UDP_4500, Encapsulation.UDP)
         header = gather(buffer, at, _HEADER)
         if self._wanted is not None:
@@ -211,7 +205,7 @@ class _Collector:
         tcp = packets.take((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
         if len(tcp):
             ports = gather(buffer, tcp.at, _PORTS)
-            ours = (ports["source"] == _TCP_PORT) | (ports["destination"] == _TCP_PORT)
+            ours = (ports["source"] == PORT_IKE_NAT) | (ports["destination"] == PORT_IKE_NAT)
             self._found.in_tcp += int(ours.sum())
 
     def _fragments(self, batch: RecordBatch, packets: Packets) -> None:

@@ -11,11 +11,9 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, big_endian
+from ikeanalyze.capture.protocol_numbers import ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE_SESSION, ETHERTYPES_VLAN
 
-_IPV4: Final = 0x0800
-_IPV6: Final = 0x86DD
-_PPPOE_SESSION: Final = 0x8864
-_VLAN_TAGS: Final = np.array([0x8100, 0x88A8, 0x9100, 0x9200, 0x9300], np.uint16)
+_VLAN_TAGS: Final = np.array(ETHERTYPES_VLAN, np.uint16)
 _PPP_IPV4: Final = 0x0021
 _PPP_IPV6: Final = 0x0057
 #: Address families that BSDs, Linux and macOS write into a loopback header for IPv6.
@@ -39,15 +37,10 @@ def locate(link_type: int, buffer: UInt8Array, at: Int64Array, end: Int64Array) 
     return inside, family
 
 
-def decoded_link_types() -> frozenset[int]:
-    """The LINKTYPE numbers that `locate` knows."""
-    return frozenset(_DECODERS)
-
-
 def _families(ethertype: UInt16Array) -> UInt8Array:
     family = np.zeros(len(ethertype), np.uint8)
-    family[ethertype == _IPV4] = 4
-    family[ethertype == _IPV6] = 6
+    family[ethertype == ETHERTYPE_IPV4] = 4
+    family[ethertype == ETHERTYPE_IPV6] = 6
     return family
 
 
@@ -61,7 +54,7 @@ def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         snap = rest[(kind <= 1500) & (inside[rest] + 8 <= end[rest])]
         # LLC with both service access points 0xAA and an encapsulated Ethernet type (RFC 1042)
         snap = snap[(big_endian(buffer, inside[snap]) == 0xAAAA) & (ethertype[snap] != 0)]
-        session = rest[(kind == _PPPOE_SESSION) & (inside[rest] + 7 <= end[rest])]
+        session = rest[(kind == ETHERTYPE_PPPOE_SESSION) & (inside[rest] + 7 <= end[rest])]
         inside[tagged] += 4
         inside[snap] += 8
         rest = np.concatenate([tagged, snap])

@@ -1,7 +1,7 @@
 """Link-layer header types of capture files, by name.
 
-The registry is https://www.tcpdump.org/linktypes.html (IANA: https://www.iana.org/assignments/pcap). Which
-of them are decoded is told by `decoded_link_types` of the module `link`.
+The registry is https://www.tcpdump.org/linktypes.html (IANA: https://www.iana.org/assignments/pcap). `link.locate`
+decodes some of them.
 """
 
 from enum import IntEnum

@@ -12,14 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, gather
-
-PROTOCOL_ICMP: Final = 1
-PROTOCOL_TCP: Final = 6
-PROTOCOL_UDP: Final = 17
-PROTOCOL_ESP: Final = 50
-PROTOCOL_AH: Final = 51
-PROTOCOL_ICMPV6: Final = 58
-PROTOCOL_HIP: Final = 139
+from ikeanalyze.capture.protocol_numbers import EXTENSION_HEADERS, FRAGMENT_HEADER, NO_NEXT_HEADER
 
 _IPV4: Final = np.dtype(
     [
@@ -35,9 +28,7 @@ _IPV6: Final = np.dtype(
 )  # fmt: skip
 _EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2"), ("ident", ">u4")])
 
-_FRAGMENT_HEADER: Final = 44
-_NO_NEXT_HEADER: Final = 59
-_SKIPPED_HEADERS: Final = np.array([0, 43, 60, 135, 140], np.uint8)  # options, routing, mobility, shim6
+_SKIPPED_HEADERS: Final = np.array(EXTENSION_HEADERS, np.uint8)
 
 #: `ident` of a packet without identification.
 NO_IDENT: Final = 0xFFFFFFFF
@@ -188,13 +179,13 @@ def read_ipv6(
     offset = np.zeros(count, np.int64)
     more = np.zeros(count, np.bool_)
     cut = np.zeros(count, np.bool_)
-    rest = np.flatnonzero(np.isin(protocol, _SKIPPED_HEADERS) | (protocol == _FRAGMENT_HEADER))
+    rest = np.flatnonzero(np.isin(protocol, _SKIPPED_HEADERS) | (protocol == FRAGMENT_HEADER))
     while len(rest):
         short = inside[rest] + 8 > captured[rest]
         cut[rest[short]] = True
         rest = rest[~short]
         extension = gather(buffer, inside[rest], _EXTENSION)
-        is_fragment = protocol[rest] == _FRAGMENT_HEADER
+        is_fragment = protocol[rest] == FRAGMENT_HEADER
         which = rest[is_fragment]
         ident[which] = extension["ident"][is_fragment]
         offset[which] = extension["fragment"][is_fragment] & 0xFFF8
@@ -203,7 +194,7 @@ def read_ipv6(
         protocol[rest] = extension["next"]
         # what follows the header of a true fragment is part of what was fragmented: options there may be in
         # several fragments
-        onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == _FRAGMENT_HEADER)
+        onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == FRAGMENT_HEADER)
         rest = rest[onward & (offset[rest] == 0) & ~more[rest]]
     cut |= inside > captured
     packets = Packets(
@@ -241,5 +232,5 @@ def skip_options(buffer: UInt8Array, packets: Packets) -> BoolArray:
         packets.protocol[rest] = extension["next"]
         rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]
     cut |= packets.at > packets.end
-    packets.protocol[cut] = _NO_NEXT_HEADER
+    packets.protocol[cut] = NO_NEXT_HEADER
     return cut

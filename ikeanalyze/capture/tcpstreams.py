@@ -17,13 +17,11 @@ from enum import Enum, auto
 from typing import Final
 
 from ikeanalyze.capture.accounting import Category
+from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
 
 PREFIX: Final = b"IKETCP"
-_MARKER: Final = bytes(4)
-_IKE_HEADER: Final = 28
 #: Length, marker and IKE header: what is needed to recognise an IKE message.
-_ENOUGH: Final = 2 + len(_MARKER) + _IKE_HEADER
-_ESP_HEADER: Final = 8
+_ENOUGH: Final = 2 + len(NON_ESP_MARKER) + IKE_HEADER_BYTES
 #: Out-of-order segments that are held before the one that is missing is given up.
 _MOST_HELD: Final = 64
 #: Bytes between two segments that may be missing; more is another connection or garbage.
@@ -339,10 +337,10 @@ class _Direction:
         there = min(size, len(self._buffer))
         known = there if not self._unknown else min(there, self._unknown[0][0] - self._parsed)
         complete = known == size
-        if known < 2 + len(_MARKER):
+        if known < 2 + len(NON_ESP_MARKER):
             return None
-        if self._buffer[2:6] != _MARKER:
-            return StreamMessage(Kind.ESP, complete=complete) if size >= 2 + _ESP_HEADER else None
+        if self._buffer[2:6] != NON_ESP_MARKER:
+            return StreamMessage(Kind.ESP, complete=complete) if size >= 2 + ESP_HEADER_BYTES else None
         if size < _ENOUGH:
             return StreamMessage(Kind.MALFORMED, what=f"{size - 6} bytes, less than an IKE header")
         if known < _ENOUGH:
@@ -355,7 +353,7 @@ class _Direction:
         if data[17] >> 4 not in (1, 2):
             what = f"IKE version {data[17] >> 4}.{data[17] & 15} is unknown"
             return StreamMessage(Kind.MALFORMED, what=what)
-        if not _IKE_HEADER <= length <= size - 6:
+        if not IKE_HEADER_BYTES <= length <= size - 6:
             what = f"IKE length field says {length} bytes, its frame in the TCP stream has {size - 6}"
             return StreamMessage(Kind.MALFORMED, what=what)
         return StreamMessage(Kind.IKE, data[:length], complete)
@@ -390,7 +388,7 @@ def _begins_ike(data: bytearray) -> bool:
     size = int.from_bytes(data[:2], "big")
     if len(data) >= 2 and size < _ENOUGH:
         return False
-    if data[2:6] != _MARKER[: len(data[2:6])]:
+    if data[2:6] != NON_ESP_MARKER[: len(data[2:6])]:
         return False
     if len(data) > 23 and data[23] not in (0x10, 0x20):
         return False
@@ -400,9 +398,9 @@ def _begins_ike(data: bytearray) -> bool:
 def _is_framed_esp(data: bytearray) -> bool:
     """One framed ESP packet or several, and nothing else."""
     at = 0
-    while at + 2 + _ESP_HEADER <= len(data):
+    while at + 2 + ESP_HEADER_BYTES <= len(data):
         size = int.from_bytes(data[at : at + 2], "big")
-        if size < 2 + _ESP_HEADER or data[at + 2 : at + 6] == _MARKER:
+        if size < 2 + ESP_HEADER_BYTES or data[at + 2 : at + 6] == NON_ESP_MARKER:
             return False
         at += size
     return at == len(data) > 0
