@@ -78,14 +78,14 @@ class Collector:
             if whole.any():
                 self._fragments(batch, packets.take(whole), category)
                 packets = packets.take(~whole)
-            sorted_as, found, refused = sort_packets(batch.buffer, packets, self._ports)
+            sorted_as, batches, refused = sort_packets(batch.buffer, packets, self._ports)
             category[packets.row] = sorted_as
-            for one in refused:
-                self._refuse(self.packets + 1 + int(packets.row[one.packet]), one.what)
+            for refusal in refused:
+                self._refuse(self.packets + 1 + int(packets.row[refusal.packet]), refusal.what)
             tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
             if len(tcp):
                 self._segments(batch, packets.take(tcp), category)
-            for messages in found:
+            for messages in batches:
                 self._keep(batch, packets, messages)
         self.accounting.add_batch(category, batch.length)
         self.packets += count
@@ -247,32 +247,33 @@ class Collector:
         """Count the fragments of settled datagrams, and keep rows for those that carry a message."""
         if not settled:
             return
-        fresh = [one for one in settled if one.repeats is None and one.has_first]
-        for one in settled:
-            if one.repeats is None and not one.has_first:
-                one.category = Category.OTHER
+        fresh = [datagram for datagram in settled if datagram.repeats is None and datagram.has_first]
+        for datagram in settled:
+            if datagram.repeats is None and not datagram.has_first:
+                datagram.category = Category.OTHER
         if fresh:
             self._sort_datagrams(fresh)
-        for one in settled:
-            if one.repeats is not None:
-                one.category, one.row = one.repeats.category, one.repeats.row
+        for datagram in settled:
+            fragments = datagram.fragments
+            if datagram.repeats is not None:
+                datagram.category, datagram.row = datagram.repeats.category, datagram.repeats.row
             self.accounting.add(
-                Category(one.category), len(one.fragments), sum(fragment.length for fragment in one.fragments)
+                Category(datagram.category), len(fragments), sum(fragment.length for fragment in fragments)
             )
-            if one.row is not None and one.repeats is not None:
-                self._rows.append(len(one.fragments), {**one.row, **_fragment_columns(one.fragments)})
+            if datagram.row is not None and datagram.repeats is not None:
+                self._rows.append(len(fragments), {**datagram.row, **_fragment_columns(fragments)})
 
     def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
         buffer, packets, cut = reassembled(datagrams)
-        sorted_as, found, refused = sort_packets(buffer, packets, self._ports)
+        sorted_as, batches, refused = sort_packets(buffer, packets, self._ports)
         sorted_as[cut] = Category.MALFORMED
         for index in np.flatnonzero(cut).tolist():
             self._refuse(datagrams[index].fragments[0].number, "IPv6 header is cut or impossible")
         for datagram, category in zip(datagrams, sorted_as.tolist(), strict=True):
             datagram.category = category
-        for one in refused:
-            self._refuse(datagrams[one.packet].fragments[0].number, one.what)
-        for messages in found:
+        for refusal in refused:
+            self._refuse(datagrams[refusal.packet].fragments[0].number, refusal.what)
+        for messages in batches:
             units = np.arange(self._units, self._units + len(messages), dtype=np.uint32)
             self._units += len(messages)
             digests = self._digests(buffer, messages, units)
@@ -344,52 +345,47 @@ class Collector:
                 if message.what is not None:
                     self._refuse(segment.number, message.what)
                     message.what = None  # once is enough
-        if not shares:
-            return
+        if shares:
+            self._keep_shares(shares)
+
+    def _keep_shares(self, shares: list[tuple[Segment, StreamMessage, int]]) -> None:
+        """Rows for TCP segments: each with a message that it carries, and the bytes of the frame counted with it."""
         first: dict[int, tuple[Segment, StreamMessage]] = {}
         for segment, message, _ in shares:
             first.setdefault(id(message), (segment, message))
-        distinct = list(first.values())
-        place = {id(message): index for index, (_, message) in enumerate(distinct)}
-        begin: list[int] = []
-        end: list[int] = []
-        joined = bytearray()
-        for owner, message in distinct:
-            begin.append(len(joined))
-            joined += message.data
-            end.append(len(joined))
+        messages = [message for _, message in first.values()]
+        for owner, message in first.values():
             if message.unit is None:
                 message.unit = self._units
                 self._units += 1
                 if not message.complete:
                     self._lacks(message.unit, owner.number)
-        buffer = np.frombuffer(bytes(joined) + bytes(PADDING), np.uint8)
-        header = read_ike_headers(buffer, np.array(begin, np.int64), np.array(end, np.int64))
-        units = np.array([message.unit for _, message in distinct], np.uint32)
-        self.kept.add(units, buffer, np.array(begin, np.int64), np.array(end, np.int64), clear_messages(header), header)
+        sizes = np.array([len(message.data) for message in messages], np.int64)
+        end = np.cumsum(sizes)
+        begin = end - sizes
+        buffer = np.frombuffer(b"".join(message.data for message in messages) + bytes(PADDING), np.uint8)
+        header = read_ike_headers(buffer, begin, end)
+        units = np.array([message.unit for message in messages], np.uint32)
+        self.kept.add(units, buffer, begin, end, clear_messages(header), header)
+        digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in messages], np.uint64)
+        place = {identity: index for index, identity in enumerate(first)}
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
-        digests = np.array([xxhash.xxh3_64_intdigest(message.data) for _, message in distinct], np.uint64)
-        owners = [segment for segment, _, _ in shares]
+        segments = [segment for segment, _, _ in shares]
         self._rows.append(
-            len(owners),
+            len(segments),
             {
-                "number": np.array([one.number for one in owners], np.uint32),
-                "time_ns": np.array([one.time_ns for one in owners], np.int64),
-                "interface": np.array([one.interface for one in owners], np.uint32),
+                **_own_columns(segments),
                 "bytes": np.array([size for _, _, size in shares], np.uint32),
-                "captured": np.array([min(one.captured, size) for one, _, size in shares], np.uint32),
-                "encapsulation": np.full(len(owners), Encapsulation.TCP_4500, np.uint8),
-                "source": np.array([one.source for one in owners], np.uint64),
-                "source_port": np.array([one.source_port for one in owners], np.uint16),
-                "destination": np.array([one.destination for one in owners], np.uint64),
-                "destination_port": np.array([one.destination_port for one in owners], np.uint16),
-                "ttl": np.array([one.ttl for one in owners], np.uint8),
-                "ip_id": np.array([one.ident for one in owners], np.uint32),
+                "captured": np.array([min(segment.captured, size) for segment, _, size in shares], np.uint32),
+                "encapsulation": np.uint8(Encapsulation.TCP_4500),
+                "source": np.array([segment.source for segment in segments], np.uint64),
+                "source_port": np.array([segment.source_port for segment in segments], np.uint16),
+                "destination": np.array([segment.destination for segment in segments], np.uint64),
+                "destination_port": np.array([segment.destination_port for segment in segments], np.uint16),
+                "ip_id": np.array([segment.ident for segment in segments], np.uint32),
                 "ip_fragment": False,
-                "capture_duplicate": np.array([one.repeated for one in owners], np.bool_),
-                "resent": np.array([one.resent for one in owners], np.bool_),
                 "digest": digests[repeat],
-                "unit": np.array([message.unit for _, message, _ in shares], np.uint32),
+                "unit": units[repeat],
                 **{name: column[repeat] for name, column in header.items()},
             },
         )
@@ -397,13 +393,20 @@ class Collector:
 
 def _fragment_columns(fragments: Sequence[Fragment]) -> Columns:
     return {
-        "number": np.array([one.number for one in fragments], np.uint32),
-        "time_ns": np.array([one.time_ns for one in fragments], np.int64),
-        "interface": np.array([one.interface for one in fragments], np.uint32),
-        "bytes": np.array([one.length for one in fragments], np.uint32),
-        "captured": np.array([one.captured for one in fragments], np.uint32),
-        "ttl": np.array([one.ttl for one in fragments], np.uint8),
+        **_own_columns(fragments),
+        "bytes": np.array([fragment.length for fragment in fragments], np.uint32),
+        "captured": np.array([fragment.captured for fragment in fragments], np.uint32),
         "ip_fragment": np.ones(len(fragments), np.bool_),
-        "capture_duplicate": np.array([one.repeated for one in fragments], np.bool_),
-        "resent": np.array([one.resent for one in fragments], np.bool_),
+    }
+
+
+def _own_columns(parts: Sequence[Fragment | Segment]) -> Columns:
+    """Columns that each IP fragment and each TCP segment has of its own."""
+    return {
+        "number": np.array([part.number for part in parts], np.uint32),
+        "time_ns": np.array([part.time_ns for part in parts], np.int64),
+        "interface": np.array([part.interface for part in parts], np.uint32),
+        "ttl": np.array([part.ttl for part in parts], np.uint8),
+        "capture_duplicate": np.array([part.repeated for part in parts], np.bool_),
+        "resent": np.array([part.resent for part in parts], np.bool_),
     }

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, Collector
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.halves import read_second_half
+from ikeanalyze.capture.halves import SecondHalf, read_second_half
 from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.memory import keep_freed_memory
 from ikeanalyze.capture.network import ADDRESS_BITS, FIRST_IPV6
-from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.capture.reader import CaptureReader, open_capture
 from ikeanalyze.capture.records import Interface
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
@@ -33,11 +33,9 @@ class CaptureFrames:
     damaged: bool
     accounting: dict[str, int]
     accounting_bytes: dict[str, int]
-    #: One row is one frame that carries a message or a part of one; the columns are those of schema.FRAMES,
-    #: with numbers
-    #: for names: `source` and `destination` are AddressBook codes, `unit` numbers the messages as they
-    #: crossed the wire
-    #: (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
+    #: A row for each frame that carries a message or a part of one. The columns are those of schema.FRAMES with numbers
+    #: in place of names: `source` and `destination` are AddressBook codes, `unit` numbers the messages as they crossed
+    #: the wire (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
     columns: Columns
     #: Bytes of the messages that can be read without keys, by unit.
     clear: MessageBytes
@@ -80,36 +78,11 @@ def read_frames(
     """
     keep_freed_memory()
     with open_capture(path) as reader:
-        found = read_second_half(reader, ports, spis)
-        second, kept = found or (None, Kept(spis))
+        halves = read_second_half(reader, ports, spis)
+        second, kept = halves or (None, Kept(spis))
         collector = Collector(ports, reader.interfaces, FrameRows(LAYOUT), kept)
-        size = reader.source.size
         try:
-            for batch in reader.batches():
-                rest = batch
-                if second is not None:
-                    place = reader.place(batch, second.begin)
-                    if place is None or collector.crosses:
-                        second.stop()
-                        second = None
-                    elif place < len(batch):
-                        collector.add(batch.part(slice(place)), None)
-                        rest = batch.part(slice(place, None))
-                        if meanwhile is not None:
-                            meanwhile()
-                        result = None if collector.crosses else second.result()
-                        if result is not None:
-                            collector.include(*result)
-                            reader.damage = result[0].damage
-                            if progress is not None:
-                                progress(reader.source.size or 0, reader.source.size)
-                            break
-                        second.stop()
-                        second = None
-                consumed = reader.source.consumed
-                collector.add(rest, consumed / size if size else None)
-                if progress is not None:
-                    progress(consumed + (second.consumed if second else 0), size)
+            _collect(reader, collector, second, progress, meanwhile)
         finally:
             if second is not None:
                 second.stop()
@@ -135,6 +108,41 @@ def read_frames(
             interfaces=reader.interfaces,
             warnings=warnings,
         )
+
+
+def _collect(
+    reader: CaptureReader,
+    collector: Collector,
+    second: SecondHalf | None,
+    progress: Progress | None,
+    meanwhile: Callable[[], object] | None,
+) -> None:
+    """Collect all batches, those of the second half from its helper unless its result cannot be used."""
+    size = reader.source.size
+    for batch in reader.batches():
+        rest = batch
+        place = None if second is None else reader.place(batch, second.begin)
+        if second is not None and (place is None or collector.crosses):
+            second.stop()
+            second = None
+        elif second is not None and place is not None and place < len(batch):
+            collector.add(batch.part(slice(place)), None)
+            rest = batch.part(slice(place, None))
+            if meanwhile is not None:
+                meanwhile()
+            result = None if collector.crosses else second.result()
+            if result is not None:
+                collector.include(*result)
+                reader.damage = result[0].damage
+                if progress is not None:
+                    progress(size or 0, size)
+                return
+            second.stop()
+            second = None
+        consumed = reader.source.consumed
+        collector.add(rest, consumed / size if size else None)
+        if progress is not None:
+            progress(consumed + (second.consumed if second else 0), size)
 
 
 __all__ = [
