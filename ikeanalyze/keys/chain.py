@@ -96,11 +96,6 @@ class KeyRing:
         return tuple(reasons)
 
     @property
-    def unused(self) -> tuple[KeySet, ...]:
-        """Key sets that opened no message so far, in file order."""
-        return tuple(keys for index, keys in enumerate(self._sets) if index not in self._used)
-
-    @property
     def gave_up(self) -> bool:
         """So many messages fitted no key that not every key set was tried on every IKE SA."""
         return self._trials <= 0

@@ -5,7 +5,7 @@ from typing import Final
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, Suite
 from ikeanalyze.keys.schedule import MessageKeys
-from ikeanalyze.keys.sealed import room_in_fragment, seal
+from ikeanalyze.keys.sealed import Opener, room_in_fragment, seal
 from ikeanalyze.wire.header import Header
 
 _MOST: Final = 0xFFFF
@@ -30,18 +30,15 @@ def seal_message(
     `header`, `first`, `plaintext`: as in `sealed.seal`. `largest`: bytes of an IKE message, header included; None: never
     cut. `randomness`: gives so many bytes, for IVs. Raises `KeyUnusable`; `NoRoomError` if a fragment has no room for anything.
     """
-    iv_size = ENCRYPTION[suite.encryption].iv
-    whole = seal(keys, header, first, plaintext, randomness(iv_size), suite=suite)
+    opener, iv_size = Opener(keys, suite), ENCRYPTION[suite.encryption].iv
+    whole = seal(opener, header, first, plaintext, randomness(iv_size))
     if largest is None or len(whole) <= largest:
         return [whole]
-    room = room_in_fragment(keys, largest, suite=suite)
+    room = room_in_fragment(opener, largest)
     parts = [plaintext[at : at + room] for at in range(0, len(plaintext), room)] if room > 0 else []
     if not 0 < len(parts) <= _MOST:
         raise NoRoomError(f"fragments of {largest} bytes have no room for a message of {len(whole)}")
     return [
-        seal(
-            keys, header, first if number == 1 else 0, part, randomness(iv_size),
-            suite=suite, fragment=(number, len(parts)),
-        )
+        seal(opener, header, first if number == 1 else 0, part, randomness(iv_size), fragment=(number, len(parts)))
         for number, part in enumerate(parts, 1)
-    ]  # fmt: skip
+    ]

@@ -252,13 +252,12 @@ class Opener:
 
 
 def seal(
-    keys: MessageKeys,
+    opener: Opener,
     header: Header,
     first: int,
     plaintext: bytes,
     iv: bytes,
     *,
-    suite: Suite | None = None,
     fragment: tuple[int, int] | None = None,
     clear: Sequence[tuple[int, bytes]] = (),
 ) -> bytes:
@@ -270,7 +269,6 @@ def seal(
 
     Raises `KeyUnusable` for keys that cannot make an ICV too, `ValueError` for an IV of a wrong length.
     """
-    opener = Opener(keys, suite)
     if not opener.verifies:
         raise KeyUnusable("without an integrity algorithm there is no ICV to be made")
     if len(iv) != opener._algorithm.iv:
@@ -295,12 +293,8 @@ def seal(
     return before + opener._seal(before, header.initiator, plaintext, iv)
 
 
-def room_in_fragment(keys: MessageKeys, largest: int, *, suite: Suite | None = None) -> int:
-    """Bytes of inner payloads that fit into a fragment, so that its message has `largest` bytes at most; may be negative.
-
-    Raises `KeyUnusable`.
-    """
-    opener = Opener(keys, suite)
+def room_in_fragment(opener: Opener, largest: int) -> int:
+    """Bytes of inner payloads that fit into a fragment whose message has at most `largest` bytes; may be negative."""
     algorithm = opener._algorithm
     around = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT.size + algorithm.iv + opener._icv_size
     padded = largest - around

@@ -10,7 +10,7 @@ from craft import Handshake, Message, ike
 from craft.ike import Payload, Proposal
 
 from ikeanalyze.keys.keyset import KeySet, Origin
-from ikeanalyze.keys.sealed import seal
+from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
 
 #: By cipher: bytes of SK_e and SK_a, of the IV, Wireshark's names.
@@ -120,7 +120,7 @@ class Sa(Handshake):
         parts = [plaintext[at : at + step] for at in range(0, step * fragments, step)]
         datagrams = [
             seal(
-                keys, header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
+                Opener(keys), header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
                 fragment=None if fragments == 1 else (number, fragments), clear=clear if number == 1 else (),
             )
             for number, part in enumerate(parts, 1)

@@ -19,7 +19,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite
-from ikeanalyze.keys.sealed import seal
+from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
 
 KEYS = {
@@ -85,7 +85,7 @@ def hostile(first, plaintext, *, fragments=None):
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.init()
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.IKE_AUTH, ike.INITIATOR, 1, 0)
-    data = seal(sa.key_sets[0], header, first, plaintext, bytes(16), fragment=fragments)
+    data = seal(Opener(sa.key_sets[0]), header, first, plaintext, bytes(16), fragment=fragments)
     sa.message_id[True] = 2
     messages += [
         sa._message([data], ike.IKE_AUTH, 1, True, False),

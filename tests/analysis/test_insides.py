@@ -12,7 +12,7 @@ from recordings import CAPTURES, LOGGED, followup_keys, log_of
 from ikeanalyze.analysis.insides import look_inside
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
-from ikeanalyze.keys.sealed import seal
+from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
 
 
@@ -69,7 +69,7 @@ def test_a_chain_that_breaks_off():
 def _sealed(sa, first, plaintext):
 
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
-    data = seal(sa.key_sets[0], header, first, plaintext, bytes(16))
+    data = seal(Opener(sa.key_sets[0]), header, first, plaintext, bytes(16))
     return sa._message([data], ike.INFORMATIONAL, 2, True, False)
 
 

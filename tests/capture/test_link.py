@@ -8,7 +8,6 @@ import pytest
 from craft import Handshake, link, udp_packet
 from laws import counted, mixed, read, read_mixed, read_packets, rows, texts
 
-
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 V4 = udp_packet(MESSAGE, 500, 501)
 V6 = udp_packet(MESSAGE, 500, 501, "2001:db8::1", "2001:db8::2")

@@ -9,7 +9,7 @@ from wire.recorded import ike_messages
 
 from ikeanalyze.keys.chain import KeyRing
 from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
-from ikeanalyze.keys.sealed import Suite, find_sealed, seal
+from ikeanalyze.keys.sealed import Opener, Suite, find_sealed, seal
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from keys.dumps import excerpt, key_set, log, logged_keys, recorded_key_sets
@@ -33,7 +33,7 @@ def made(number: int, suite: Suite = GCM, **other) -> KeySet:
 
 def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: Suite = GCM) -> bytes:
     iv = bytes(16 if suite is CBC else 8)
-    return seal(keys, Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv, suite=suite)
+    return seal(Opener(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv)
 
 
 def positions(ring: KeyRing, messages: list[bytes], suite: Suite | None = GCM) -> list[int | None]:

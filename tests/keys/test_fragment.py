@@ -22,9 +22,9 @@ def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encry
         parts = seal_message(keys, header(), LONG_FIRST, LONG, largest, os.urandom, suite=suite)
         sizes = [len(part) for part in parts]
         assert max(sizes) <= largest
-        room = room_in_fragment(keys, largest, suite=suite)
+        room = room_in_fragment(Opener(keys, suite), largest)
         full, too_long = (
-            seal(keys, header(), 0, bytes(size), iv_for(encryption), suite=suite, fragment=(1, 2))
+            seal(Opener(keys, suite), header(), 0, bytes(size), iv_for(encryption), fragment=(1, 2))
             for size in (room, room + 1)
         )
         assert len(full) <= largest < len(too_long)

@@ -61,7 +61,7 @@ def test_the_example_of_rfc_7634():
     assert (opened.first, opened.verified) == (41, True)
     assert opened.plaintext == bytes.fromhex("0000000c 00004001 0000000a")
     # the flags have neither bit set: a request of the responder
-    made = seal(keys, Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18)))
+    made = seal(Opener(keys), Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18)))
     assert made == message
 
 
@@ -135,7 +135,7 @@ def test_every_flipped_bit_is_noticed():
     ):
         keys = keys_for(encryption, 128, integrity)
         opener = Opener(keys)
-        message = seal(keys, header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)])
+        message = seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)])
         assert opener.open(message, True).plaintext == CHAIN
         for bit in range(8 * len(message)):
             wrong = bytearray(message)
@@ -146,7 +146,7 @@ def test_every_flipped_bit_is_noticed():
 def test_every_truncation_is_noticed():
     keys = keys_for(Encryption.AES_GCM_8, 128, 0)
     opener = Opener(keys)
-    message = seal(keys, header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
+    message = seal(Opener(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
     assert all(opener.open(message[:size], True) is None for size in range(len(message)))
     assert opener.open(message + b"behind", True).plaintext == CHAIN
 
@@ -161,7 +161,7 @@ def test_made_and_opened(encryption, key_bits, integrity):
         (INITIATOR, None, (0, b"")),
         (INITIATOR, (2, 3), (0, CHAIN[3:31])),
     ):
-        message = seal(keys, header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)])
+        message = seal(Opener(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)])
         opened = opener.open(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
         assert find_sealed(message).fragment == fragment
@@ -172,7 +172,7 @@ def test_made_and_opened(encryption, key_bits, integrity):
 def test_the_capture_says_what_the_file_does_not():
     suite = Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA1_96)
     keys = replace(keys_for(suite.encryption, 256, suite.integrity), encryption=None, integrity=None)
-    message = seal(keys, header(), FIRST, CHAIN, bytes(16), suite=suite)
+    message = seal(Opener(keys, suite), header(), FIRST, CHAIN, bytes(16))
     assert Opener(keys, suite).open(message, True).plaintext == CHAIN
     # and the file is believed where it says something
     said = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
@@ -227,26 +227,26 @@ def test_without_a_check(encryption):
     keys, bare = unchecked(encryption, Integrity.HMAC_SHA1_96, 12)
     opener = Opener(bare)
     assert not opener.verifies
-    message = seal(keys, header(), FIRST, CHAIN, iv_for(encryption))
+    message = seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption))
     opened = opener.open(message, True)
     assert (opened.first, opened.plaintext, opened.verified) == (FIRST, CHAIN, False)
-    empty = seal(keys, header(), 0, b"", iv_for(encryption))
+    empty = seal(Opener(keys), header(), 0, b"", iv_for(encryption))
     assert opener.open(empty, True).plaintext == b""
     # a wrong key gives nothing, not even now
     wrong = Opener(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
-    messages = [seal(keys, header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)]
+    messages = [seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)]
     assert not any(wrong.open(message, True) for message in messages)
     with pytest.raises(KeyUnusable, match="no ICV"):
-        seal(bare, header(), FIRST, CHAIN, iv_for(encryption))
+        seal(Opener(bare), header(), FIRST, CHAIN, iv_for(encryption))
 
 
 def test_fragments_without_a_check():
     keys, bare = unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)
     opener = Opener(bare)
-    first = seal(keys, header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
-    second = seal(keys, header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
+    first = seal(Opener(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
+    second = seal(Opener(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
     assert opener.open(first, True).plaintext + opener.open(second, True).plaintext == CHAIN
-    senseless = seal(keys, header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
+    senseless = seal(Opener(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
     assert opener.open(senseless, True) is None
 
 
@@ -290,12 +290,12 @@ def test_nothing_to_open(change):
 @pytest.mark.parametrize(("number", "total"), [(0, 2), (3, 2), (0, 0)])
 def test_fragment_numbers_that_cannot_be(number, total):
     keys = keys_for(Encryption.AES_GCM_16, 128, 0)
-    assert find_sealed(seal(keys, header(), 0, CHAIN, bytes(8), fragment=(number, total))) is None
+    assert find_sealed(seal(Opener(keys), header(), 0, CHAIN, bytes(8), fragment=(number, total))) is None
 
 
 def test_seal_refuses_an_iv_of_another_length():
     with pytest.raises(ValueError, match="IVs of 16 bytes, not 8"):
-        seal(GOOD, header(), FIRST, CHAIN, bytes(8))
+        seal(Opener(GOOD), header(), FIRST, CHAIN, bytes(8))
 
 
 @given(st.binary(max_size=120), st.sampled_from([46, 53]), st.booleans())
@@ -311,7 +311,7 @@ def test_any_bytes(data, kind, with_header):
 @given(st.binary(max_size=80), st.integers(0, 255))
 def test_any_plaintext(plaintext, first):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
-    message = seal(keys, header(), first, plaintext, bytes(8))
+    message = seal(Opener(keys), header(), first, plaintext, bytes(8))
     opened = Opener(keys).open(message, True)
     assert (opened.first, opened.plaintext) == (first, plaintext)
 
@@ -380,8 +380,8 @@ def test_tshark_reads_what_was_sealed(tmp_path):
         spi_i, keys = number.to_bytes(8, "big"), keys_for(encryption, key_bits, integrity)
         rows.append(row_for(spi_i, keys, key_bits))
         iv = iv_for(encryption)
-        messages.append(seal(keys, header(spi_i=spi_i), FIRST, CHAIN, iv))
-        messages.append(seal(keys, header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)]))
+        messages.append(seal(Opener(keys), header(spi_i=spi_i), FIRST, CHAIN, iv))
+        messages.append(seal(Opener(keys), header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)]))
     read = read_by_tshark(tmp_path, rows, messages)
     assert len(read) == len(messages) == 164
     for text, message in zip(read, messages, strict=True):
@@ -398,7 +398,7 @@ def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
     parts = CHAIN[:9], CHAIN[9:20], CHAIN[20:]
     messages = [
         seal(
-            keys,
+            Opener(keys),
             header(),
             FIRST if number == 1 else 0,
             part,
@@ -416,7 +416,7 @@ def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
 def test_keys_of_one_direction_open_that_direction(suite):
     """A secrets file of tcpdump may have a line for one side alone."""
     keys = keys_for(*suite)
-    messages = [seal(keys, header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)]
+    messages = [seal(Opener(keys), header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)]
     for half, expected in (
         (replace(keys, sk_er=b"", sk_ar=b""), [CHAIN, None]),
         (replace(keys, sk_ei=b"", sk_ai=b""), [None, CHAIN]),
@@ -426,4 +426,4 @@ def test_keys_of_one_direction_open_that_direction(suite):
         opened = [opener.open(message, side) for message, side in zip(messages, (True, False), strict=True)]
         assert [one and one.plaintext for one in opened] == expected
         with pytest.raises(KeyUnusable, match="direction"):
-            seal(half, header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
+            seal(Opener(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
