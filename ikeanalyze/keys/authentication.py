@@ -11,10 +11,10 @@ from ikeanalyze.keys.prf import prf
 from ikeanalyze.keys.sealed import Opened, find_sealed
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 _KEY_PAD: Final = b"Key Pad for IKEv2"
 _MESSAGE_ID: Final = Struct(">I")
-_SK: Final = 46
 _NEXT_PAYLOAD_AT: Final = 16  # in the IKE header
 
 
@@ -39,7 +39,7 @@ def intermediate_octets(message: bytes, opened: Opened) -> bytes:
     clear = bytearray(data[:header_at])
     size = PAYLOAD_HEADER.size + len(opened.plaintext)
     clear[: HEADER.size] = HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, header_at + size)
-    clear[at] = _SK
+    clear[at] = PayloadType.SK
     return bytes(clear) + PAYLOAD_HEADER.pack(opened.first, critical, size) + opened.plaintext
 
 

@@ -45,7 +45,7 @@ class KeyRing:
     """Key sets of any number of files, for the IKE SAs of a capture."""
 
     __slots__ = (
-        "_by_nonces", "_by_spis", "_last", "_marked", "_openers", "_owned", "_plain", "_sas", "_sets", "_trials", "_used",
+        "_by_nonces", "_by_spis", "_last", "_marked", "_openers", "_owned", "_plain", "_sas", "_sets", "_trials",
     )  # fmt: skip
 
     def __init__(self, key_sets: Iterable[KeySet]) -> None:
@@ -65,7 +65,6 @@ class KeyRing:
                 plain.append(index)
         self._marked, self._plain = _Pool(marked), _Pool(plain)
         self._owned: set[int] = set()
-        self._used: set[int] = set()
         self._openers: dict[int, dict[Suite | None, Opener | None]] = {}
         self._sas: dict[tuple[bytes, bytes], SaKeys] = {}
         self._last = 0
@@ -250,7 +249,6 @@ class SaKeys:
     def _note(self, starts: dict[int, int], position: int, message_id: int) -> None:
         if starts.get(position, message_id) >= message_id:
             starts[position] = message_id
-            self._ring._used.add(self._links[position].index)
 
     def _claim(self, sealed: Sealed, from_initiator: bool, starts: dict[int, int]) -> tuple[Opened, int] | None:
         side = from_initiator, sealed.response, sealed.message_id

@@ -11,8 +11,8 @@ from ikeanalyze.keys.charonlog import Auth, CharonLog, IntAuth, Msk, PpkKeys, Si
 from ikeanalyze.keys.findings import Findings
 from ikeanalyze.keys.keyset import Derivation, KeySet, Phase1Key
 from ikeanalyze.keys.strongswan_names import Proposal, proposal
+from ikeanalyze.wire.header import FLAG_INITIATOR
 
-_INITIATOR_FLAG = 0x08  # of the IKE header: from the original initiator (RFC 7296, section 3.1)
 _ZEROS = bytes(8)
 
 Spis = tuple[bytes, bytes]
@@ -264,7 +264,7 @@ def _spis(sa: Sa | None) -> Spis | None:
 
 def _sender(header: bytes) -> Side | None:
     """Who sent a message: the flag of the original initiator in its IKE header."""
-    return _side(initiator=bool(header[19] & _INITIATOR_FLAG)) if len(header) == 28 else None
+    return _side(initiator=bool(header[19] & FLAG_INITIATOR)) if len(header) == 28 else None
 
 
 def _side(*, initiator: bool) -> Literal["initiator", "responder"]:

@@ -21,9 +21,9 @@ from ikeanalyze.keys.algorithms import (
 from ikeanalyze.keys.ciphers import AeadCipher, PlainCipher, aead_cipher, plain_cipher
 from ikeanalyze.keys.integrity import keyed_icv
 from ikeanalyze.keys.schedule import MessageKeys
-from ikeanalyze.wire.chain import PAYLOAD_HEADER
+from ikeanalyze.wire.chain import PAYLOAD_HEADER, SEALED
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.header import HEADER, Header
+from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import Encryption, Integrity, PayloadType
 
@@ -39,11 +39,6 @@ __all__ = [
     "seal",
 ]
 
-_NONE: Final = 0
-_SK: Final = 46
-_SKF: Final = 53
-_IKEV2: Final = 2
-_RESPONSE: Final = 0x20
 #: Fragment number, total fragments.
 _FRAGMENT: Final = Struct(">HH")
 _RESERVED: Final = 0x7F  # of a payload's flags: all but the critical bit
@@ -91,13 +86,13 @@ def find_sealed(message: bytes) -> Sealed | None:
     cursor = Cursor(message)
     try:
         _, _, kind, version, _, flags, message_id, length = cursor.unpack(HEADER)
-        if version >> 4 != _IKEV2 or length > len(message):
+        if version >> 4 != 2 or length > len(message):
             return None
         if length < len(message):
             message = message[:length]
             cursor = Cursor(message, HEADER.size)
-        while kind not in (_SK, _SKF):
-            if kind == _NONE:
+        while kind not in SEALED:
+            if kind == PayloadType.NONE:
                 return None
             kind, _, size = cursor.unpack(PAYLOAD_HEADER)
             cursor.skip(size - PAYLOAD_HEADER.size)
@@ -106,14 +101,14 @@ def find_sealed(message: bytes) -> Sealed | None:
         if start + size != length:
             return None
         fragment = None
-        if kind == _SKF:
+        if kind == PayloadType.SKF:
             number, total = cursor.unpack(_FRAGMENT)
             if not 1 <= number <= total:
                 return None
             fragment = number, total
     except WireError:
         return None
-    return Sealed(message, cursor.position, first, fragment, message_id, bool(flags & _RESPONSE))
+    return Sealed(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
 
 
 class _Direction(Protocol):
@@ -273,7 +268,7 @@ def seal(
         raise KeyUnusable("without an integrity algorithm there is no ICV to be made")
     if len(iv) != opener._algorithm.iv:
         raise ValueError(f"{opener._algorithm.name} takes IVs of {opener._algorithm.iv} bytes, not {len(iv)}")
-    kind = _SK if fragment is None else _SKF
+    kind = PayloadType.SK if fragment is None else PayloadType.SKF
     numbers = b"" if fragment is None else _FRAGMENT.pack(*fragment)
     kinds = [*(kind for kind, _ in clear), kind]
     chain = b"".join(
@@ -308,7 +303,7 @@ def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:
     """
     cursor, kind = Cursor(plaintext), first
     try:
-        while kind != _NONE:
+        while kind != PayloadType.NONE:
             if kind not in _PAYLOAD_TYPES:
                 return False
             kind, flags, size = cursor.unpack(PAYLOAD_HEADER)

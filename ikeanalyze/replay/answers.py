@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ikeanalyze.wire.chain import SEALED
 from ikeanalyze.wire.describe import describe_payloads
 from ikeanalyze.wire.header import HEADER, Header, parse_header
 from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init
 from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
 
 #: Notifies below are errors (RFC 7296, 3.10.1).
 FIRST_STATUS: Final = 16384
 #: Status notifies by which a responder asks for another request instead of going on.
 _INSTEAD: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
-_IKEV2: Final = 2
 
 ACCEPTED: Final = "accepted"
 ENCRYPTED: Final = "encrypted"
@@ -51,7 +51,7 @@ def read_answer(data: bytes) -> Answer | None:
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
-        kind = ENCRYPTED if any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in chain) else "clear"
+        kind = ENCRYPTED if any(payload.type in SEALED for payload in chain) else "clear"
     return Answer(
         exchange=name_of(ExchangeType, header.exchange_type),
         message_id=header.message_id,
@@ -79,7 +79,7 @@ def header_of(data: bytes) -> Header | None:
     if len(data) < HEADER.size:
         return None
     header = parse_header(data)
-    return header if header.major_version == _IKEV2 and header.length == len(data) else None
+    return header if header.major_version == 2 and header.length == len(data) else None
 
 
 def differences(recorded: Answer | None, live: Answer | None) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 #: What is taken from a target at most: an ordinary handshake has not a hundredth of it.
 MOST_DATAGRAMS: Final = 2_000
 MOST_BYTES: Final = 4 << 20
-_IKEV2: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Inbox:
             header = parse_header(data)
         except WireError:
             header = None
-        if header is None or header.major_version != _IKEV2 or header.length != len(data):
+        if header is None or header.major_version != 2 or header.length != len(data):
             self.count("garbage")
             return None
         if header.spi_i != self._spi_i or header.initiator:

@@ -21,7 +21,7 @@ MOST_BYTES: Final = 4096
 _LENGTH_AT: Final = 24
 _LEAST: Final = HEADER.size
 _LENGTH_STAYS_WRONG: Final = 0.2
-#: Types that parsers treat in ways of their own.
+#: Payload types that other ones are replaced with.
 _PAYLOAD_TYPES: Final = (
     PayloadType.NONE,
     PayloadType.SA,

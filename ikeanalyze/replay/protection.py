@@ -11,12 +11,9 @@ from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
 from ikeanalyze.keys.schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
 from ikeanalyze.keys.sealed import Opened, Opener, Sealed
 from ikeanalyze.wire.encoding import Payload, encode_chain
-from ikeanalyze.wire.header import Header
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
 from ikeanalyze.wire.registries.ikev2 import Prf
 
-_VERSION: Final = 0x20
-_INITIATOR: Final = 0x08
-_RESPONSE: Final = 0x20
 #: Where keys.write says that they come from.
 _ORIGIN: Final = Origin("replay", None)
 
@@ -85,8 +82,8 @@ class Protection:
     ) -> tuple[list[bytes], Opened]:
         """A message of ours in one datagram or, if that had more than `largest` bytes, in fragments; and what is inside."""
         first, plaintext = encode_chain(payloads)
-        flags = _INITIATOR | _RESPONSE * response
-        header = Header(self._spi_i, self._spi_r, 0, _VERSION, exchange_type, flags, message_id, 0)
+        flags = FLAG_INITIATOR | FLAG_RESPONSE * response
+        header = Header(self._spi_i, self._spi_r, 0, VERSION_IKEV2, exchange_type, flags, message_id, 0)
         parts = seal_message(self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite)
         return parts, Opened(plaintext, first, verified=True)
 

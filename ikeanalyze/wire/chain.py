@@ -7,15 +7,15 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Type of the next payload, flags, length.
 PAYLOAD_HEADER: Final = Struct(">BBH")
 _CRITICAL: Final = 0x80
 
-_NONE: Final = 0
 #: IKEv2's encrypted payload and its fragment: their next payload field tells what is inside (RFC 7296, 3.14;
 #: RFC 7383, 2.5).
-SEALED: Final = frozenset({46, 53})
+SEALED: Final = frozenset({PayloadType.SK, PayloadType.SKF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def walk(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int, bytes]]:
 
     Ends after an encrypted payload, which is IKEv2's last. Raises `WireError` where a payload cannot be read.
     """
-    while kind != _NONE:
+    while kind != PayloadType.NONE:
         offset = cursor.position
         following, flags, length = cursor.unpack(PAYLOAD_HEADER)
         if length < PAYLOAD_HEADER.size:

@@ -9,14 +9,11 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, HEADER, VERSION_IKEV2
 from ikeanalyze.wire.registries.eap import Code
 from ikeanalyze.wire.registries.ikev2 import CertEncoding, PayloadType
 from ikeanalyze.wire.traffic_selectors import TrafficSelector
 
-_VERSION: Final = 0x20
-_INITIATOR: Final = 0x08
-_RESPONSE: Final = 0x20
 _KEY_EXCHANGE: Final = Struct(">Hxx")
 _KIND: Final = Struct(">B3x")
 #: Protocol, SPI size, type of a notify; or number of the SPIs that are deleted.
@@ -50,9 +47,9 @@ def encode_message(
 ) -> bytes:
     """A message in clear (RFC 7296, section 3.1). Encrypted ones are made by `keys.sealed.seal`."""
     first, body = encode_chain(payloads)
-    flags = _INITIATOR * from_initiator | _RESPONSE * response
+    flags = FLAG_INITIATOR * from_initiator | FLAG_RESPONSE * response
     size = HEADER.size + len(body)
-    return HEADER.pack(spi_i, spi_r, first, _VERSION, exchange_type, flags, message_id, size) + body
+    return HEADER.pack(spi_i, spi_r, first, VERSION_IKEV2, exchange_type, flags, message_id, size) + body
 
 
 def encode_key_exchange(method: int, data: bytes) -> Payload:

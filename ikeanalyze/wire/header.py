@@ -9,8 +9,12 @@ from ikeanalyze.wire.cursor import Cursor
 #: SPIs, next payload, version, exchange type, flags, message ID, length.
 HEADER: Final = Struct(">8s8sBBBBII")
 
+#: Version field of an IKEv2 message, and flags.
+VERSION_IKEV2: Final = 0x20
+FLAG_INITIATOR, FLAG_RESPONSE = 0x08, 0x20
+_HIGHER_VERSION: Final = 0x10
+#: Flags of IKEv1.
 _ENCRYPTED, _COMMIT, _AUTHENTICATION_ONLY = 0x01, 0x02, 0x04
-_INITIATOR, _HIGHER_VERSION, _RESPONSE = 0x08, 0x10, 0x20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,12 @@ class Header:
     @property
     def initiator(self) -> bool:
         """IKEv2: sent by the original initiator of the IKE SA."""
-        return bool(self.flags & _INITIATOR)
+        return bool(self.flags & FLAG_INITIATOR)
 
     @property
     def response(self) -> bool:
         """IKEv2: a response to a request with the same message ID."""
-        return bool(self.flags & _RESPONSE)
+        return bool(self.flags & FLAG_RESPONSE)
 
     @property
     def higher_version(self) -> bool:

@@ -7,12 +7,13 @@ payloads with `ikev2_payloads`.
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.chain import Chain, Payload, message_chain, read_chain
+from ikeanalyze.wire.chain import SEALED, Chain, Payload, message_chain, read_chain
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, Header, parse_header
 from ikeanalyze.wire.ikev2_init import InitView, read_init
 from ikeanalyze.wire.ikev2_notify import Notify, decode_notify, nat_detection_hash, parse_notify
 from ikeanalyze.wire.proposals import Attribute, Proposal, SecurityAssociation, Transform, read_sa
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 __all__ = [
     "Attribute",
@@ -35,8 +36,6 @@ __all__ = [
     "read_sa",
 ]
 
-_SK: Final = 46
-_SKF: Final = 53
 #: Generic payload header, fragment number, total fragments.
 _FRAGMENT: Final = Struct(">BBHHH")
 _PAYLOAD: Final = Struct(">BBH")
@@ -63,10 +62,10 @@ def fragment_of(data: bytes) -> tuple[int, int] | None:
     try:
         fields = cursor.unpack(HEADER)
         kind, cursor = fields[2], Cursor(data, HEADER.size, fields[-1])
-        while kind not in (0, _SK, _SKF):
+        while kind != PayloadType.NONE and kind not in SEALED:
             kind, _, length = cursor.unpack(_PAYLOAD)
             cursor.skip(length - _PAYLOAD.size)
-        if kind != _SKF:
+        if kind != PayloadType.SKF:
             return None
         *_, number, total = cursor.unpack(_FRAGMENT)
     except WireError:

@@ -11,8 +11,8 @@ from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2_notify import notify_fields
 from ikeanalyze.wire.proposals import Proposal, read_sa
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
-_SA, _KE, _CERTREQ, _NONCE, _NOTIFY, _VENDOR_ID = 33, 34, 38, 40, 41, 43
 _METHOD: Final = Struct(">Hxx")
 
 
@@ -46,20 +46,20 @@ def read_init(data: bytes) -> InitView:
         *_, length = fields = cursor.unpack(HEADER)
         for kind, _, offset, body in walk(Cursor(data, HEADER.size, length), fields[2]):
             try:
-                if kind == _NOTIFY:
+                if kind == PayloadType.NOTIFY:
                     notifies.append(notify_fields(body)[:2])
-                elif kind == _SA:
+                elif kind == PayloadType.SA:
                     read = read_sa(body)
                     proposals = proposals or read.proposals
                     if read.error is not None:
                         error = error or f"SA payload at byte {offset}: {read.error}"
-                elif kind == _KE:
+                elif kind == PayloadType.KE:
                     ke_method = Cursor(body).unpack(_METHOD)[0]
-                elif kind == _NONCE:
+                elif kind == PayloadType.NONCE:
                     nonce = body
-                elif kind == _VENDOR_ID:
+                elif kind == PayloadType.VENDOR_ID:
                     vendor_ids.append(body)
-                elif kind == _CERTREQ:
+                elif kind == PayloadType.CERTREQ:
                     has_certreq = True
             except WireError as problem:
                 error = error or f"payload {kind} at byte {offset}: {problem}"

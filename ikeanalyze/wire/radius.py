@@ -6,14 +6,10 @@ from typing import Final
 
 from ikeanalyze.wire.addresses import address_text
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.registries.radius import Code
 
 #: Code, identifier, length, authenticator.
 _HEADER: Final = Struct(">BBH16s")
 _ATTRIBUTE: Final = Struct(">BB")
-#: Bytes of the largest packet (RFC 2865, section 3).
-_LARGEST: Final = 4096
-_UDP_HEADER: Final = 8
 
 _NAS_IP_ADDRESS, _STATE, _CALLED_STATION_ID, _CALLING_STATION_ID, _PROXY_STATE = 4, 24, 30, 31, 33
 _EAP_MESSAGE, _NAS_IPV6_ADDRESS = 79, 95
@@ -81,27 +77,3 @@ def _attribute(cursor: Cursor) -> tuple[int, bytes]:
     if length < _ATTRIBUTE.size:
         raise WireError(offset, f"attribute {kind} has a length of {length}, its header alone has 2")
     return kind, cursor.get_bytes(length - _ATTRIBUTE.size)
-
-
-def is_radius(data: bytes, udp_length: int) -> bool:
-    """Whether a UDP datagram can be RADIUS (RFC 2865, section 3): known code, fitting length and attributes.
-
-    `data` is what was captured of the UDP payload, maybe cut; `udp_length` is the UDP header's length field.
-    """
-    try:
-        code, _, length, _ = Cursor(data).unpack(_HEADER)
-    except WireError:
-        return False
-    longest = min(_LARGEST, udp_length - _UDP_HEADER)
-    if code not in Code._value2member_map_ or not _HEADER.size <= length <= longest:
-        return False
-    cut: bool = len(data) < length
-    cursor = Cursor(data, _HEADER.size, length)
-    while cursor.remaining() >= _ATTRIBUTE.size:
-        size: int = cursor.unpack(_ATTRIBUTE)[1]
-        if size < _ATTRIBUTE.size:
-            return False
-        if size - _ATTRIBUTE.size > cursor.remaining():
-            return cut
-        cursor.skip(size - _ATTRIBUTE.size)
-    return cut or not cursor.remaining()
