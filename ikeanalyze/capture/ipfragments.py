@@ -56,9 +56,8 @@ class Datagram:
     protocol: int
     fragments: list[Fragment] = field(default_factory=list)  # in order of arrival
     size: int | None = None  # of the whole, once the last fragment is there
-    repeats: "Datagram | None" = (
-        None  # the datagram that these are fragments of, seen again: by the capture, or doubled
-    )
+    #: The datagram that these are fragments of, seen again: by the capture, or doubled.
+    repeats: "Datagram | None" = None
     doubles: "Datagram | None" = None  # the datagram, complete before, of which all these may be doubled fragments
     row: dict[str, npt.NDArray[np.generic]] | None = None  # of the frames table, if it carries a message
     category: int = 0  # what it was counted as, once that is known

@@ -343,9 +343,11 @@ def _compatible(one: KeySet, other: KeySet) -> bool:
     if (one.unchecked_icv, one.no_salt) != (other.unchecked_icv, other.no_salt):
         return False
     pairs = (
-        (one.spi_i, other.spi_i), (one.spi_r, other.spi_r),
-        (one.encryption, other.encryption), (one.integrity, other.integrity),
-    )  # fmt: skip
+        (one.spi_i, other.spi_i),
+        (one.spi_r, other.spi_r),
+        (one.encryption, other.encryption),
+        (one.integrity, other.integrity),
+    )
     return all(a is None or b is None or a == b for a, b in pairs)
 
 

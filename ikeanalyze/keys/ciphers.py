@@ -1,7 +1,7 @@
 """Ciphers of IKE messages, one object for each key.
 
-Nothing here knows of messages: IVs, ciphertexts and associated data come from `sealed`. Camellia has no CTR and
-no CCM in the library; both are put together here from its block cipher, by their definitions.
+Nothing here knows of messages: IVs, ciphertexts and associated data come from `sealed`. cryptography has
+neither CTR nor CCM for Camellia, and pycryptodome has no Camellia; both modes are built here from the block cipher.
 """
 
 from typing import Final, Protocol

@@ -39,6 +39,9 @@ __all__ = [
     "seal",
 ]
 
+#: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
+_NONE: Final = PayloadType.NONE
+_SKF: Final = PayloadType.SKF
 #: Fragment number, total fragments.
 _FRAGMENT: Final = Struct(">HH")
 _RESERVED: Final = 0x7F  # of a payload's flags: all but the critical bit
@@ -92,7 +95,7 @@ def find_sealed(message: bytes) -> Sealed | None:
             message = message[:length]
             cursor = Cursor(message, HEADER.size)
         while kind not in SEALED:
-            if kind == PayloadType.NONE:
+            if kind == _NONE:
                 return None
             kind, _, size = cursor.unpack(PAYLOAD_HEADER)
             cursor.skip(size - PAYLOAD_HEADER.size)
@@ -101,7 +104,7 @@ def find_sealed(message: bytes) -> Sealed | None:
         if start + size != length:
             return None
         fragment = None
-        if kind == PayloadType.SKF:
+        if kind == _SKF:
             number, total = cursor.unpack(_FRAGMENT)
             if not 1 <= number <= total:
                 return None
@@ -278,13 +281,19 @@ def seal(
     size = PAYLOAD_HEADER.size + len(numbers) + opener._body_size(plaintext)
     before = (
         HEADER.pack(
-            header.spi_i, header.spi_r, kinds[0], header.version, header.exchange_type, header.flags,
-            header.message_id, HEADER.size + len(chain) + size,
+            header.spi_i,
+            header.spi_r,
+            kinds[0],
+            header.version,
+            header.exchange_type,
+            header.flags,
+            header.message_id,
+            HEADER.size + len(chain) + size,
         )
         + chain
         + PAYLOAD_HEADER.pack(first, 0, size)
         + numbers
-    )  # fmt: skip
+    )
     return before + opener._seal(before, header.initiator, plaintext, iv)
 
 
@@ -303,7 +312,7 @@ def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:
     """
     cursor, kind = Cursor(plaintext), first
     try:
-        while kind != PayloadType.NONE:
+        while kind != _NONE:
             if kind not in _PAYLOAD_TYPES:
                 return False
             kind, flags, size = cursor.unpack(PAYLOAD_HEADER)

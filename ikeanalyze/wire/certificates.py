@@ -127,9 +127,15 @@ def _x509(data: bytes) -> X509:
     subject = name_text(read_element(inner, SEQUENCE).content)
     key, key_bytes = _public_key(read_element(inner, SEQUENCE))
     return X509(
-        subject, issuer, serial.content.hex(), key, signature, key_bytes, signature_bytes,
+        subject,
+        issuer,
+        serial.content.hex(),
+        key,
+        signature,
+        key_bytes,
+        signature_bytes,
         len(data) - key_bytes - signature_bytes,
-    )  # fmt: skip
+    )
 
 
 def _public_key(element: Element) -> tuple[PublicKey, int]:

@@ -1,6 +1,7 @@
 """DER (ITU-T X.690) as far as algorithm identifiers, names and the outline of a certificate need it.
 
-All raise `WireError` where the bytes are no DER.
+Read by hand and not with cryptography.x509, which refuses the whole of a certificate that is cut or has one bad field.
+All raise `WireError` where the bytes are not DER.
 """
 
 from dataclasses import dataclass

@@ -201,9 +201,7 @@ def _mschap(cursor: Cursor, response: bool) -> MsChap:
     text = _text(cursor) or ""
     error, message = _MSCHAP_ERROR.search(text), _MSCHAP_TEXT.search(text)
     failed = operation == MsChapOperation.FAILURE and error is not None
-    return MsChap(
-        operation, None, int(error[1]) if failed and error else None, message[1] if message else None
-    )  # fmt: skip
+    return MsChap(operation, None, int(error[1]) if failed and error else None, message[1] if message else None)
 
 
 def _tls(cursor: Cursor, version: int | None, outer: bool) -> Tls:
@@ -215,9 +213,12 @@ def _tls(cursor: Cursor, version: int | None, outer: bool) -> Tls:
     if size < 0:
         raise cursor.fail(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
     return Tls(
-        bool(flags & _START), bool(flags & _MORE_FRAGMENTS), total, size,
+        bool(flags & _START),
+        bool(flags & _MORE_FRAGMENTS),
+        total,
+        size,
         None if version is None else flags & version,
-    )  # fmt: skip
+    )
 
 
 def _type_name(packet: EapPacket) -> str:

@@ -88,9 +88,7 @@ def read_phase1(data: bytes) -> Phase1View:
         return Phase1View(None, False, (), (), (), None, None, (), None, str(problem))
     fragment = fragment_of(data)
     if fragment is not None or header.encrypted:
-        return Phase1View(
-            header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None
-        )  # fmt: skip
+        return Phase1View(header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None)
     transforms: tuple[Phase1Transform, ...] = ()
     vendor_ids: list[bytes] = []
     notifies: list[int] = []
@@ -119,6 +117,14 @@ def read_phase1(data: bytes) -> Phase1View:
             case PayloadType.NAT_D | PayloadType.NAT_D_DRAFT:
                 nat_hashes.append(payload.body)
     return Phase1View(
-        header.exchange_type, False, transforms, tuple(vendor_ids), tuple(notifies), ke_bytes, nonce,
-        tuple(nat_hashes), None, error,
-    )  # fmt: skip
+        header.exchange_type,
+        False,
+        transforms,
+        tuple(vendor_ids),
+        tuple(notifies),
+        ke_bytes,
+        nonce,
+        tuple(nat_hashes),
+        None,
+        error,
+    )

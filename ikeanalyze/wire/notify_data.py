@@ -146,9 +146,23 @@ class DeviceIdentity:
 
 
 NotifyValue = (
-    int | bytes | str | tuple[int, ...] | tuple[Attribute, ...] | tuple[AuthAnnouncement, ...] | Redirect
-    | Ipcomp | Path | Ticket | MessageIds | Puzzle | PpkIdentity | Aggfrag | BackoffTimer | DeviceIdentity
-)  # fmt: skip
+    int
+    | bytes
+    | str
+    | tuple[int, ...]
+    | tuple[Attribute, ...]
+    | tuple[AuthAnnouncement, ...]
+    | Redirect
+    | Ipcomp
+    | Path
+    | Ticket
+    | MessageIds
+    | Puzzle
+    | PpkIdentity
+    | Aggfrag
+    | BackoffTimer
+    | DeviceIdentity
+)
 
 
 # ---- readers: all raise WireError for data that do not fit
@@ -419,7 +433,10 @@ def _said(kind: int, value: NotifyValue) -> str:
             return digits
         case tuple():
             return "+".join(
-                name_of(RohcAttribute, entry.type) if isinstance(entry, Attribute)
-                else entry.name if isinstance(entry, AuthAnnouncement) else str(entry)
+                name_of(RohcAttribute, entry.type)
+                if isinstance(entry, Attribute)
+                else entry.name
+                if isinstance(entry, AuthAnnouncement)
+                else str(entry)
                 for entry in value
-            )  # fmt: skip
+            )

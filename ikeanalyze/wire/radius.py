@@ -65,9 +65,18 @@ def read_radius(data: bytes) -> RadiusView:
     except WireError as problem:
         error = str(problem)
     return RadiusView(
-        code, identifier, length, authenticator, b"".join(eap) if eap else None, state,
-        texts.get(_CALLING_STATION_ID), texts.get(_CALLED_STATION_ID), nas_ip, proxied, error,
-    )  # fmt: skip
+        code,
+        identifier,
+        length,
+        authenticator,
+        b"".join(eap) if eap else None,
+        state,
+        texts.get(_CALLING_STATION_ID),
+        texts.get(_CALLED_STATION_ID),
+        nas_ip,
+        proxied,
+        error,
+    )
 
 
 def _attribute(cursor: Cursor) -> tuple[int, bytes]:
