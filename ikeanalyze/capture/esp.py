@@ -217,12 +217,12 @@ class _Collector:
 
     def _datagrams(self, settled: list[Datagram]) -> None:
         """Take ESP packets that came in IP fragments; of a second sighting by the capture nothing counts."""
-        fresh = [one for one in settled if one.repeats is None and one.has_first]
+        fresh = [datagram for datagram in settled if datagram.repeats is None and datagram.has_first]
         self._found.lost_fragments += sum(
             not part.repeated
-            for one in settled
-            if (one.repeats is not None or not one.has_first) and one.protocol == PROTOCOL_ESP
-            for part in one.fragments
+            for datagram in settled
+            if (datagram.repeats is not None or not datagram.has_first) and datagram.protocol == PROTOCOL_ESP
+            for part in datagram.fragments
         )
         if not fresh:
             return
@@ -230,12 +230,12 @@ class _Collector:
         esp = self._esp(buffer, packets.take(~cut))
         esp["packet"] = np.flatnonzero(~cut)[esp["packet"]]
         owners = [fresh[i] for i in esp["packet"].tolist()]
-        complete = np.array([one.complete for one in owners], np.bool_)
-        sent = [[part for part in one.fragments if not part.repeated] for one in owners]
+        complete = np.array([datagram.complete for datagram in owners], np.bool_)
+        sent = [[part for part in datagram.fragments if not part.repeated] for datagram in owners]
         self._append(
             {
                 **esp,
-                "time_ns": np.array([one.fragments[0].time_ns for one in owners], np.int64),
+                "time_ns": np.array([datagram.fragments[0].time_ns for datagram in owners], np.int64),
                 "frames": np.array([len(parts) for parts in sent], np.uint32),
                 "bytes": np.array([sum(part.length for part in parts) for parts in sent], np.int64),
                 "esp_bytes": np.where(complete, esp["esp_bytes"], 0),

@@ -42,12 +42,12 @@ def share_digests(
         number = int(unit[row])
         if number not in first:
             first[number], header[number] = row, its_header
-    order = sorted(first, key=lambda one: (one in incomplete, -len(clear.get(one, b""))))
+    order = sorted(first, key=lambda unit: (unit in incomplete, -len(clear.get(unit, b""))))
     replaced: dict[int, np.generic] = {}
     for number in order:
         earlier = seen.setdefault(header[number], [])
         if number in incomplete:
-            same = next((one for one in earlier if _agree(clear.get(one), clear.get(number))), None)
+            same = next((unit for unit in earlier if _agree(clear.get(unit), clear.get(number))), None)
             if same is not None:
                 replaced[number] = replaced.get(same, digest[first[same]])
         earlier.append(number)

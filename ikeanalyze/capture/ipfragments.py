@@ -79,8 +79,8 @@ class Datagram:
     def repeated_by(self, fragment: Fragment, within_ns: int = DUPLICATE_NS) -> bool:
         """The fragment is one of these, seen a second time: by the capture, or with more time between them sent twice."""
         return any(
-            abs(fragment.time_ns - one.time_ns) <= within_ns and one.payload == fragment.payload
-            for one in self._at.get(fragment.offset, ())
+            abs(fragment.time_ns - earlier.time_ns) <= within_ns and earlier.payload == fragment.payload
+            for earlier in self._at.get(fragment.offset, ())
         )
 
     @property
@@ -102,7 +102,7 @@ class Datagram:
         the one that begins first is believed.
         """
         known = bytearray()
-        for fragment in sorted(self.fragments, key=lambda one: one.offset):
+        for fragment in sorted(self.fragments, key=lambda part: part.offset):
             if fragment.offset > len(known):
                 break
             known += fragment.payload[len(known) - fragment.offset :]

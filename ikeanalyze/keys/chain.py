@@ -339,14 +339,14 @@ def _without_repeats(key_sets: Iterable[KeySet]) -> list[KeySet]:
     return kept
 
 
-def _compatible(one: KeySet, other: KeySet) -> bool:
-    if (one.unchecked_icv, one.no_salt) != (other.unchecked_icv, other.no_salt):
+def _compatible(first: KeySet, second: KeySet) -> bool:
+    if (first.unchecked_icv, first.no_salt) != (second.unchecked_icv, second.no_salt):
         return False
     pairs = (
-        (one.spi_i, other.spi_i),
-        (one.spi_r, other.spi_r),
-        (one.encryption, other.encryption),
-        (one.integrity, other.integrity),
+        (first.spi_i, second.spi_i),
+        (first.spi_r, second.spi_r),
+        (first.encryption, second.encryption),
+        (first.integrity, second.integrity),
     )
     return all(a is None or b is None or a == b for a, b in pairs)
 
@@ -355,15 +355,15 @@ def _either(a: _T | None, b: _T | None) -> _T | None:
     return b if a is None else a
 
 
-def _merged(one: KeySet, other: KeySet) -> KeySet:
+def _merged(first: KeySet, second: KeySet) -> KeySet:
     return replace(
-        one,
-        spi_i=_either(one.spi_i, other.spi_i),
-        spi_r=_either(one.spi_r, other.spi_r),
-        encryption=_either(one.encryption, other.encryption),
-        integrity=_either(one.integrity, other.integrity),
-        sk_d=_either(one.sk_d, other.sk_d),
-        sk_pi=_either(one.sk_pi, other.sk_pi),
-        sk_pr=_either(one.sk_pr, other.sk_pr),
-        derivation=_either(one.derivation, other.derivation),
+        first,
+        spi_i=_either(first.spi_i, second.spi_i),
+        spi_r=_either(first.spi_r, second.spi_r),
+        encryption=_either(first.encryption, second.encryption),
+        integrity=_either(first.integrity, second.integrity),
+        sk_d=_either(first.sk_d, second.sk_d),
+        sk_pi=_either(first.sk_pi, second.sk_pi),
+        sk_pr=_either(first.sk_pr, second.sk_pr),
+        derivation=_either(first.derivation, second.derivation),
     )

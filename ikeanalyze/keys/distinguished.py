@@ -34,7 +34,7 @@ def name_text(data: bytes) -> str | None:
     if name is None:
         return None
     words = {kind: word for word, kind in _WORDS.items()}
-    return ", ".join(one.rfc4514_string(words) for one in name.rdns)
+    return ", ".join(part.rfc4514_string(words) for part in name.rdns)
 
 
 def same_name(one: bytes, other: bytes) -> bool:

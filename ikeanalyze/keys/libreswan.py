@@ -145,7 +145,7 @@ class LibreswanReader:
         known = pending.get(role)
         if known is not None and (known.sk_e, known.sk_a) == (direction.sk_e, direction.sk_a):
             return
-        other = next((one for name, one in pending.items() if name != role), None)
+        other = next((direction for name, direction in pending.items() if name != role), None)
         fits = other is None or (other.encryption, other.integrity) == (
             direction.encryption,
             direction.integrity,
@@ -160,40 +160,40 @@ class LibreswanReader:
     def _give(self, spis: tuple[bytes, bytes]) -> None:
         pending = self._pending.pop(spis)
         i, r = pending.get("I"), pending.get("R")
-        one = i or r
-        if one is None:
+        logged = i or r
+        if logged is None:
             return
         if i is None or r is None:
             side, other = ("initiator", "responder") if r is None else ("responder", "initiator")
             self._findings.warn(
-                one.line, f"keys of the {side}'s messages only; those of the {other} will not be decrypted"
+                logged.line, f"keys of the {side}'s messages only; those of the {other} will not be decrypted"
             )
         directions = list(pending.values())
         if any(direction.no_salt for direction in directions):
             self._findings.warn(
-                one.line,
-                f"libreswan does not log the salt of {ENCRYPTION[one.encryption].name}, and without it nothing can be "
+                logged.line,
+                f"libreswan does not log the salt of {ENCRYPTION[logged.encryption].name}, and without it nothing can be "
                 "decrypted. Take the other peer's keys if it is no libreswan, or test with AES-CBC",
             )
         cut = any(direction.cut for direction in directions)
         if cut:
             self._findings.warn(
-                one.line,
-                f"libreswan logs {_LOGGED} bytes of the integrity keys only, and {INTEGRITY[one.integrity].name} has "
+                logged.line,
+                f"libreswan logs {_LOGGED} bytes of the integrity keys only, and {INTEGRITY[logged.integrity].name} has "
                 "more: ICVs will not be checked",
             )
         self._findings.key_sets.append(
             KeySet(
-                origin=self._findings.origin(one.line),
+                origin=self._findings.origin(logged.line),
                 spi_i=spis[0],
                 spi_r=spis[1],
-                encryption=one.encryption,
-                integrity=None if cut else one.integrity,
+                encryption=logged.encryption,
+                integrity=None if cut else logged.integrity,
                 sk_ei=i.sk_e if i else b"",
                 sk_er=r.sk_e if r else b"",
                 sk_ai=i.sk_a if i and not cut else b"",
                 sk_ar=r.sk_a if r and not cut else b"",
-                unchecked_icv=INTEGRITY[one.integrity].icv if cut else None,
+                unchecked_icv=INTEGRITY[logged.integrity].icv if cut else None,
                 no_salt=any(direction.no_salt for direction in directions),
             )
         )

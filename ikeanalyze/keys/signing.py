@@ -111,9 +111,9 @@ def _curve(key: ec.EllipticCurvePrivateKey) -> tuple[HashAlgorithm, AuthMethod, 
 
 
 def _choose(wanted: Collection[HashAlgorithm], offered: Collection[int]) -> HashAlgorithm:
-    for one in wanted:
-        if one in offered:
-            return one
-    theirs = ", ".join(name_of(HashAlgorithm, one) for one in offered) or "none"
-    ours = ", ".join(dict.fromkeys(one.label for one in wanted))
+    for algorithm in wanted:
+        if algorithm in offered:
+            return algorithm
+    theirs = ", ".join(name_of(HashAlgorithm, algorithm) for algorithm in offered) or "none"
+    ours = ", ".join(dict.fromkeys(algorithm.label for algorithm in wanted))
     raise CannotSignError(f"the peer takes signatures with {theirs}, the key makes those with {ours}")

@@ -47,7 +47,7 @@ def check_chain(
 
 
 def _verify(certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None) -> None:
-    end, *between = (x509.load_der_x509_certificate(one) for one in certificates)
+    end, *between = (x509.load_der_x509_certificate(certificate) for certificate in certificates)
     if any(end == anchor for anchor in anchors):
         return  # trusted itself, not as an authority
     authority = ExtensionPolicy.permit_all().require_present(x509.BasicConstraints, Criticality.AGNOSTIC, None)
@@ -84,10 +84,10 @@ def _alternative_names(owner: x509.Certificate) -> set[tuple[int, bytes]]:
         names = owner.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return set()
-    found = {(int(IdType.ID_FQDN), one.encode()) for one in names.get_values_for_type(x509.DNSName)}
-    found |= {(int(IdType.ID_RFC822_ADDR), one.encode()) for one in names.get_values_for_type(x509.RFC822Name)}
-    for one in names.get_values_for_type(x509.IPAddress):
-        address = ip_address(str(one))
+    found = {(int(IdType.ID_FQDN), value.encode()) for value in names.get_values_for_type(x509.DNSName)}
+    found |= {(int(IdType.ID_RFC822_ADDR), value.encode()) for value in names.get_values_for_type(x509.RFC822Name)}
+    for value in names.get_values_for_type(x509.IPAddress):
+        address = ip_address(str(value))
         kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
         found.add((int(kind), address.packed))
     return found

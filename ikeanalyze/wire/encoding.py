@@ -91,10 +91,12 @@ def encode_delete(protocol: int, spis: Sequence[bytes] = ()) -> Payload:
 def encode_traffic_selectors(kind: PayloadType, selectors: Sequence[TrafficSelector]) -> Payload:
     """TSi or TSr payload (RFC 7296, section 3.13) with selectors of addresses."""
     parts = [_KIND.pack(len(selectors))]
-    for one in selectors:
-        first, last = one.ports or (0, 0xFFFF)
-        size = _SELECTOR.size + len(one.start) + len(one.end)
-        parts.append(_SELECTOR.pack(one.type, one.protocol, size, first, last) + one.start + one.end)
+    for selector in selectors:
+        first, last = selector.ports or (0, 0xFFFF)
+        size = _SELECTOR.size + len(selector.start) + len(selector.end)
+        parts.append(
+            _SELECTOR.pack(selector.type, selector.protocol, size, first, last) + selector.start + selector.end
+        )
     return kind, b"".join(parts)
 
 

@@ -22,14 +22,15 @@ def encode_sa(proposals: Sequence[Proposal]) -> Payload:
     """SA payload. Numbers, SPIs and the order of everything are those of the values."""
     last = len(proposals) - 1
     return PayloadType.SA, b"".join(
-        _proposal(one, _MORE_PROPOSALS if index < last else 0) for index, one in enumerate(proposals)
+        _proposal(proposal, _MORE_PROPOSALS if index < last else 0) for index, proposal in enumerate(proposals)
     )
 
 
 def _proposal(proposal: Proposal, more: int) -> bytes:
     last = len(proposal.transforms) - 1
     body = proposal.spi + b"".join(
-        _transform(one, _MORE_TRANSFORMS if index < last else 0) for index, one in enumerate(proposal.transforms)
+        _transform(transform, _MORE_TRANSFORMS if index < last else 0)
+        for index, transform in enumerate(proposal.transforms)
     )
     head = proposal.number, proposal.protocol, len(proposal.spi), len(proposal.transforms)
     return _PROPOSAL.pack(more, _PROPOSAL.size + len(body), *head) + body

@@ -69,7 +69,7 @@ class HipView:
 
     def first(self, kind: type[_Body]) -> _Body | None:
         """The first parameter's value of a class of `hip_parameters`; None: there is none."""
-        return next((one.value for one in self.parameters if isinstance(one.value, kind)), None)
+        return next((parameter.value for parameter in self.parameters if isinstance(parameter.value, kind)), None)
 
     def value(self, number: int) -> Value | None:
         """The value of the first parameter of a type; None: there is none, or it is malformed."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev1_sa import skip_situation
-from ikeanalyze.wire.proposals import Attribute, read_attribute
+from ikeanalyze.wire.proposals import Attribute, attribute_value, read_attribute
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev1 import ProtocolId
 from ikeanalyze.wire.registries.ikev1_phase1 import Group
@@ -34,11 +34,7 @@ class Phase2Transform:
 
     def value(self, kind: int) -> int | None:
         """Value of the first attribute of a type; None: there is none."""
-        for attribute in self.attributes:
-            if attribute.type == kind:
-                value = attribute.value
-                return value if isinstance(value, int) else int.from_bytes(value, "big")
-        return None
+        return attribute_value(self.attributes, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.proposals import Attribute, read_attribute
+from ikeanalyze.wire.proposals import Attribute, attribute_value, read_attribute
 from ikeanalyze.wire.registries import Registry, name_of
 from ikeanalyze.wire.registries.ikev1 import Doi, Situation
 from ikeanalyze.wire.registries.ikev1_phase1 import (
@@ -35,11 +35,7 @@ class Phase1Transform:
 
     def value(self, kind: int) -> int | None:
         """Value of the first attribute of a type; None: there is none."""
-        for attribute in self.attributes:
-            if attribute.type == kind:
-                value = attribute.value
-                return value if isinstance(value, int) else int.from_bytes(value, "big")
-        return None
+        return attribute_value(self.attributes, kind)
 
     @property
     def encryption(self) -> str | None:

@@ -2,6 +2,7 @@
 3.3).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -156,6 +157,15 @@ def _transform(cursor: Cursor) -> Transform:
         while cursor.remaining():
             attributes.append(read_attribute(cursor))
     return Transform(kind, number, tuple(attributes))
+
+
+def attribute_value(attributes: Iterable[Attribute], kind: int) -> int | None:
+    """Number in the first attribute of a type; None: there is none."""
+    for attribute in attributes:
+        if attribute.type == kind:
+            value = attribute.value
+            return value if isinstance(value, int) else int.from_bytes(value, "big")
+    return None
 
 
 def read_attribute(cursor: Cursor) -> Attribute:
