@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tsharks import NAMES, TREES, Tshark, find
+
+# Examples read captures, and the machine may be busy: no test fails because an example was slow.
+settings.register_profile(
+    "default",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+)
+settings.register_profile("thorough", settings.get_profile("default"), derandomize=False, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure() -> None:

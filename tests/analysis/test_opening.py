@@ -108,7 +108,7 @@ def conversations(draw):
     return sas, trace
 
 
-@settings(max_examples=20, deadline=None, phases=(Phase.generate,))  # making it smaller would take minutes
+@settings(max_examples=20, phases=(Phase.generate,))  # making it smaller would take minutes
 @given(conversations(), st.randoms(use_true_random=False))
 def test_what_is_open_is_what_was_sealed(conversation, rng):
     sas, trace = conversation
@@ -148,7 +148,7 @@ def _all_that_is_there_is_open(found, sas, known):
         assert row["decrypted"] == (whole and (keys.spi_i, keys.sk_ei) in usable)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.permutations(range(4)), st.integers(0, 3))
 def test_fragments_in_any_order(order, again):
     sa = Sa(proposals=(ike.CLASSIC,))

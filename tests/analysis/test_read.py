@@ -9,7 +9,7 @@ from craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
 from craft.link import ethernet
 from craft.trace import START_NS
 from craft.transport import NON_ESP_MARKER
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -21,7 +21,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 #: Seeds are not worth shrinking.
 GENERATE = (Phase.explicit, Phase.generate)
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=GENERATE)
+FEW = settings(max_examples=25, phases=GENERATE)
 
 
 def random_trace(seed: int) -> Trace:
@@ -112,7 +112,7 @@ def garbage(draw):
     )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(garbage(), st.booleans(), st.booleans(), st.integers(0, 3_000_000_000), st.integers(0, 3)),

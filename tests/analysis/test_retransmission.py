@@ -109,7 +109,7 @@ units_of_a_slot = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(units_of_a_slot, st.booleans()), max_size=4))
 def test_columns_equal_the_rules(slots):
     expected: list[Turn] = []
@@ -132,7 +132,7 @@ def test_columns_equal_the_rules(slots):
     assert found == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_columns_equal_the_rules_for_regular_repetition(seed):
     """Whole rounds of fragments, as a loss-free path gives them, with here and there an irregularity."""

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from analysed import PARTS, Handshake, analyse, only, timed
 from craft import MS, Trace, ikev1
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TRANSACTION = 6
@@ -285,7 +285,7 @@ def test_a_response_before_its_request():
     assert parts(row) == [20, 21, 0, None, 0]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 5000), min_size=4, max_size=12),
     st.sampled_from((None, "initiator", "responder")),
@@ -300,7 +300,7 @@ def test_parts_add_up_whatever_the_order(times, vantage, rtt_ms, seed):
     analyse(trace, vantage=vantage, rtt_ms=rtt_ms)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 3000), min_size=9, max_size=20), st.sampled_from((None, "initiator", "responder")))
 def test_parts_of_ikev1_add_up_whatever_the_order(times, vantage):
     rng = Random(1)

@@ -24,7 +24,7 @@ from craft import (
     transport,
 )
 from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp, tcp_packet, udp_packet
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import KEPT, counted, read, read_packets, read_trace, total
 
@@ -89,13 +89,13 @@ def check(trace: Trace, ports: tuple[int, ...] = (), snaplen: int = 262144) -> N
     assert (capture.first_ns, capture.last_ns) == (min(times), max(times))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**40), ports=st.sampled_from([(), (500, 4500), (40000,), (1812, 9)]))
 def test_generated_traces(seed: int, ports: tuple[int, ...]) -> None:
     check(handshake(Random(seed)), ports)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**40), snaplen=st.integers(0, 200))
 def test_generated_traces_that_are_cut(seed: int, snaplen: int) -> None:
     check(handshake(Random(seed)), snaplen=snaplen)
@@ -105,7 +105,7 @@ def test_generated_traces_that_are_cut(seed: int, snaplen: int) -> None:
 VALUES = [0, 1, 2, 4, 6, 17, 20, 44, 50, 60, 0x11, 0x21, 0x45, 0x60, 0x7F, 0x80, 0xC4, 0xFF]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(seed=st.integers(0, 2**40), ports=st.sampled_from([(), (500,), (1812,)]))
 def test_mutated_packets(seed: int, ports: tuple[int, ...]) -> None:
     rng = Random(seed)

@@ -316,7 +316,7 @@ def test_reassembler_forgets_what_it_has_given() -> None:
     assert not list(reassembler.finish())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 4000), min_size=1, max_size=6),
     family=st.sampled_from(sorted(ENDS)),

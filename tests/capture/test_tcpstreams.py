@@ -372,7 +372,7 @@ def test_connections_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(streams.finish()) == 10
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**30),
     isn=st.sampled_from([1, 2**31, 2**32 - 500]),

@@ -134,7 +134,7 @@ def test_the_first_error():
     assert first_error([]) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, len(message()) - 1), st.integers(0, 255), st.integers(0, len(message())))
 def test_whatever_comes_has_a_meaning(place, value, end):
     data = message()
