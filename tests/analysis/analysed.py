@@ -1,6 +1,7 @@
 """Reads captures through the whole analysis, and holds what comes out against its laws."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 
 COUNTS = ("messages", "frames", "bytes")
+MESSAGE_COLUMNS = (
+    "protocol", "set_up", "sender", "kind", "transmission", "frames", "bytes", "needed_bytes", "fragments_seen",
+)  # fmt: skip
 PARTS = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
 
 #: Ethernet, IPv4, UDP: what a frame has around a UDP payload.
@@ -43,8 +47,12 @@ def obey(analysis: Analysis) -> Analysis:
     assert messages["first_ns"].is_sorted() or len(analysis.captures) > 1
     assert (messages["needed_bytes"] <= messages["bytes"]).all()
     _obey_exchanges(analysis)
+    own = messages.select("handshake", *MESSAGE_COLUMNS).rows_by_key("handshake", named=True)
+    turns = exchanges.select("handshake", "set_up", "request_ns").rows_by_key("handshake", named=True)
+    duplicates = Counter(frames.filter("capture_duplicate")["handshake"])
     for row in analysis.handshakes.iter_rows(named=True):
-        _obey_handshake(analysis, row)
+        ident = row["handshake"]
+        _obey_handshake(row, own[ident], turns[ident], duplicates[ident])
     return analysis
 
 
@@ -72,41 +80,44 @@ def _obey_exchanges(analysis: Analysis) -> None:
         assert (analysis.exchanges[column].drop_nulls() >= 0).all()
 
 
-def _obey_handshake(analysis: Analysis, row: dict[str, Any]) -> None:
-    own = analysis.messages.filter(pl.col("handshake") == row["handshake"])
-    ours = own.filter(pl.col("protocol") != "RADIUS")
-    for prefix, set_up in (("", True), ("after_setup_", False)):
+def _obey_handshake(
+    row: dict[str, Any], own: Sequence[dict[str, Any]], exchanges: Sequence[dict[str, Any]], duplicates: int
+) -> None:
+    """Compare a handshake with its messages, its exchanges and the number of its frames that were captured twice."""
+    ours = [message for message in own if message["protocol"] != "RADIUS"]
+    setting_up = [message for message in ours if message["set_up"]]
+    later = [message for message in ours if not message["set_up"]]
+    for prefix, messages in (("", setting_up), ("after_setup_", later)):
         for side in ("initiator", "responder"):
-            some = ours.filter(pl.col("set_up") == set_up, pl.col("sender") == side)
-            assert row[f"{prefix}{side}_messages"] == len(some)
-            assert row[f"{prefix}{side}_frames"] == some["frames"].sum()
-            assert row[f"{prefix}{side}_bytes"] == some["bytes"].sum()
+            some = [message for message in messages if message["sender"] == side]
+            assert [row[f"{prefix}{side}_{count}"] for count in COUNTS] == _counts(some)
     for count in COUNTS:
         both = row[f"initiator_{count}"] + row[f"responder_{count}"]
         assert sum(phase[count] for phase in row["phases"]) == both
-    setting_up = ours.filter(pl.col("set_up"))
-    again = setting_up.filter(pl.col("transmission") > 1)
-    assert row["retransmitted_messages"] == len(again)
-    assert row["retransmitted_frames"] == again["frames"].sum()
-    assert row["retransmitted_bytes"] == again["bytes"].sum()
-    needed = setting_up["needed_bytes"].sum()
-    assert row["blowup"] == (setting_up["bytes"].sum() / needed if needed else None)
-    flagged = analysis.frames.filter(pl.col("capture_duplicate"), pl.col("handshake") == row["handshake"])
-    assert row["capture_duplicates"] == len(flagged)
-    assert row["ike_fragments"] == (setting_up["fragments_seen"].sum() or 0)
-    radius = own.filter(pl.col("protocol") == "RADIUS")
+    again = [message for message in setting_up if message["transmission"] > 1]
+    assert [row[f"retransmitted_{count}"] for count in COUNTS] == _counts(again)
+    needed = sum(message["needed_bytes"] for message in setting_up)
+    assert row["blowup"] == (sum(message["bytes"] for message in setting_up) / needed if needed else None)
+    assert row["capture_duplicates"] == duplicates
+    assert row["ike_fragments"] == sum(message["fragments_seen"] or 0 for message in setting_up)
     for kind in ("request", "response"):
-        some = radius.filter(pl.col("kind") == kind)
-        assert (row[f"aaa_{kind}_messages"] or 0) == len(some)
-        assert (row[f"aaa_{kind}_bytes"] or 0) == some["bytes"].sum()
+        some = [message for message in own if message["protocol"] == "RADIUS" and message["kind"] == kind]
+        messages, _, size = _counts(some)
+        assert (row[f"aaa_{kind}_messages"] or 0) == messages
+        assert (row[f"aaa_{kind}_bytes"] or 0) == size
     times = [row[part] for part in PARTS]
     if row["setup_ns"] is None:
         assert times == [None] * len(PARTS)
     else:
         assert all(time >= 0 for time in times if time is not None)
         assert sum(time or 0 for time in times) == row["setup_ns"]
-        first = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))["request_ns"].min()
-        assert row["end_ns"] == first + row["setup_ns"]
+        requests = [exchange["request_ns"] for exchange in exchanges if exchange["set_up"]]
+        assert row["end_ns"] == min(time for time in requests if time is not None) + row["setup_ns"]
+
+
+def _counts(messages: Sequence[dict[str, Any]]) -> list[int]:
+    """Messages, their frames and their bytes."""
+    return [len(messages), sum(m["frames"] for m in messages), sum(m["bytes"] for m in messages)]
 
 
 def analyse(capture: Trace | bytes, **options: Any) -> Analysis:

@@ -317,7 +317,7 @@ def test_captures_read_together(tmp_path):
     assert analysis.handshakes["capture"].n_unique() == 3
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.integers(0, 2), st.integers(0, 2), st.binary(max_size=24)),

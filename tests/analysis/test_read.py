@@ -21,7 +21,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 #: Seeds are not worth shrinking.
 GENERATE = (Phase.explicit, Phase.generate)
-FEW = settings(max_examples=25, phases=GENERATE)
+FEW = settings(max_examples=20, phases=GENERATE)
 
 
 def random_trace(seed: int) -> Trace:
@@ -112,7 +112,7 @@ def garbage(draw):
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(garbage(), st.booleans(), st.booleans(), st.integers(0, 3_000_000_000), st.integers(0, 3)),

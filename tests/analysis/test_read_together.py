@@ -131,7 +131,7 @@ def test_ids_through_all_captures(recorded):
     assert (within["capture"] == within["capture_of_exchange"]).all()
 
 
-@settings(FEW, max_examples=12)
+@settings(FEW, max_examples=8)
 @given(st.integers(0, 2**32))
 def test_packets_of_one_conversation_in_several_captures(tmp_path_factory, seed):
     directory, rng = tmp_path_factory.mktemp("dealt"), Random(seed)

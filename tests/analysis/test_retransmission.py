@@ -109,7 +109,7 @@ units_of_a_slot = st.lists(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(units_of_a_slot, st.booleans()), max_size=4))
 def test_columns_equal_the_rules(slots):
     expected: list[Turn] = []

@@ -283,7 +283,7 @@ def test_file_is_closed(file: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.sampled_from([PCAP, PCAPNG, MODIFIED_PCAP, gzip.compress(PCAPNG), zstandard.compress(PCAP)]),
     chunk=st.sampled_from([20, 64, CHUNK]),

@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 from ikeanalyze.analysis.esp_traffic import read_esp
 from ikeanalyze.model.esp_algorithms import suite
 from ikeanalyze.model.esp_overhead import Form
 from ikeanalyze.model.overhead import Question, overhead
 from ikeanalyze.render.figures.overhead import computed_figures, measured_figures, paper_figures
-from ikeanalyze.render.figures.style import SINGLE
+from ikeanalyze.render.figures.style import DOUBLE, SINGLE
 
 LAB = Path(__file__).parents[3] / "captures" / "lab"
 
@@ -49,6 +50,16 @@ def test_one_size_makes_no_curve():
     assert list(computed_figures(found)) == []
     found = overhead(Question([Form(suite("aes128gcm16"))], [64, 128]))
     assert [figure.name for figure in computed_figures(found)] == ["esp-ratio"]
+
+
+def test_the_same_spi_of_two_receivers_makes_two_lines(tmp_path):
+    path = tmp_path / "x.pcap"
+    ends = [(7, "192.0.2.2"), (7, "192.0.2.9"), (8, "192.0.2.2")]
+    packets = [ipv4(transport.esp(spi, 1, bytes(40)), "192.0.2.1", to, ip.ESP) for spi, to in ends]
+    path.write_bytes(pcap([Packet(10**18 + n * MS, link.ethernet(packet)) for n, packet in enumerate(packets)]))
+    _, rate = measured_figures(read_esp(str(path)))
+    svg = rate.draw(DOUBLE)
+    assert all(name in svg for name in ("192.0.2.1 to 192.0.2.2", "00000007, 192.0.2.1 to 192.0.2.9", "00000008"))
 
 
 def test_measured():
