@@ -6,7 +6,7 @@ def test_digests_are_short():
     assert digest(b"abc") == "ba7816bf"
 
 
-def test_words():
+def test_results_sides_and_messages_have_names():
     assert compared(b"x", b"x") == "passed"
     assert compared(b"x", b"y") == "failed"
     assert side_of(True) == "initiator"

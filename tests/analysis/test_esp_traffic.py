@@ -86,7 +86,7 @@ def test_extended_sequence_numbers_count_on(tmp_path, monkeypatch, block):
     assert traffic.sas[2].late == 1
 
 
-def test_by_hand(tmp_path):
+def test_sequence_numbers_and_bytes_counted_by_hand(tmp_path):
     numbers = [5, 6, 9, 8, 8, 10, 10]
     traffic = read(tmp_path, [packet(1, number, n * MS, 100 + n) for n, number in enumerate(numbers)])
     (sa,) = traffic.sas
@@ -151,7 +151,7 @@ def test_intervals_become_longer(tmp_path, monkeypatch, block):
         assert one.start_ns % traffic.interval_ns == 0
 
 
-def test_nothing(tmp_path):
+def test_a_capture_without_esp_has_no_sas(tmp_path):
     assert read(tmp_path, [Packet(START, bytes(60))]).sas == []
 
 

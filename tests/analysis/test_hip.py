@@ -120,7 +120,7 @@ def test_another_puzzle_for_each_i1():
         ("I1 R1 I2 R2", 0, "completed", None),
     ],
 )
-def test_outcome(kept, idle, outcome, one_sided):
+def test_outcome_follows_from_the_packets_of_the_capture(kept, idle, outcome, one_sided):
     association = Association(5)
     packets = dict(zip(("I1", "R1", "I2", "R2"), association.setup(), strict=True))
     trace = recorded(association, [packets[name] for name in kept.split()])
@@ -130,7 +130,7 @@ def test_outcome(kept, idle, outcome, one_sided):
     assert (row["outcome"], row["one_sided"]) == (outcome, one_sided)
 
 
-def test_refused():
+def test_a_refusal_is_a_failure_with_its_reason():
     association = Association(6)
     i1, r1, i2, _ = association.setup()
     refusal = association.notify(hip.BLOCKED_BY_POLICY)
@@ -152,7 +152,7 @@ def test_a_notify_that_is_no_refusal():
     assert (row["outcome"], row["reason"]) == ("completed", None)
 
 
-def test_what_follows():
+def test_exchanges_after_the_base_exchange_are_not_set_up():
     association = Association(8)
     packets = association.setup()
     packets += association.update() + association.update(by_initiator=False) + association.acknowledged()
@@ -324,7 +324,7 @@ def test_captures_read_together(tmp_path):
         max_size=12,
     )
 )
-def test_whatever_comes(packets):
+def test_any_packets_obey_the_laws(packets):
     hits = [bytes(16), b"\x20" + bytes(15), b"\x20" + bytes(14) + b"\1"]
     rng = Random(1)
     trace = Trace()

@@ -234,7 +234,7 @@ def test_the_recorded_rekeyings():
     assert not any(one["findings"] for row in rows for one in row)
 
 
-def test_nothing():
+def test_no_messages_have_no_key_exchanges():
     assert key_exchanges([]) == ([], [])
     row = KeyExchangeRow(0, "IKE SA", 0, 14, None, Part("public value", 256, ()), None)
     assert row.response is None

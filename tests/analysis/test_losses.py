@@ -64,7 +64,7 @@ def sent(*signs, protocol="IKEv2"):
         ),
     ],
 )  # fmt: skip
-def test_by_hand(messages, expected):
+def test_losses_counted_by_hand(messages, expected):
     assert lost(messages) == expected
 
 

@@ -77,7 +77,7 @@ def test_the_answer_to_the_last_attempt_counts():
         (4, 300, 250, AuthMethods("eap", None, None, guessed=True)),
     ],
 )
-def test_guesses(rounds, asked, answered, expected):
+def test_methods_guessed_from_rounds_and_sizes(rounds, asked, answered, expected):
     assert guess_auth(rounds, asked, answered) == expected
 
 

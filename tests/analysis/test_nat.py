@@ -88,7 +88,7 @@ def test_a_handshake_behind_a_nat(ipv6):
     assert only(analyse(trace))["nat"] == "initiator"
 
 
-def test_the_words():
+def test_both_sides_make_one_word():
     unknown, no, yes = -1, 0, 1
     sides = [(unknown, unknown), (no, unknown), (yes, no), (unknown, yes), (yes, yes), (no, no)]
     one, other = (np.array(side, np.int8) for side in zip(*sides, strict=True))

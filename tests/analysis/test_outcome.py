@@ -41,7 +41,7 @@ def evidence(**given):
         ({"undone": True, "last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
     ],
 )
-def test_the_rules(given, outcome):
+def test_outcome_by_the_rules(given, outcome):
     assert decide(evidence(**given)).tolist() == [outcome]
 
 

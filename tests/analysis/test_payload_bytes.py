@@ -133,7 +133,7 @@ def test_lengths_that_cannot_be(frame_bytes, ike_bytes, headers):
     assert payload_bytes([Sent(one, frame_bytes, ike_bytes, headers)], 7) == {NOT_READ: 100, REPEATED: 7}
 
 
-def test_nothing():
+def test_unread_messages_have_frame_and_header_bytes_only():
     assert payload_bytes([], 0) == {}
     assert payload_bytes([Sent(None, 100, 58, 1)], 0) == {FRAMES: 42, NOT_READ: 30, IKE_HEADERS: 28}
 

@@ -22,7 +22,7 @@ def test_an_aead_cipher_and_an_unknown_prf():
     assert prf_of(chosen(GCM)) is None
 
 
-def test_nothing():
+def test_an_incomplete_proposal_has_no_suite():
     assert suite_of(None) is None
     assert prf_of(None) is None
     assert suite_of(chosen("00000010010100010000000802000006")) is None

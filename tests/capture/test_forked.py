@@ -12,7 +12,7 @@ from ikeanalyze.capture.kept import shared_bytes
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 
 
-def test_it_sends_what_it_found() -> None:
+def test_a_helper_sends_its_result() -> None:
     shared = shared_bytes(4)
 
     def work(progress: Any) -> list[int]:
@@ -36,12 +36,12 @@ def gives_up(progress: Any) -> None:
 
 
 @pytest.mark.parametrize("work", [fails, gives_up])
-def test_it_fails(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_helper_that_fails_has_no_result(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
     assert Helper(work).result() is None
     assert capfd.readouterr().err == ""
 
 
-def test_it_is_stopped() -> None:
+def test_a_stopped_helper_leaves_no_process() -> None:
     one = Helper(lambda progress: threading.Event().wait())
     one.stop()
     one.stop()

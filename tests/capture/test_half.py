@@ -8,7 +8,7 @@ from ikeanalyze.capture.half import Half
 from ikeanalyze.capture.records import Damage
 
 
-def test_it_can_be_sent() -> None:
+def test_a_half_survives_pickling() -> None:
     accounting = Accounting()
     accounting.add(Category.ESP, 2, 300)
     clear = (np.array([3], np.uint32), np.array([0]), np.array([28]))

@@ -79,7 +79,9 @@ def both(
 
 
 @pytest.mark.parametrize("snaplen", [262144, 96])
-def test_the_same(snaplen: int, used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_halves_give_the_same_as_one_process(
+    snaplen: int, used: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = both(many().pcap(snaplen=snaplen), used, monkeypatch, [True])
     assert found.accounting["malformed"] > 4
     assert any(number is not None and number > found.packets // 2 for number, _ in found.warnings)

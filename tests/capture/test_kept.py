@@ -60,7 +60,7 @@ def test_all_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("share", [None, 0.01, 1.0])
-def test_it_grows(share: float | None) -> None:
+def test_kept_messages_grow_with_any_share(share: float | None) -> None:
     rng = Random(1)
     clear, expected = MessageBytes(), {}
     for unit in range(300):

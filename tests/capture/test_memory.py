@@ -15,7 +15,7 @@ def again() -> Iterator[None]:
     memory.keep_freed_memory.cache_clear()
 
 
-def test_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
     class Library:

@@ -38,7 +38,7 @@ def test_as_others_write_them(tmp_path, nanoseconds, order, left_out, behind) ->
     assert [int(upper) << 32 | int(lower) for upper, lower in zip(high, low, strict=True)] == ticks
 
 
-def test_the_head() -> None:
+def test_the_section_and_interface_of_the_head() -> None:
     names = option(4, b"me") + option(1, b"why") + bytes(4)
     head = file_head(records.Interface(113, None, 1000, 9, None), "me", "why", 500)
     assert head == section(options=names) + interface_block(113, 1000, options=option(9, b"\x09") + bytes(4))
@@ -62,7 +62,7 @@ def test_a_link_type_that_has_no_room() -> None:
         file_head(records.Interface(65536, None, 0), "me", None, 0)
 
 
-def test_it_is_a_file(tmp_path) -> None:
+def test_what_is_written_is_read_again(tmp_path) -> None:
     (tmp_path / "in.pcap").write_bytes(pcap(PACKETS))
     with open_capture(tmp_path / "in.pcap") as reader:
         (batch,) = reader.batches()

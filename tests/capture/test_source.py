@@ -124,7 +124,7 @@ def test_impossible_name(path: str) -> None:
         open_source(path)
 
 
-def test_empty(tmp_path: Path) -> None:
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").touch()
     with pytest.raises(CaptureError, match=r"empty\.pcap: the file is empty"):
         open_source(tmp_path / "empty.pcap")

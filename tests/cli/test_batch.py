@@ -26,7 +26,7 @@ def refused(run, *arguments):
     return done.stderr
 
 
-def test_done(run):
+def test_a_second_batch_reads_nothing_again(run):
     done = run("batch", "runs", "-o", "out")
     assert (done.exit_code, done.stdout) == (0, "")
     assert re.fullmatch(r"ikeanalyze: 3 captures read in \d+\.\d s\. out: 3 captures, 3 handshakes\n", done.stderr)

@@ -138,7 +138,7 @@ def test_the_comment_names_the_frames(decrypt, tshark):
 
 @settings(max_examples=8, phases=(Phase.generate,))
 @given(st.integers(0, 2**32), st.floats(0, 0.3))
-def test_whatever_is_lost(seed, lost):
+def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
     """`written == packets - removed + inserted`, and each message in clear is one that was sealed."""
 
     rng = Random(seed)

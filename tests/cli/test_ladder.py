@@ -10,7 +10,7 @@ def test_the_first_handshake(run, reader):
     assert run("ladder", CAPTURE, "--quiet").stderr == ""
 
 
-def test_another(run, reader):
+def test_another_handshake_can_be_chosen(run, reader):
     done = run("ladder", CAPTURE, "--handshake", "2", "--port", "4501")
     assert "Access-Challenge 17" in done.stdout
     assert done.stderr == ""

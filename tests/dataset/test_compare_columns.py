@@ -18,7 +18,7 @@ def test_order():
     assert list(in_order({("b", 1): 0, ("a", 2): 0, ("a", 1): 0})) == [("a", 1), ("a", 2), ("b", 1)]
 
 
-def test_text():
+def test_values_are_written_as_the_shell_takes_them():
     assert listed([5.0, 0.1, 12, True, None, "x"]) == "5, 0.1, 12, true, -, x"
     assert text(1e-3) == "0.001"
 
@@ -36,7 +36,7 @@ def test_text():
         (True, "1", False),
     ],
 )
-def test_is_meant(value, given, meant):
+def test_text_matches_the_value_it_means(value, given, meant):
     assert is_meant(value, given) is meant
 
 

@@ -28,7 +28,7 @@ def test_large_captures_alone():
     assert grouped([1, 16 * MIB, 2, 20 * MIB, 3]) == [([1], 16 * MIB), ([3], 20 * MIB), ([0, 2, 4], 6)]
 
 
-def test_nothing():
+def test_no_captures_make_no_groups():
     assert grouped([]) == []
 
 

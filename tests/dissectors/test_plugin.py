@@ -87,7 +87,7 @@ def test_nothing_for_other_traffic(tshark):
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_habits(path):
+def test_scripts_use_what_all_versions_have(path):
     text = path.read_text()
     lines = text.splitlines()
     assert len(lines) <= 500

@@ -165,7 +165,7 @@ def test_what_makes_no_sense_is_a_finding(tshark):
     assert lua_errors(tshark, capture) == []
 
 
-def test_going_on(tshark):
+def test_reading_goes_on_after_senseless_lengths(tshark):
     streams = [
         # after lengths that make no sense the next IKE message is found
         [PREFIX + framed(REQUEST), b"\0\x01 nonsense", framed(REQUEST)],

@@ -280,7 +280,7 @@ def test_no_secret_in_warnings_or_repr():
     assert "swordfish" not in text
 
 
-def test_rubbish():
+def test_a_damaged_log_raises_nothing():
     rng = random.Random(1)
     log = lines("charon-6.1-mgr.i")
     for _ in range(20):

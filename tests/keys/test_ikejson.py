@@ -79,7 +79,7 @@ def test_plain_lists(name):
     assert findings.formats == ["list of key sets in JSON"]
 
 
-def test_by_hand():
+def test_fields_of_a_document_written_by_hand():
     findings = decoded(
         """{"schema": "ikeanalyze.keys/1", "key_sets": [
             {"spi_i": "0x904A132D2B087803", "encryption": "AES-GCM-16", "integrity": "NONE", "sk_ei": "00ff", "sk_er": "ff00"},

@@ -35,7 +35,7 @@ def test_lines_of_ipsec_secrets():
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b'x : PSK ""\n'])
-def test_nothing(content):
+def test_an_empty_secret_is_an_error(content):
     with pytest.raises(ValueError, match="empty"):
         pre_shared_keys(content)
 

@@ -36,7 +36,7 @@ def test_what_can_be(link):
         (Link(10, 0.8, burst=Burst(2, True)), "burst", "4 frames long at least"),
     ],
 )
-def test_what_cannot(link, what, text):
+def test_impossible_links_are_errors(link, what, text):
     with pytest.raises(LinkError) as error:
         checked(link)
     assert error.value.what == what

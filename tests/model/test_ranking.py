@@ -88,7 +88,7 @@ left_out = "nobody counted"
 """
 
 
-def test_by_hand(tmp_path):
+def test_a_ranking_calculated_by_hand(tmp_path):
     (tmp_path / "x.toml").write_text(EXAMPLE)
     asked = []
 

@@ -72,7 +72,7 @@ def test_ikev1():
 
 @pytest.mark.parametrize("path", ALL)
 @pytest.mark.parametrize("width", [80, 120])
-def test_it_fits(path, width):
+def test_lines_fit_the_width(path, width):
     lines = shown(path, width=width).split("\n", 1)[1].splitlines()
     assert max(map(len, lines)) <= width
 

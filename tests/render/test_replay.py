@@ -92,7 +92,7 @@ def test_the_chosen_proposal():
     assert "  SPIi      0101010101010101\n  proposal  AES-GCM-16-256\n" in text(one)
 
 
-def test_many():
+def test_many_runs_have_a_line_each():
     shown = text(replays.many(), width=80)
     assert "  faults     drop 0.2, delay any:5ms\n  seed       5\n" in shown
     assert (

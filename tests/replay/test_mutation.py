@@ -36,5 +36,5 @@ def test_most_lengths_are_right_so_that_what_is_inside_is_reached():
 
 
 @pytest.mark.parametrize("message", [FIRST[:28], bytes(70_000)])
-def test_whatever_the_message_is(message):
+def test_any_message_can_be_mutated(message):
     assert all(0 < len(one.data) <= MOST_BYTES for one in mutants(200, message))

@@ -19,7 +19,7 @@ def test_bytes_are_shortened_and_counted():
     assert octets(bytes(1184)) == f"1,184 bytes  {'00' * 16}…"
 
 
-def test_by_hand():
+def test_facts_of_payloads_from_the_rfc():
     # RFC 7296, sections 3.4, 3.5, 3.10, 3.11 and 3.13.1
     assert facts(PayloadType.KE, bytes([0, 31, 0, 0]) + bytes(32))["method"] == "X25519 (31)"
     assert facts(PayloadType.IDI, bytes([1, 0, 0, 0, 192, 0, 2, 1])) == {

@@ -43,7 +43,7 @@ def test_fields():
     assert view.first(EspInfo) is None
 
 
-def test_words():
+def test_each_packet_of_a_base_exchange_is_described():
     _, packets = whole("BEX")
     words = [read_hip(one.data).describe() for one in packets]
     assert words[0] == ["DH_GROUP_LIST(ECP-256)"]

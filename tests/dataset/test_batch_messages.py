@@ -1,4 +1,4 @@
-"""What a batch tells whoever runs it: of keys, of captures that went, and how far it is."""
+"""The messages of a batch: about keys, missing captures and progress."""
 
 import os
 import shutil
