@@ -1,30 +1,46 @@
-# Everything a new machine needs is installed by these targets: Debian 12 or later, Python 3.11 or later, root or sudo.
+# Each target installs what it needs: on Debian 12 or later with Python 3.11 or later, as root or with sudo.
+#
+#   make demo                a report on a recorded capture
+#   make test                linters, type checks and all tests but the lab's
+#   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
+#   make unit                the tests of the library, without commands, pages and other programs: less than a minute
+#   make lint                format, linter and type checks
+#   make format              format the code and apply the fixes of the linter
+#   make lab                 run real daemons and compare reports with their logs
+#   make bench               measure the speed
+#   make figures             draw the figures that come from formulas
+#   make readme              run the commands of README.md and docs again and insert their output
+#   make trees               make Debian trees with newer versions of tshark
+#   make clean               remove the virtual environment and caches
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get >&2
 DEMO := captures/pq-mlkem768-psk.pcap
-# What reads, computes and writes, without commands, pages and other programs: its tests take less than a minute.
-UNIT := capture wire keys analysis model render
-# Debian releases whose newer tshark the tests ask as well, and where their trees are kept.
+# Tests that `make unit` runs. Drawings and pages take longer, and are left out.
+UNIT := $(wildcard $(addprefix tests/,capture wire crypto io keys analysis model render))
+NOT_UNIT := $(addprefix --ignore-glob ,'*/figures' '*/html' '*/test_figures.py' '*/test_page.py')
+# Debian releases whose newer tshark the tests use as well, and the directory of their trees.
 SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
+PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
+# A selection may have no tests of one kind, which pytest reports with exit status 5.
+MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
-.PHONY: demo test unit lint readme bench figures trees lab clean
+.PHONY: demo test unit readme lint format bench figures trees lab clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
 
-test: $(VENV)/.test-installed $(VENV)/.system-installed trees lint
-	$(BIN)/python -m pytest -n auto -m "not lab and not alone"
-	$(BIN)/python -m pytest -m "alone and not lab"
+test: $(VENV)/.test-installed $(VENV)/.system-installed trees $(if $(T)$(K),,lint)
+	$(PYTEST) -n auto -m "not lab and not alone" $(MAYBE_NONE)
+	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
 unit: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab and not alone" \
-	    $(UNIT:%=tests/%) --ignore tests/render/html --ignore tests/render/figures
+	    $(UNIT) $(NOT_UNIT)
 
-# What the README shows, printed anew.
 readme: $(VENV)/.test-installed
 	$(BIN)/python -m tests.readme
 
@@ -33,11 +49,14 @@ lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+format: $(VENV)/.test-installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
 bench: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.many
 
-# What the formulas of the sources give, drawn.
 figures: $(VENV)/.installed
 	@mkdir -p figures
 	$(BIN)/ikeanalyze overhead --paper --figures figures/overhead -o figures/overhead.txt
@@ -48,7 +67,7 @@ figures: $(VENV)/.installed
 	$(BIN)/ikeanalyze predict captures/psk-classic.pcap captures/pq-mlkem768-psk.pcap --quiet --rtt 10 --loss 0,0.2 \
 	    --figures figures/set-up -o figures/set-up.txt
 
-# Debian splits venv and ensurepip off into a package of their own.
+# Debian has venv and ensurepip in a separate package.
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(APT) update -qq && $(APT) install -y -qq python3-venv; }
 	@$(PYTHON) -m venv $(VENV)
@@ -63,17 +82,17 @@ $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-# tshark is the tests' independent oracle, Chromium shows the pages. A capture is read from a file, so nothing needs the
-# right to record one.
+# The tests compare with tshark and open pages in Chromium. They read captures from files, so nothing needs permission to
+# capture.
 $(VENV)/.system-installed: | $(VENV)/bin/python
 	@command -v tshark >/dev/null && command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver; }
 	@touch $@
 
-# Half a minute each, once: kept outside of the repository, and `make clean` leaves them.
+# A tree takes half a minute, once. Trees are outside of the repository, and `make clean` keeps them.
 trees: $(VENV)/.system-installed
 	@if [ -n "$(SUDO)" ] && ! command -v sudo >/dev/null; then \
-	    echo "No root, no sudo: tests with newer tsharks are skipped"; \
+	    echo "No root or sudo: tests with newer versions of tshark are skipped"; \
 	else \
 	    [ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; } && \
 	    for suite in $(SUITES); do \
@@ -81,7 +100,7 @@ trees: $(VENV)/.system-installed
 	    done; \
 	fi
 
-# Real daemons, recorded; root, and once a Debian tree with them.
+# Needs root. The first run makes a Debian tree with the daemons.
 lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
