@@ -17,7 +17,9 @@ import polars as pl
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
 from ikeanalyze.render.columns import durations, text_columns, times
-from ikeanalyze.render.jsontext import Field
+
+#: Gives the expression of a field of a struct.
+Field = Callable[[str], pl.Expr]
 
 _ROWS_AT_ONCE: Final = 10_000
 

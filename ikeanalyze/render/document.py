@@ -1,11 +1,10 @@
-"""The tables as the nested document of schema "ikeanalyze.report/1".
+"""The JSON document of a report, schema "ikeanalyze.report/1".
 
-A report can have a hundred thousand handshakes, each of some two hundred values. So the text of their JSON is
-put together by polars, column by column (`jsontext`), from a description of the document (`_handshake`,
-`_exchange`) that says what stands where; the same description gives the indented and the compact form.
+A report can have a hundred thousand handshakes of some two hundred values each. polars encodes them as JSON, a few
+thousand at a time, so that a report of any size can be streamed.
 
-Every part is a generator or small, so that a report of any size can be streamed. Times are ISO 8601 strings
-in UTC with nine fractional digits, durations (`*_ms`) milliseconds; what is not known is null.
+Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`) are milliseconds; unknown values are
+null.
 """
 
 from collections.abc import Iterator
@@ -16,25 +15,7 @@ import polars as pl
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
-from ikeanalyze.render.jsontext import (
-    Field,
-    Member,
-    Spec,
-    an_object,
-    deeper,
-    enclosed,
-    milliseconds,
-    objects,
-    or_null,
-    plain,
-    quoted,
-    scalar,
-    separator,
-    string,
-    strings,
-    time,
-    words,
-)
+from ikeanalyze.render.columns import durations, text_columns, times
 from ikeanalyze.render.values import iso
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -42,7 +23,8 @@ SCHEMA: Final = "ikeanalyze.report/1"
 #: A JSON object.
 Document = dict[str, Any]
 
-_AT_ONCE: Final = 4_000  # handshakes whose text is held in memory
+_COUNTS: Final = ("messages", "frames", "bytes")
+_AT_ONCE: Final = 4_000  # handshakes encoded at a time
 
 
 def report(analysis: Analysis) -> Document:
@@ -58,7 +40,7 @@ def report(analysis: Analysis) -> Document:
 
 
 def capture(summary: CaptureSummary) -> Document:
-    """One capture that was read."""
+    """A capture that was read."""
     return {
         "path": summary.path,
         "format": summary.format,
@@ -68,62 +50,49 @@ def capture(summary: CaptureSummary) -> Document:
         "last_time": iso(summary.last_ns),
         "snaplen_truncated": summary.snaplen_truncated,
         "damaged": summary.damaged,
-        "accounting": {what: summary.accounting.get(what, 0) for what in ACCOUNTING},
-        "accounting_bytes": {what: summary.accounting_bytes.get(what, 0) for what in ACCOUNTING},
+        "accounting": {kind: summary.accounting.get(kind, 0) for kind in ACCOUNTING},
+        "accounting_bytes": {kind: summary.accounting_bytes.get(kind, 0) for kind in ACCOUNTING},
     }
 
 
 def warnings(analysis: Analysis) -> Iterator[Document]:
-    """What the user should know of."""
+    """Warnings about the captures."""
     for warning in analysis.warnings:
-        yield {"capture": warning.capture, "frame": warning.frame, "what": warning.what}
+        yield {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
 
 
 def skipped(analysis: Analysis) -> Iterator[Document]:
-    """Captures of which nothing could be read."""
-    for one in analysis.skipped:
-        yield {"path": one.path, "reason": one.reason}
+    """Captures that could not be read."""
+    for file in analysis.skipped:
+        yield {"path": file.path, "reason": file.reason}
 
 
 def handshakes(analysis: Analysis) -> Iterator[Document]:
-    """One document per handshake, in order of id."""
+    """The objects of all handshakes, in order of id."""
     return map(loads, handshake_texts(analysis))
 
 
-def handshake_texts(analysis: Analysis, depth: int | None = None) -> Iterator[str]:
-    """The JSON text of each handshake, in order of id.
-
-    `depth` is the number of spaces by which it will be indented: objects that hold nothing but values stand
-    on one line, every member of the others on a line of its own. None: all on one line, without spaces.
-    """
-    table = analysis.handshakes.sort("handshake")
-    inner = None if depth is None else depth + 4
-    named, radius = _payload_names(analysis), _radius(analysis, deeper(inner))
-    for rows in table.iter_slices(_AT_ONCE):
+def handshake_texts(analysis: Analysis) -> Iterator[str]:
+    """The JSON of each handshake on a line, in order of id."""
+    payloads, radius = _payload_names(analysis), _radius(analysis)
+    for rows in analysis.handshakes.sort("handshake").iter_slices(_AT_ONCE):
         ids = rows["handshake"]
-        of_rows = pl.col("handshake").is_between(ids[0], ids[-1])
         exchanges = (
-            analysis.exchanges.filter(of_rows)
+            analysis.exchanges.filter(pl.col("handshake").is_between(ids[0], ids[-1]))
             .sort("handshake", "exchange")
-            .join(named, on="exchange", how="left", maintain_order="left")
+            .join(payloads, on="exchange", how="left", maintain_order="left")
             .join(radius, on="exchange", how="left", maintain_order="left")
         )
-        texts = (
-            exchanges.select("handshake", an_object(_exchange(inner), inner).alias("exchanges_text"))
-            .group_by("handshake", maintain_order=True)
-            .agg(pl.col("exchanges_text").str.join(separator(deeper(depth))))
+        table = (
+            rows.with_columns(*text_columns(rows))
+            .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
+            .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
         )
-        joined = rows.join(texts, on="handshake", how="left", maintain_order="left").join(
-            _key_exchanges(rows, exchanges, deeper(depth)),
-            on="handshake",
-            how="left",
-            maintain_order="left",
-        )
-        yield from joined.select(an_object(_handshake(), depth).alias("text"))["text"]
+        yield from table.select(_handshake_text())["text"]
 
 
 def _payload_names(analysis: Analysis) -> pl.DataFrame:
-    """For each exchange of which something was looked into: the payloads of its request and its response."""
+    """The payloads of request and response of each exchange in which messages were decoded."""
     known = analysis.messages.filter(pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()).sort(
         "message"
     )
@@ -133,223 +102,184 @@ def _payload_names(analysis: Analysis) -> pl.DataFrame:
     )
 
 
-def _radius(analysis: Analysis, depth: int | None) -> pl.DataFrame:
-    """For each exchange that the AAA server had a part in: the JSON of the RADIUS packets, list items at `depth`."""
+def _radius(analysis: Analysis) -> pl.DataFrame:
+    """The RADIUS packets of each exchange that has some."""
     packets = analysis.messages.filter((pl.col("protocol") == "RADIUS") & pl.col("exchange").is_not_null()).sort(
         "message"
     )
-    spec: Spec = {
-        "code": quoted("type"),
-        "identifier": plain("message_id"),
-        "frame": plain("first_frame"),
-        "matched_by": quoted("matched_by"),
-    }
-    return (
-        packets.select("exchange", an_object(spec, depth).alias("radius_text"))
-        .group_by("exchange")
-        .agg(pl.col("radius_text").str.join(separator(depth)))
+    return packets.group_by("exchange").agg(
+        pl.struct(
+            pl.col("type").cast(pl.String).alias("code"),
+            pl.col("message_id").alias("identifier"),
+            pl.col("first_frame").alias("frame"),
+            "matched_by",
+        ).alias("radius")
     )
 
 
-def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame, depth: int | None) -> pl.DataFrame:
-    """For each handshake with key exchanges: their JSON, list items at `depth`; each names its exchange."""
-    spec: Spec = {
-        "exchange": quoted("type"),
-        "message_id": plain("message_id"),
-        "initiated_by": quoted("initiated_by"),
-        "attempt": plain("attempt"),
-        "purpose": quoted("purpose"),
-        "slot": plain("slot"),
-        "method": quoted("method"),
-        "id": plain("id"),
-        "linked_to": plain("linked_to"),
-        "request": quoted("request"),
-        "request_bytes": plain("request_bytes"),
-        "response": quoted("response"),
-        "response_bytes": plain("response_bytes"),
-        "findings": words(pl.col("findings"), depth),
-    }
+def _exchanges(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """The exchanges of each handshake."""
+    exchange = pl.struct(
+        "type",
+        "message_id",
+        _message("request"),
+        _message("response"),
+        _ms("rtt_ns"),
+        "epoch",
+        "decrypted",
+        "attempt",
+        "initiated_by",
+        "set_up",
+        "extra_round_trip",
+        _ms("wait_ns", "retransmission_wait_ms"),
+        pl.col("radius").fill_null([]),
+    )
     return (
-        rows.select("handshake", "key_exchanges")
-        .drop_nulls("key_exchanges")  # to explode what is null takes as long as what is not
-        .explode("key_exchanges")
-        .drop_nulls("key_exchanges")
+        exchanges.with_columns(*text_columns(exchanges))
+        .group_by("handshake", maintain_order=True)
+        .agg(exchange.alias("exchanges"))
+    )
+
+
+def _message(kind: str) -> pl.Expr:
+    """The request or the response of an exchange; null if the capture has none."""
+    fields = pl.struct(
+        *(pl.col(f"{kind}_{count}").alias(count) for count in _COUNTS),
+        _time(f"{kind}_ns", "first_time"),
+        pl.col(f"{kind}_payloads").alias("payloads"),
+    )
+    return pl.when(pl.col(f"{kind}_messages").is_not_null()).then(fields).alias(kind)
+
+
+def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
+    """The key exchanges of each handshake that has some, each with its exchange."""
+    known = rows.select("handshake", "key_exchanges").drop_nulls("key_exchanges").explode("key_exchanges")
+    of_exchanges = exchanges.select(
+        "exchange", pl.col("type").cast(pl.String), "message_id", pl.col("initiated_by").cast(pl.String), "attempt"
+    )
+    return (
+        known.drop_nulls("key_exchanges")
         .unnest("key_exchanges")
-        .join(
-            exchanges.select("exchange", "type", "message_id", "initiated_by", "attempt"),
-            on="exchange",
-            how="left",
-            maintain_order="left",
-        )
-        .select("handshake", an_object(spec, depth).alias("key_exchanges_text"))
+        .join(of_exchanges, on="exchange", how="left", maintain_order="left")
         .group_by("handshake")
-        .agg(pl.col("key_exchanges_text").str.join(separator(depth)))
+        .agg(
+            pl.struct(
+                pl.col("type").alias("exchange"),
+                *("message_id", "initiated_by", "attempt", "purpose", "slot", "method", "id", "linked_to"),
+                *("request", "request_bytes", "response", "response_bytes", "findings"),
+            ).alias("key_exchange_objects")
+        )
     )
 
 
-def _handshake() -> Spec:
-    ends = ("initiator_address", "responder_address")
-    return {
-        "id": plain("handshake"),
-        "capture": quoted("capture"),
-        "protocol": quoted("protocol"),
-        "spi_i": quoted("spi_i"),
-        "spi_r": quoted("spi_r"),
-        "initiator": {"address": quoted("initiator_address"), "port": plain("initiator_port")},
-        "responder": {"address": quoted("responder_address"), "port": plain("responder_port")},
-        "nat": quoted("nat"),
-        "start_time": time("start_ns"),
-        "outcome": quoted("outcome"),
-        "reason": quoted("reason"),
-        "auth": {
-            "initiator": quoted("auth_initiator"),
-            "responder": quoted("auth_responder"),
-            "eap": quoted("auth_eap"),
-            "guessed": plain("auth_guessed"),
-        },
-        "proposal": {
-            "encryption": quoted("encryption"),
-            "prf": quoted("prf"),
-            "integrity": quoted("integrity"),
-            "key_exchange": quoted("key_exchange"),
-            "additional_key_exchanges": _slots,
-        },
-        "links": _links,
-        "phases": _phases,
-        "exchanges": lambda depth: enclosed(pl.col("exchanges_text"), "[]", depth),
-        "setup_ms": milliseconds("setup_ns"),
-        "breakdown": {
-            "network_ms": milliseconds("network_ns"),
-            "initiator_ms": milliseconds("initiator_ns"),
-            "responder_ms": milliseconds("responder_ns"),
-            "aaa_ms": milliseconds("aaa_ns"),
-            "retransmission_wait_ms": milliseconds("retransmission_wait_ns"),
-            "vantage": quoted("vantage"),
-            "path_rtt_ms": milliseconds("path_rtt_ns"),
-            "path_rtt_source": quoted("path_rtt_source"),
-        },
-        "retransmissions": _counts("retransmitted"),
-        "blowup": scalar(pl.col("blowup").fill_nan(None)),
-        "fragmentation": {
-            "ike_messages": plain("ike_messages_fragmented"),
-            "ike_fragments": plain("ike_fragments"),
-            "ip_fragments": plain("ip_fragments"),
-        },
-        "end_time": time("end_ns"),
-        "offered": strings("offered"),
-        "supports": {
-            "initiator": strings("initiator_supports"),
-            "responder": strings("responder_supports"),
-        },
-        "extra_round_trips": strings("extra_round_trips"),
-        "capture_duplicates": plain("capture_duplicates"),
-        "one_sided": quoted("one_sided"),
-        "after_setup": lambda depth: enclosed(
-            an_object(
-                _link("initiator-responder", *ends, "after_setup_initiator", "after_setup_responder"),
-                deeper(depth),
-            ),
-            "[]",
-            depth,
+def _handshake_text() -> pl.Expr:
+    """The JSON of a handshake.
+
+    polars encodes all of it but the brackets of `links`, as to make lists of different lengths takes longer than the
+    rest, and those of `phases`, an object whose keys are values of the table.
+    """
+    before = pl.struct(*_identity(), _proposal()).struct.json_encode()
+    after = pl.struct(*_measurements(), *_contents()).struct.json_encode()
+    start, end = before.str.strip_suffix("}"), after.str.strip_prefix("{")
+    middle = pl.lit(',"links":['), _links(), pl.lit('],"phases":{'), _phases(), pl.lit("},")
+    return pl.concat_str(start, *middle, end).alias("text")
+
+
+def _identity() -> list[pl.Expr]:
+    return [
+        pl.col("handshake").alias("id"),
+        *map(pl.col, ("capture", "protocol", "spi_i", "spi_r")),
+        *(_renamed(name, address=f"{name}_address", port=f"{name}_port") for name in ("initiator", "responder")),
+        pl.col("nat"),
+        _time("start_ns", "start_time"),
+        *map(pl.col, ("outcome", "reason")),
+        _renamed(
+            "auth", initiator="auth_initiator", responder="auth_responder", eap="auth_eap", guessed="auth_guessed"
         ),
-        "replaces": plain("replaces"),
-        "child_error": quoted("child_error"),
-        "payload_bytes": objects("payload_bytes", _part),
-        "key_exchanges": lambda depth: or_null("key_exchanges", enclosed(pl.col("key_exchanges_text"), "[]", depth)),
-        "certificates": objects("certificates", _certificate),
-        "hits": {"initiator": quoted("initiator_hit"), "responder": quoted("responder_hit")},
-    }
+    ]
 
 
-def _part(field: Field) -> Spec:
-    return {"payload": string(field("payload")), "bytes": scalar(field("bytes"))}
+def _proposal() -> pl.Expr:
+    additional = pl.col("additional_key_exchanges").fill_null([])
+    return pl.struct("encryption", "prf", "integrity", "key_exchange", additional).alias("proposal")
 
 
-def _certificate(field: Field) -> Spec:
-    texts = ("side", "name", "key", "signature")
-    sizes = ("bytes", "key_bytes", "signature_bytes", "other_bytes")
-    return {
-        **{name: string(field(name)) for name in texts},
-        **{name: scalar(field(name)) for name in sizes},
-    }
-
-
-def _exchange(depth: int | None) -> Spec:
-    return {
-        "type": quoted("type"),
-        "message_id": plain("message_id"),
-        "request": _half("request", depth),
-        "response": _half("response", depth),
-        "rtt_ms": milliseconds("rtt_ns"),
-        "epoch": plain("epoch"),
-        "decrypted": plain("decrypted"),
-        "attempt": plain("attempt"),
-        "initiated_by": quoted("initiated_by"),
-        "set_up": plain("set_up"),
-        "extra_round_trip": quoted("extra_round_trip"),
-        "retransmission_wait_ms": milliseconds("wait_ns"),
-        "radius": lambda depth: enclosed(pl.col("radius_text"), "[]", depth),
-    }
-
-
-def _counts(who: str) -> Spec:
-    return {what: plain(f"{who}_{what}") for what in ("messages", "frames", "bytes")}
-
-
-def _link(name: str, a: str, b: str, forth: str, back: str, again: str | None = None) -> Spec:
-    spec: Spec = {
-        "name": pl.lit(f'"{name}"'),
-        "a": quoted(a),
-        "b": quoted(b),
-        "a_to_b": _counts(forth),
-        "b_to_a": _counts(back),
-    }
-    more: Spec = {} if again is None else {"retransmissions": _counts(again)}
-    return {**spec, **more}
-
-
-def _links(depth: int | None) -> pl.Expr:
-    """The link between initiator and responder, and that to the AAA server if RADIUS was seen."""
-    ends = "initiator_address", "responder_address"
+def _links() -> pl.Expr:
+    """The link between initiator and responder, and that to the AAA server if the capture has RADIUS."""
+    ends = ("initiator_address", "responder_address")
     ike = _link("initiator-responder", *ends, "initiator", "responder", "retransmitted")
-    ends = "nas_address", "aaa_address"
+    ends = ("nas_address", "aaa_address")
     radius = _link("responder-aaa", *ends, "aaa_request", "aaa_response", "aaa_retransmitted")
-    inner = deeper(depth)
-    second = (
-        pl.when(pl.col("nas_address").is_null())
-        .then(pl.lit(""))
-        .otherwise(pl.concat_str(pl.lit(separator(depth)), an_object(radius, inner)))
-    )
-    return enclosed(pl.concat_str(an_object(ike, inner), second), "[]", depth)
+    second = pl.when(pl.col("nas_address").is_null()).then(pl.lit("")).otherwise("," + radius.struct.json_encode())
+    return ike.struct.json_encode() + second
 
 
-def _half(kind: str, depth: int | None) -> Member:
-    """The request or the response of an exchange, null if the capture has none."""
-    spec: Spec = {
-        **_counts(kind),
-        "first_time": time(f"{kind}_ns"),
-        "payloads": words(pl.col(f"{kind}_payloads"), depth),
-    }
-    return lambda depth: or_null(f"{kind}_messages", an_object(spec, depth))
+def _link(name: str, a: str, b: str, forth: str, back: str, again: str | None = None) -> pl.Expr:
+    retransmissions = [] if again is None else [_counts(again, "retransmissions")]
+    ends = pl.lit(name).alias("name"), pl.col(a).alias("a"), pl.col(b).alias("b")
+    return pl.struct(*ends, _counts(forth, "a_to_b"), _counts(back, "b_to_a"), *retransmissions)
 
 
-def _phases(depth: int | None) -> pl.Expr:
+def _phases() -> pl.Expr:
     phase = pl.element().struct
-    counts: Spec = {what: scalar(phase.field(what)) for what in ("messages", "frames", "bytes")}
-    colon = pl.lit(":" if depth is None else ": ")
-    member = pl.concat_str(string(phase.field("type")), colon, an_object(counts, deeper(depth)))
-    return enclosed(pl.col("phases").list.eval(member).list.join(separator(depth)), "{}", depth)
+    counts = pl.struct(*(phase.field(count) for count in _COUNTS)).struct.json_encode()
+    name = pl.struct(phase.field("type")).struct.json_encode().str.strip_prefix('{"type":').str.strip_suffix("}")
+    members = pl.col("phases").list.eval(pl.concat_str(name, pl.lit(":"), counts)).list.join(",")
+    return members.fill_null("")
 
 
-def _slots(depth: int | None) -> pl.Expr:
-    slot = pl.element().struct
-    spec: Spec = {
-        "slot": scalar(slot.field("slot")),
-        "method": string(slot.field("method")),
-        "id": scalar(slot.field("id")),
-    }
-    items = pl.col("additional_key_exchanges").list.eval(an_object(spec, deeper(depth)))
-    return enclosed(items.list.join(separator(depth)), "[]", depth)
+def _measurements() -> list[pl.Expr]:
+    parts = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+    return [
+        pl.col("exchanges").fill_null([]),
+        _ms("setup_ns"),
+        pl.struct(*map(_ms, parts), "vantage", _ms("path_rtt_ns"), "path_rtt_source").alias("breakdown"),
+        _counts("retransmitted", "retransmissions"),
+        pl.col("blowup").fill_nan(None),
+        _renamed("fragmentation", ike_messages="ike_messages_fragmented", ike_fragments="ike_fragments",
+                 ip_fragments="ip_fragments"),
+        _time("end_ns", "end_time"),
+    ]
+
+
+def _contents() -> list[pl.Expr]:
+    ends = ("initiator_address", "responder_address")
+    after_setup = _link("initiator-responder", *ends, "after_setup_initiator", "after_setup_responder")
+    supports = (pl.col(f"{side}_supports").fill_null([]).alias(side) for side in ("initiator", "responder"))
+    key_exchanges = pl.col("key_exchange_objects").fill_null([])
+    return [
+        pl.col("offered").fill_null([]),
+        pl.struct(*supports).alias("supports"),
+        pl.col("extra_round_trips").fill_null([]),
+        *map(pl.col, ("capture_duplicates", "one_sided")),
+        pl.concat_list(after_setup).alias("after_setup"),
+        *map(pl.col, ("replaces", "child_error", "payload_bytes")),
+        pl.when(pl.col("key_exchanges").is_not_null()).then(key_exchanges).alias("key_exchanges"),
+        pl.col("certificates"),
+        _renamed("hits", initiator="initiator_hit", responder="responder_hit"),
+    ]
+
+
+def _renamed(name: str, **columns: str) -> pl.Expr:
+    """An object of columns under other names."""
+    return pl.struct(pl.col(column).alias(key) for key, column in columns.items()).alias(name)
+
+
+def _counts(prefix: str, name: str) -> pl.Expr:
+    """An object of the columns that count messages, frames and bytes."""
+    return _renamed(name, **{count: f"{prefix}_{count}" for count in _COUNTS})
+
+
+def _time(column: str, name: str) -> pl.Expr:
+    """A column `*_ns` that is a point in time, as text."""
+    (expression,) = times([column])
+    return expression.alias(name)
+
+
+def _ms(column: str, name: str | None = None) -> pl.Expr:
+    """A column `*_ns` that is a duration, in milliseconds."""
+    (expression,) = durations([column])
+    return expression.alias(name or column.replace("_ns", "_ms"))
 
 
 def totals(analysis: Analysis) -> Document:
@@ -359,14 +289,13 @@ def totals(analysis: Analysis) -> Document:
     the retransmissions are of the link initiator-responder.
     """
     table = analysis.handshakes
-    what = ("messages", "frames", "bytes")
     ways = {
         "initiator-responder": ("initiator", "responder"),
         "responder-aaa": ("aaa_request", "aaa_response"),
     }
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
-    links = {name: {w: sum(sums[f"{way}_{w}"] for way in both) for w in what} for name, both in ways.items()}
+    links = {name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()}
     outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
     messages = analysis.messages.filter(
         pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
@@ -383,17 +312,17 @@ def totals(analysis: Analysis) -> Document:
         "captures": len(analysis.captures),
         "handshakes": table.height,
         "outcomes": {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES.categories},
-        **{w: sum(link[w] for link in links.values()) for w in what},
+        **{count: sum(link[count] for link in links.values()) for count in _COUNTS},
         "links": links,
-        "retransmissions": {w: sums[f"retransmitted_{w}"] for w in what},
+        "retransmissions": {count: sums[f"retransmitted_{count}"] for count in _COUNTS},
         "blowup": sent / needed if needed else None,
         "setup_ms": {**setup, "known": len(known)},
         "packets": sum(summary.packets for summary in analysis.captures),
         "accounting": {
-            what: sum(summary.accounting.get(what, 0) for summary in analysis.captures) for what in ACCOUNTING
+            kind: sum(summary.accounting.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
         },
         "accounting_bytes": {
-            what: sum(summary.accounting_bytes.get(what, 0) for summary in analysis.captures) for what in ACCOUNTING
+            kind: sum(summary.accounting_bytes.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
         },
         "payload_bytes": payload_bytes(table),
     }

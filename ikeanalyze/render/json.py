@@ -1,7 +1,7 @@
 """JSON: one document of schema "ikeanalyze.report/1", written piece by piece.
 
-Objects and lists are indented by two spaces, objects that hold nothing but values stand on one line: easier
-to read and to compare than a line per number.
+Objects and lists are indented by two spaces; those that hold nothing but values stand on one line. Of a report with
+many handshakes each handshake is a line.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import document
 
 _WIDTH: Final = 120
+_MOST_INDENTED: Final = 100  # handshakes; to indent one takes ten times as long as to write it
 
 _encode = JSONEncoder(allow_nan=False).encode
 
@@ -21,7 +22,10 @@ def write(analysis: Analysis, out: TextIO) -> None:
     out.write(f'{{\n  "schema": {_encode(document.SCHEMA)},\n  "captures": ')
     _write_list(out, (document.capture(summary) for summary in analysis.captures))
     out.write(',\n  "handshakes": ')
-    _write_texts(out, document.handshake_texts(analysis, 4))
+    if analysis.handshakes.height <= _MOST_INDENTED:
+        _write_list(out, document.handshakes(analysis))
+    else:
+        _write_texts(out, document.handshake_texts(analysis))
     out.write(f',\n  "totals": {indented(document.totals(analysis), 2)},\n  "warnings": ')
     _write_list(out, document.warnings(analysis))
     out.write(',\n  "skipped": ')

@@ -267,7 +267,7 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
             }
             for key in file.esp
         ],
-        "warnings": [{"line": warning.line, "what": warning.what} for warning in file.warnings],
+        "warnings": [{"line": warning.line, "message": warning.what} for warning in file.warnings],
     }
 
 

@@ -273,18 +273,33 @@ def test_text_from_a_capture_is_escaped():
     assert handshake["auth"]["eap"] == "{}"
 
 
-def test_indented_and_compact_text_say_the_same():
-    a = analysis([1, 2, 3, 4, 5, 6, 7])
-    compact = [json.loads(text) for text in document.handshake_texts(a)]
-    assert [json.loads(text) for text in document.handshake_texts(a, 4)] == compact
-    assert all("\n" not in text for text in document.handshake_texts(a))
+def test_phases_are_an_object_whose_names_are_escaped():
+    a = analysis([1])
+    phases = [{"type": 'a "b"', "messages": 1, "frames": 2, "bytes": 2**40}, {"type": "c"}]
+    column = pl.Series("phases", [phases], schema.HANDSHAKES["phases"])
+    (handshake,) = document.handshakes(replace(a, handshakes=a.handshakes.with_columns(column)))
+    unknown = dict.fromkeys(COUNTS)
+    assert handshake["phases"] == {'a "b"': {"messages": 1, "frames": 2, "bytes": 2**40}, "c": unknown}
+
+
+def test_numbers_of_all_sizes():
+    a = analysis([1])
+    values = {"blowup": float("nan"), "initiator_bytes": 2**64 - 1, "network_ns": 1, "aaa_ns": 100_000}
+    columns = [pl.lit(value, schema.HANDSHAKES[name]).alias(name) for name, value in values.items()]
+    (text,) = document.handshake_texts(replace(a, handshakes=a.handshakes.with_columns(columns)))
+    handshake = json.loads(text, parse_float=str)
+    assert handshake["blowup"] is None
+    assert handshake["links"][0]["a_to_b"]["bytes"] == 2**64 - 1
+    assert float(handshake["breakdown"]["network_ms"]) == 1e-6
+    assert handshake["breakdown"]["aaa_ms"] == "0.1"
 
 
 def test_more_handshakes_than_are_held_at_once(monkeypatch):
-    monkeypatch.setattr(document, "_AT_ONCE", 2)
     everything = analysis([1, 6, 7, 2, 6])
-    assert list(document.handshakes(everything)) == list(map(json.loads, document.handshake_texts(everything, 4)))
-    exchanges = [one["exchange"] for h in document.handshakes(everything) for one in h["key_exchanges"] or ()]
+    at_once = list(document.handshakes(everything))
+    monkeypatch.setattr(document, "_AT_ONCE", 2)
+    assert list(document.handshakes(everything)) == at_once
+    exchanges = [key["exchange"] for h in at_once for key in h["key_exchanges"] or ()]
     read = ["IKE_SA_INIT", "IKE_INTERMEDIATE", "CREATE_CHILD_SA"]
     assert exchanges == [*read, "IKE_SA_INIT", *read]
 

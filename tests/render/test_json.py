@@ -11,6 +11,19 @@ def test_the_stream_is_the_document(rendered):
     text = rendered(a, Format.JSON)
     assert json.loads(text) == document.report(a)
     assert text.endswith("}\n")
+    assert json.loads(text)["warnings"] == [
+        {"capture": "x", "frame": 3, "message": 'a "b"'},
+        {"capture": "x", "frame": None, "message": "c"},
+    ]
+
+
+def test_many_handshakes_are_a_line_each(rendered):
+    a = analysis([1, 2, 3, 4, 5] * 21)
+    text = rendered(a, Format.JSON)
+    assert json.loads(text) == document.report(a)
+    lines = [line for line in text.splitlines() if line.startswith('    {"id":')]
+    assert len(lines) == 105
+    assert list(map(json.loads, (line.rstrip(",") for line in lines))) == list(document.handshakes(a))
 
 
 def test_indentation(rendered):

@@ -103,5 +103,6 @@ def test_json():
     assert (first["encryption"], first["key_bits"], first["integrity"]) == ("AES-GCM-16", 256, "NONE")
     assert first["bytes"]["sk_ei"] == 36
     assert document["files"][1]["warnings"][0]["line"] == 3
+    assert list(document["files"][1]["warnings"][0]) == ["line", "message"]
     assert listed(ALL[3])["files"][0]["phase1"][0]["bytes"] == 16
     assert len(listed(ALL[3], reveal=True)["files"][0]["phase1"][0]["key"]) == 32
