@@ -1,8 +1,8 @@
-"""The columns of a dataset's tables, with types that every reader of Parquet has.
+"""The columns of all Parquet files, of datasets and of reports, with types that every reader of Parquet has.
 
-They are those of `analysis.schema`, but: text is text, and no reader's own kind of category, since each file would have
-categories of its own; integers have a sign, so that a difference of two columns may be negative. The row of a handshake,
-exchange or message is known by `capture` and its id, which counts within the capture.
+They are those of `analysis.schema`, with strings in place of categories, since each file would have categories of its own,
+and signed integers, so that the difference of two columns may be negative. In a dataset, `capture` and the id, which counts
+within the capture, identify the row of a handshake, exchange or message.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,7 @@ from ikeanalyze.dataset.labels import Kind
 
 Columns = dict[str, pl.DataType]
 
-#: One row is one capture that was named or found, whether it could be read or not. Of one that could not, all is null from
-#: `format` on.
+#: One row is one capture of the input. If it could not be read, all columns from `format` on are null.
 _CAPTURES: Final[schema.Schema] = {
     "capture": pl.String,  # the path as it was given; no other capture of the dataset has it
     "state": pl.String,  # "read" or "failed"
@@ -73,6 +72,10 @@ _TABLES: Final[Mapping[str, Columns]] = {
         ("messages", schema.MESSAGES),
     )
 }
+#: Only reports have this table. SPIs stay unsigned, as people know them.
+_FRAMES: Final[Columns] = {
+    column: pl.UInt64() if column in ("spi_i", "spi_r") else _plain(dtype) for column, dtype in schema.FRAMES.items()
+}
 
 
 def columns_of(table: str, labels: Mapping[str, Kind]) -> Columns:
@@ -94,13 +97,13 @@ def described(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
 
 
 def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    """A table of the analysis with the dataset's types.
+    """A table of the analysis, `frames` included, with the types of the Parquet files.
 
-    Digests are 64 bits of which the highest becomes the sign: only whether two are equal means something.
+    The highest of the 64 bits of a digest becomes the sign: digests are only compared for equality.
     """
     return table.select(
         pl.col(column).reinterpret(signed=True) if column == "digest" else pl.col(column).cast(dtype)
-        for column, dtype in _TABLES[name].items()
+        for column, dtype in (_FRAMES if name == "frames" else _TABLES[name]).items()
     )
 
 

@@ -236,8 +236,12 @@ def _measurements() -> list[pl.Expr]:
         pl.struct(*map(_ms, parts), "vantage", _ms("path_rtt_ns"), "path_rtt_source").alias("breakdown"),
         _counts("retransmitted", "retransmissions"),
         pl.col("blowup").fill_nan(None),
-        _renamed("fragmentation", ike_messages="ike_messages_fragmented", ike_fragments="ike_fragments",
-                 ip_fragments="ip_fragments"),
+        _renamed(
+            "fragmentation",
+            ike_messages="ike_messages_fragmented",
+            ike_fragments="ike_fragments",
+            ip_fragments="ip_fragments",
+        ),
         _time("end_ns", "end_time"),
     ]
 
@@ -295,7 +299,9 @@ def totals(analysis: Analysis) -> Document:
     }
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
-    links = {name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()}
+    links = {
+        name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()
+    }
     outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
     messages = analysis.messages.filter(
         pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"

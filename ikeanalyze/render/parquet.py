@@ -1,14 +1,15 @@
-"""Parquet: a directory with the four tables as they are, and one of the captures.
+"""Parquet: a directory with the four tables, and one of the captures.
 
-Column names, types and units are those of `ikeanalyze.analysis.schema`; `captures.parquet` has the summary of
-each capture, with a column for each kind of packet in its accounting (`ike_packets`, `ike_bytes`).
+Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that the
+tables of both can be joined and concatenated. `captures.parquet` has the summary of each capture, with columns for each kind
+of packet in its accounting (`ike_packets`, `ike_bytes`).
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render import output
@@ -45,7 +46,7 @@ class Writer:
     def add(self, name: str, table: "pl.DataFrame") -> None:
         """Begin to write a table; from any thread."""
         path = self._files.enter_context(output.replaced(str(self._directory / f"{name}.parquet")))
-        self._written[name] = self._pool.submit(_write, table, path)
+        self._written[name] = self._pool.submit(_write, name, table, path)
 
     def finish(self, analysis: Analysis) -> None:
         """Write what has not been added, and wait for all."""
@@ -66,39 +67,33 @@ class Writer:
         self._files.__exit__(kind, error, trace)
 
 
-def _write(table: "pl.DataFrame", path: Path) -> None:
+def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
+    from ikeanalyze.dataset.columns import made_plain  # loads polars
+
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
-    table.write_parquet(path, compression="lz4", statistics=False)
+    portable = table if name == "captures" else made_plain(table, name)
+    portable.write_parquet(path, compression="lz4", statistics=False)
 
 
 def captures(analysis: Analysis) -> "pl.DataFrame":
-    """A row per capture."""
+    """A row per capture; the columns of a dataset's captures, but for those that only a batch has."""
     import polars as pl
 
-    schema: dict[str, Any] = {
-        "capture": pl.String,
-        "format": pl.String,
-        "packets": pl.UInt64,
-        "bytes": pl.UInt64,
-        "first_ns": pl.Int64,
-        "last_ns": pl.Int64,
-        "snaplen_truncated": pl.UInt64,
-        "damaged": pl.Boolean,
-        **{f"{what}_{unit}": pl.UInt64 for what in ACCOUNTING for unit in ("packets", "bytes")},
-    }
+    from ikeanalyze.dataset.columns import columns_of
+
+    names = ("capture", "format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
+    counts = [f"{kind}_{unit}" for kind in ACCOUNTING for unit in ("packets", "bytes")]
+    columns = columns_of("captures", {})
     rows = [
         (
-            one.path,
-            one.format,
-            one.packets,
-            one.bytes,
-            one.first_ns,
-            one.last_ns,
-            one.snaplen_truncated,
-            one.damaged,
-            *(by.get(what, 0) for what in ACCOUNTING for by in (one.accounting, one.accounting_bytes)),
+            *(getattr(summary, "path" if name == "capture" else name) for name in names),
+            *(
+                counted.get(kind, 0)
+                for kind in ACCOUNTING
+                for counted in (summary.accounting, summary.accounting_bytes)
+            ),
         )
-        for one in analysis.captures
+        for summary in analysis.captures
     ]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema={name: columns[name] for name in [*names, *counts]}, orient="row")

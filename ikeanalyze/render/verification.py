@@ -167,7 +167,9 @@ def document(verification: Verification) -> dict[str, Any]:
             }
             for one in verification.handshakes
         ],
-        "warnings": [{"capture": one.capture, "frame": one.frame, "message": one.what} for one in verification.warnings],
+        "warnings": [
+            {"capture": one.capture, "frame": one.frame, "message": one.what} for one in verification.warnings
+        ],
         "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
     }
 
