@@ -86,7 +86,7 @@ def compare(
     DATASET is what `batch` makes, or the directory of `report --format parquet`.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.comparison import FORMATS
+        from ikeanalyze.render.comparison_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         if not 50 <= confidence < 100:

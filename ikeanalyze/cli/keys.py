@@ -61,7 +61,8 @@ def keys(
     (RFC 9370) to one directory for each epoch, since Wireshark's table has room for one set of each IKE SA.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.keys import FORMATS, Listing
+        from ikeanalyze.render.keys import Listing
+        from ikeanalyze.render.keys_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         _check(files, to, output, reveal=reveal)
@@ -135,7 +136,7 @@ def _list(listing: "Listing", form: "Format", output: str) -> None:
     from io import StringIO
 
     from ikeanalyze.render import View
-    from ikeanalyze.render.keys import FORMATS
+    from ikeanalyze.render.keys_formats import FORMATS
 
     if output == "-":
         FORMATS.write(listing, form)

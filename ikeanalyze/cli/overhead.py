@@ -148,7 +148,8 @@ def overhead(
     how much of it is.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.overhead import FORMATS, Answer
+        from ikeanalyze.render.overhead import Answer
+        from ikeanalyze.render.overhead_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         from ikeanalyze.render import View

@@ -156,7 +156,7 @@ def predict(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.prediction import FORMATS
+        from ikeanalyze.render.prediction_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         side, path_rtt = chosen_vantage(vantage), chosen_rtt(recorded_rtt, "--recorded-rtt")

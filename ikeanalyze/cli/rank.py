@@ -39,7 +39,7 @@ def rank(
     CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.ranking import FORMATS
+        from ikeanalyze.render.ranking_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         from ikeanalyze.model.criteria import CriteriaError, criteria_text, read_criteria

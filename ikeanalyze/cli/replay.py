@@ -131,7 +131,7 @@ def replay(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not.
     """
     with job(verbose=verbose), _terminated_as_interrupted():
-        from ikeanalyze.render.replay import FORMATS
+        from ikeanalyze.render.replay_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         check_inputs([capture], output, [*(keys or ()), *([credentials] if credentials else ())])
@@ -270,7 +270,7 @@ def _perform(order: "Order", *, quiet: bool, verbose: bool) -> "Replayed":
     from ikeanalyze.replay.transport import TransportError
 
     def told(run: "Run") -> None:
-        from ikeanalyze.render.replay import outcome
+        from ikeanalyze.render.replay_words import outcome
 
         if verbose and order.runs > 1:
             say(f"run {run.number:,} of {order.runs:,}: {outcome(run)}")

@@ -57,7 +57,7 @@ def verify(
     CAPTURE is a pcap or pcapng file, compressed with gzip or zstd or not; - is standard input.
     """
     with job(verbose=verbose):
-        from ikeanalyze.render.verification import FORMATS
+        from ikeanalyze.render.verification_formats import FORMATS
 
         chosen = chosen_format(FORMATS, form)
         check_inputs([capture], output, keys if psk is None else [*keys, psk])

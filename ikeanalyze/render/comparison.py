@@ -3,12 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log10
-from typing import Final, TextIO
+from typing import Final
 
 from ikeanalyze.dataset.compare_columns import text
 from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
-from ikeanalyze.render import Format, View, comparison_document
-from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column, telling
 from ikeanalyze.render.values import UNKNOWN, clean, count
@@ -194,20 +192,3 @@ def interval(estimate: Estimate | None) -> str:
 def probability(p: float) -> str:
     """A p-value: two significant digits, none below 0.0001."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
-
-
-def _page(comparison: Comparison, out: TextIO, view: View) -> None:
-    from ikeanalyze.render.html.comparison import comparison_page  # what draws takes long to load
-
-    out.write(comparison_page(comparison, every=view.every))
-
-
-FORMATS: Final[Formats[Comparison]] = Formats(
-    {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(comparison_document.document),
-        Format.CSV: to_text(comparison_document.write_csv),
-        Format.HTML: _page,
-    }
-)

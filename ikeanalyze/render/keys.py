@@ -3,23 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from ikeanalyze.keys.algorithms import ENCRYPTION
 from ikeanalyze.keys.epochs import epochs, fingerprint
 from ikeanalyze.keys.files import KeyFile
 from ikeanalyze.keys.ikejson import encryption_label, integrity_label
 from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.formats import Formats, to_json
+from ikeanalyze.render import View
 from ikeanalyze.render.table import Column, fit, lines, pad
 from ikeanalyze.render.terminal import Painter
 from ikeanalyze.render.values import clean, count
 
-SCHEMA: Final = "ikeanalyze.keylist/1"
-
 _NOT_SAID: Final = "not said"
-_SECRETS: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
+SECRETS: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,6 @@ def write_terminal(listing: Listing, out: TextIO, view: View) -> None:
             out.write("\n")
         for line in _file(file, paint, reveal=listing.reveal):
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
-
-
-def document(listing: Listing) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.keylist/1"."""
-    return {
-        "schema": SCHEMA,
-        "files": [_file_object(file, reveal=listing.reveal) for file in listing.files],
-        "skipped": [{"path": path, "reason": reason} for path, reason in listing.skipped],
-    }
 
 
 def _file(file: KeyFile, paint: Painter, *, reveal: bool) -> Iterator[str]:
@@ -147,7 +135,7 @@ def _algorithms(keys: KeySet) -> str:
     encryption = encryption_label(keys.encryption)
     if encryption is None:
         return _NOT_SAID
-    if (bits := _key_bits(keys)) is not None:
+    if (bits := key_bits(keys)) is not None:
         encryption += f"-{bits}"
     if keys.unchecked_icv is not None:
         return f"{encryption}, {keys.unchecked_icv} bytes of ICV not checked"
@@ -157,7 +145,7 @@ def _algorithms(keys: KeySet) -> str:
     return f"{encryption}, {integrity}"
 
 
-def _key_bits(keys: KeySet) -> int | None:
+def key_bits(keys: KeySet) -> int | None:
     """The key length in bits, of an algorithm that has several."""
     algorithm = None if keys.encryption is None else ENCRYPTION.get(keys.encryption)
     if algorithm is None or len(algorithm.key_sizes) == 1:
@@ -200,7 +188,7 @@ def _revealed(file: KeyFile, paint: Painter) -> Iterator[str]:
     for keys in file.key_sets:
         yield ""
         yield paint(f"{fingerprint(keys)}", "bold")
-        for name in _SECRETS:
+        for name in SECRETS:
             if value := getattr(keys, name):
                 yield f"  {_spelled(name)}  {value.hex()}"
     for key in file.phase1:
@@ -216,59 +204,3 @@ def _revealed(file: KeyFile, paint: Painter) -> Iterator[str]:
 
 def _spelled(name: str) -> str:
     return pad("SK_" + name.removeprefix("sk_"), 5)
-
-
-def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "formats": list(file.formats),
-        "key_sets": [
-            {
-                "spi_i": None if keys.spi_i is None else keys.spi_i.hex(),
-                "spi_r": None if keys.spi_r is None else keys.spi_r.hex(),
-                "epoch": epoch,
-                "encryption": encryption_label(keys.encryption),
-                "key_bits": _key_bits(keys),
-                "integrity": integrity_label(keys.integrity),
-                "unchecked_icv": keys.unchecked_icv,
-                "no_salt": keys.no_salt,
-                "bytes": {name: len(getattr(keys, name) or b"") for name in _SECRETS},
-                "fingerprint": fingerprint(keys),
-                "line": keys.origin.line,
-                **({name: (getattr(keys, name) or b"").hex() for name in _SECRETS} if reveal else {}),
-            }
-            for keys, epoch in zip(file.key_sets, epochs(file.key_sets), strict=True)
-        ],
-        "phase1": [
-            {
-                "cookie_i": key.cookie_i.hex(),
-                "bytes": len(key.key),
-                "fingerprint": fingerprint(key),
-                "line": key.origin.line,
-                **({"key": key.key.hex()} if reveal else {}),
-            }
-            for key in file.phase1
-        ],
-        "esp": [
-            {
-                "protocol": key.protocol,
-                "source": key.source,
-                "destination": key.destination,
-                "spi": None if key.spi is None else f"{key.spi:08x}",
-                "encryption": key.encryption,
-                "integrity": key.integrity,
-                "fingerprint": fingerprint(key),
-                "line": key.origin.line,
-                **(
-                    {"encryption_key": key.encryption_key.hex(), "integrity_key": key.integrity_key.hex()}
-                    if reveal
-                    else {}
-                ),
-            }
-            for key in file.esp
-        ],
-        "warnings": [{"line": warning.line, "message": warning.what} for warning in file.warnings],
-    }
-
-
-FORMATS: Final[Formats[Listing]] = Formats({Format.TERMINAL: write_terminal, Format.JSON: to_json(document)})

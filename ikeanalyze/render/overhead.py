@@ -1,20 +1,16 @@
 """The cost of ESP: for people in a terminal and as Markdown, for programs as JSON and CSV."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from ikeanalyze.analysis.esp_traffic import EspTraffic
 from ikeanalyze.model.esp_algorithms import Suite
-from ikeanalyze.model.overhead import Overhead, PacketCost, Peer, Waiting
-from ikeanalyze.model.peer_queue import Delay
-from ikeanalyze.render import Format, esp_traffic
-from ikeanalyze.render.formats import Formats, to_csv, to_json, to_markdown, to_terminal
+from ikeanalyze.model.overhead import Overhead
+from ikeanalyze.render import esp_traffic
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import UNKNOWN, number, ratio
-
-SCHEMA: Final = "ikeanalyze.overhead/1"
 
 _PAPER: Final = (
     "formulas 9 to 12 of Xenakis and Merakos, without the initialization vector of RFC 2405 and RFC 2451 (8 bytes)"
@@ -37,29 +33,6 @@ def sections(answer: Answer, *, every: bool) -> Iterator[Section]:
         yield from esp_traffic.sections(answer.measured, answer.suite, every=every)
     if answer.computed is not None:
         yield from _computed(answer.computed, every=every)
-
-
-def document(answer: Answer) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.overhead/1"."""
-    measured = answer.measured
-    return {
-        "schema": SCHEMA,
-        "computed": None if answer.computed is None else _document(answer.computed),
-        "measured": None if measured is None else esp_traffic.document(measured, answer.suite),
-    }
-
-
-def flat(answer: Answer) -> Iterator[dict[str, Any]]:
-    """A row for each packet that was computed, or for each SA that was measured."""
-    if answer.measured is not None:
-        yield from esp_traffic.flat(answer.measured, answer.suite)
-    if answer.computed is not None:
-        mips = answer.computed.question.mips
-        for packet in answer.computed.packets:
-            yield {
-                **{name: value for name, value in _packet(packet).items() if name not in ("parts", "us")},
-                **{f"us_{speed:g}_mips": us for speed, us in zip(mips, packet.us, strict=True)},
-            }
 
 
 def _computed(found: Overhead, *, every: bool) -> Iterator[Section]:
@@ -182,71 +155,3 @@ def _kbps(bps: float | None) -> str:
 
 def _ms(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.3f}"
-
-
-def _document(found: Overhead) -> dict[str, Any]:
-    question = found.question
-    form = question.forms[0]
-    traffic = question.traffic
-    return {
-        "formulas": "paper" if question.paper else "RFC 4303",
-        "mode": str(form.mode),
-        "encapsulation": str(form.carrier),
-        "inner_ip": form.inner,
-        "outer_ip": form.outer,
-        "packets": [_packet(packet) for packet in found.packets],
-        "mtu": question.mtu,
-        "largest": dict(found.largest),
-        "traffic": None if traffic is None else {"mean_bytes": traffic.mean, "sizes": len(traffic.size)},
-        "channel_bps": question.channel,
-        "grown": dict(found.grown),
-        "processors": [_peer(peer) for peer in found.peers],
-    }
-
-
-def _packet(packet: PacketCost) -> dict[str, Any]:
-    parts = packet.parts
-    return {
-        "suite": packet.suite,
-        "clear_bytes": packet.clear,
-        "esp_packet_bytes": packet.size,
-        "added_bytes": packet.size - packet.clear,
-        "ratio": packet.ratio,
-        "operations": packet.operations,
-        "us": list(packet.us),
-        "parts": None if parts is None else asdict(parts),
-    }
-
-
-def _peer(peer: Peer) -> dict[str, Any]:
-    return {
-        "suite": peer.suite,
-        "mips": peer.mips,
-        "mean_operations": peer.mean_operations,
-        "mean_us": peer.mean_us,
-        "ceiling_bps": peer.ceiling_bps,
-        "throughput_bps": peer.throughput_bps,
-        "delays": [_waiting(one) for one in peer.waiting],
-    }
-
-
-def _waiting(one: Waiting) -> dict[str, Any]:
-    def of(delay: Delay | None) -> dict[str, Any] | None:
-        return None if delay is None else asdict(delay)
-
-    return {
-        "rate_bps": one.rate_bps,
-        "processor": of(one.processor),
-        "channel": of(one.channel),
-        "total_ms": one.total_ms,
-    }
-
-
-FORMATS: Final[Formats[Answer]] = Formats(
-    {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(document),
-        Format.CSV: to_csv(flat),
-    }
-)

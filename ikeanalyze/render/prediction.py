@@ -4,14 +4,12 @@ What all predictions have in common stands once, above; what they differ in make
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TextIO
+from typing import Final
 
 from ikeanalyze.model.flow import Flow
 from ikeanalyze.model.link import Link, Repeats, Transport
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.model.prediction import Distribution, Prediction
-from ikeanalyze.render import Format, View, prediction_document
-from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import UNKNOWN, count, input_name, ms, short_names, span
@@ -254,21 +252,3 @@ def _percent(share: float) -> str:
 
 def _of(distribution: Distribution | None, name: str) -> str:
     return UNKNOWN if distribution is None else shown(getattr(distribution, name))
-
-
-def _page(predictions: Sequence[Prediction], out: TextIO, _view: View) -> None:
-    from ikeanalyze.render.html.prediction import prediction_page  # what draws takes long to load
-
-    out.write(prediction_page(predictions))
-
-
-#: Of one prediction at least.
-FORMATS: Final[Formats[Sequence[Prediction]]] = Formats(
-    {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(prediction_document.document),
-        Format.CSV: to_text(prediction_document.write_csv),
-        Format.HTML: _page,
-    }
-)

@@ -2,48 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
 
-from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_json, to_terminal
+from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed, ms, number, ratio
 from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Run, Side
-from ikeanalyze.replay.steps import ExchangeCount, Result
+from ikeanalyze.replay.steps import Result
 from ikeanalyze.replay.verbatim import Sent
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-
-
-def outcome(run: Run) -> str:
-    """How a run ended, in a few words."""
-    if run.broken_off:
-        return f"broken off: {run.broken_off}"
-    if run.result is not None:
-        if run.result.established:
-            child = run.result.child_error
-            return f"established, no CHILD_SA: {child}" if child else "established"
-        return f"failed: {run.result.reason}"
-    asked = [sent for sent in run.verbatim.sent if not sent.response] if run.verbatim else []
-    answered = sum(bool(sent.answers) for sent in asked)
-    return f"{answered:,} of {count(len(asked), 'request')} answered"
-
-
-def setup_ns(run: Run) -> int | None:
-    """Set-up time, by our own capture if it tells; None: nothing was established."""
-    if run.result is None or not run.result.established:
-        return None
-    if run.reported is not None and run.reported.setup_ns is not None:
-        return run.reported.setup_ns
-    return run.result.setup_ns
-
-
-def round_trip_ns(one: ExchangeCount, reported: Reported | None) -> int | None:
-    """Round trip of an exchange, by our own capture if it tells."""
-    key = name_of(ExchangeType, one.exchange_type), one.message_id, one.attempt
-    trip = reported.round_trips.get(key) if reported else None
-    return one.round_trip_ns if trip is None else trip
 
 
 def sections(replayed: Replayed, *, every: bool) -> Iterator[Section]:
@@ -324,12 +292,3 @@ def _compared(compared: Compared) -> Table:
     ]
     notes.append("bytes of IKE messages; the last line's time is that of the whole set-up")
     return Table(f"Recorded and live (run {compared.run})", columns, rows, sums=True, notes=notes)
-
-
-def _document(replayed: Replayed) -> dict[str, Any]:
-    from ikeanalyze.render.replay_document import document  # which has words of this file
-
-    return document(replayed)
-
-
-FORMATS: Final[Formats[Replayed]] = Formats({Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(_document)})

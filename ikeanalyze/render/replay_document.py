@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, Final
 
-from ikeanalyze.render.replay import outcome, round_trip_ns, setup_ns
+from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
 from ikeanalyze.render.values import iso
 from ikeanalyze.replay.answers import Answer
 from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Run, Side

@@ -2,17 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
-from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_json, to_terminal
 from ikeanalyze.render.section import FEW, Facts, Section, Table
 from ikeanalyze.render.table import Column
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed
-
-SCHEMA: Final = "ikeanalyze.verification/1"
 
 #: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
 _GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
@@ -148,49 +144,3 @@ def _troubles(handshakes: Sequence[Verified], outcome: str) -> list[tuple[str, s
         whose = f"handshake {first}" if len(ids) == 1 else f"{count(len(ids), 'handshake')} from {first} on"
         rows.append((name, clean(f"{why} ({listed([whose, *places, *values])})")))
     return rows
-
-
-def document(verification: Verification) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.verification/1"."""
-    outcomes = Counter(check.outcome for check in verification.checks)
-    return {
-        "schema": SCHEMA,
-        "captures": [one.path for one in verification.captures],
-        "totals": {word.replace(" ", "_"): outcomes[word] for word in ("passed", "failed", "not made")},
-        "handshakes": [
-            {
-                "id": one.id,
-                "spi_i": one.spi_i,
-                "spi_r": one.spi_r,
-                "replaces": one.replaces,
-                "checks": [_check(check) for check in one.checks],
-            }
-            for one in verification.handshakes
-        ],
-        "warnings": [
-            {"capture": one.capture, "frame": one.frame, "message": one.what} for one in verification.warnings
-        ],
-        "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
-    }
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return {
-        "what": check.what,
-        "outcome": check.outcome,
-        "why": check.why,
-        "how": check.how,
-        "expected": check.expected,
-        "found": check.found,
-        "epoch": check.epoch,
-        "side": check.side,
-        "exchange": check.exchange,
-        "frame": check.frame,
-        "file": None if check.origin is None else check.origin.path,
-        "line": None if check.origin is None else check.origin.line,
-    }
-
-
-FORMATS: Final[Formats[Verification]] = Formats(
-    {Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(document)}
-)

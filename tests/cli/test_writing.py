@@ -7,7 +7,7 @@ import typer
 
 from ikeanalyze.cli.writing import chosen_format
 from ikeanalyze.render import Format
-from ikeanalyze.render.comparison import FORMATS
+from ikeanalyze.render.comparison_formats import FORMATS
 from tests.render.handmade import CAPTURE
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from ikeanalyze.dataset.comparison import Estimate
 from ikeanalyze.render import Format, View
-from ikeanalyze.render.comparison import FORMATS, digits, interval, probability, sections
+from ikeanalyze.render.comparison import digits, interval, probability, sections
+from ikeanalyze.render.comparison_formats import FORMATS
 from tests.render.compared import comparison, group, measured
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -3,7 +3,7 @@ import io
 import json
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.comparison import FORMATS
+from ikeanalyze.render.comparison_formats import FORMATS
 from tests.render.compared import comparison
 from tests.render.written import written
 

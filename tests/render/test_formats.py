@@ -19,13 +19,13 @@ from ikeanalyze.render.table import Column
 
 KINDS = {
     "report": "report",
-    "compare": "comparison",
-    "predict": "prediction",
-    "overhead": "overhead",
-    "rank": "ranking",
-    "verify": "verification",
-    "keys": "keys",
-    "replay": "replay",
+    "compare": "comparison_formats",
+    "predict": "prediction_formats",
+    "overhead": "overhead_formats",
+    "rank": "ranking_formats",
+    "verify": "verification_formats",
+    "keys": "keys_formats",
+    "replay": "replay_formats",
 }
 
 

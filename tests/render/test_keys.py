@@ -5,7 +5,8 @@ import pytest
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.render import Format
-from ikeanalyze.render.keys import FORMATS, Listing
+from ikeanalyze.render.keys import Listing
+from ikeanalyze.render.keys_formats import FORMATS
 from tests.render.written import written
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ from ikeanalyze.model.esp_overhead import Form
 from ikeanalyze.model.overhead import Question, overhead, paper_forms
 from ikeanalyze.model.peer_queue import one_size
 from ikeanalyze.render import Format, View
-from ikeanalyze.render.overhead import FORMATS, Answer, sections
+from ikeanalyze.render.overhead import Answer, sections
+from ikeanalyze.render.overhead_formats import FORMATS
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import pytest
 
 from ikeanalyze.model.link import Burst, Repeats, Transport
 from ikeanalyze.render import Format, View
-from ikeanalyze.render.prediction import FORMATS, described, label, sections, shown, varied
+from ikeanalyze.render.prediction import described, label, sections, shown, varied
+from ikeanalyze.render.prediction_formats import FORMATS
 from tests.render.predicted import bursts, failed, prediction, sweep
 
 GOLDEN = Path(__file__).parent / "golden"

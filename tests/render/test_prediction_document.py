@@ -3,8 +3,8 @@ import io
 import json
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.prediction import FORMATS
 from ikeanalyze.render.prediction_document import document
+from ikeanalyze.render.prediction_formats import FORMATS
 from tests.render.predicted import bursts, failed, prediction, sweep
 from tests.render.written import written
 

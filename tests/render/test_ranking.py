@@ -7,7 +7,8 @@ import pytest
 from ikeanalyze.model.criteria import read_criteria
 from ikeanalyze.model.ranking import rank
 from ikeanalyze.render import Format, View
-from ikeanalyze.render.ranking import FORMATS, sections
+from ikeanalyze.render.ranking import sections
+from ikeanalyze.render.ranking_formats import FORMATS
 from ikeanalyze.render.terminal import write_sections
 
 

@@ -2,7 +2,8 @@ from collections import Counter
 from dataclasses import replace
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.replay import FORMATS, outcome, round_trip_ns, setup_ns
+from ikeanalyze.render.replay_formats import FORMATS
+from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
 from tests.render import replays
 from tests.render.written import written
 

@@ -1,7 +1,7 @@
 import json
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.replay import FORMATS
+from ikeanalyze.render.replay_formats import FORMATS
 from tests.render import replays
 from tests.render.written import written
 

@@ -8,7 +8,8 @@ from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
 from ikeanalyze.keys.keyset import Origin
 from ikeanalyze.render import Format
-from ikeanalyze.render.verification import FORMATS, label, summary
+from ikeanalyze.render.verification import label, summary
+from ikeanalyze.render.verification_formats import FORMATS
 from tests.render.written import written
 
 PASSED = Check(0, "AUTH", "passed", how="PSK of the log", expected="aa", found="aa", epoch=1,

@@ -1,0 +1,72 @@
+"""A list of keys for programs: the JSON document of schema "ikeanalyze.keylist/1"."""
+
+from typing import Any, Final
+
+from ikeanalyze.keys.epochs import epochs, fingerprint
+from ikeanalyze.keys.files import KeyFile
+from ikeanalyze.keys.ikejson import encryption_label, integrity_label
+from ikeanalyze.render.keys import SECRETS, Listing, key_bits
+
+SCHEMA: Final = "ikeanalyze.keylist/1"
+
+
+def document(listing: Listing) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.keylist/1"."""
+    return {
+        "schema": SCHEMA,
+        "files": [_file_object(file, reveal=listing.reveal) for file in listing.files],
+        "skipped": [{"path": path, "reason": reason} for path, reason in listing.skipped],
+    }
+
+
+def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "formats": list(file.formats),
+        "key_sets": [
+            {
+                "spi_i": None if keys.spi_i is None else keys.spi_i.hex(),
+                "spi_r": None if keys.spi_r is None else keys.spi_r.hex(),
+                "epoch": epoch,
+                "encryption": encryption_label(keys.encryption),
+                "key_bits": key_bits(keys),
+                "integrity": integrity_label(keys.integrity),
+                "unchecked_icv": keys.unchecked_icv,
+                "no_salt": keys.no_salt,
+                "bytes": {name: len(getattr(keys, name) or b"") for name in SECRETS},
+                "fingerprint": fingerprint(keys),
+                "line": keys.origin.line,
+                **({name: (getattr(keys, name) or b"").hex() for name in SECRETS} if reveal else {}),
+            }
+            for keys, epoch in zip(file.key_sets, epochs(file.key_sets), strict=True)
+        ],
+        "phase1": [
+            {
+                "cookie_i": key.cookie_i.hex(),
+                "bytes": len(key.key),
+                "fingerprint": fingerprint(key),
+                "line": key.origin.line,
+                **({"key": key.key.hex()} if reveal else {}),
+            }
+            for key in file.phase1
+        ],
+        "esp": [
+            {
+                "protocol": key.protocol,
+                "source": key.source,
+                "destination": key.destination,
+                "spi": None if key.spi is None else f"{key.spi:08x}",
+                "encryption": key.encryption,
+                "integrity": key.integrity,
+                "fingerprint": fingerprint(key),
+                "line": key.origin.line,
+                **(
+                    {"encryption_key": key.encryption_key.hex(), "integrity_key": key.integrity_key.hex()}
+                    if reveal
+                    else {}
+                ),
+            }
+            for key in file.esp
+        ],
+        "warnings": [{"line": warning.line, "message": warning.what} for warning in file.warnings],
+    }

@@ -1,0 +1,66 @@
+"""A ranking for programs: the JSON document of schema "ikeanalyze.ranking/1", and the rows of its CSV."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ikeanalyze.model.ranking import Ranked, Ranking
+
+SCHEMA: Final = "ikeanalyze.ranking/1"
+
+
+def document(ranking: Ranking) -> dict[str, Any]:
+    """The document of schema "ikeanalyze.ranking/1"."""
+    criteria = ranking.criteria
+    return {
+        "schema": SCHEMA,
+        "criteria_file": criteria.path,
+        "title": criteria.title,
+        "source": criteria.source,
+        "notes": list(criteria.notes),
+        "criteria_step": criteria.criteria_step,
+        "grade_step": criteria.grade_step,
+        "ranking": [
+            {
+                "rank": place.rank,
+                "alternative": place.name,
+                "score": place.score,
+                "contributions": dict(place.contributions),
+            }
+            for place in ranking.places
+        ],
+        "criteria": [_criterion(one) for one in ranking.ranked],
+    }
+
+
+def _criterion(one: Ranked) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "weight": one.weight,
+        "graded": one.graded,
+        "grades": dict(one.grades) if one.graded else None,
+        "turning_points": [
+            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below} for turn in one.turns
+        ],
+        "parts": [
+            {
+                "name": part.name,
+                "weight": part.weight,
+                "unit": part.unit,
+                "left_out": part.left_out,
+                "values": dict(part.values) or None,
+                "grades": dict(part.grades) or None,
+            }
+            for part in one.parts
+        ],
+    }
+
+
+def flat(ranking: Ranking) -> Iterator[dict[str, Any]]:
+    """A row for each alternative, best first."""
+    for place in ranking.places:
+        yield {
+            "rank": place.rank,
+            "alternative": place.name,
+            "score": place.score,
+            **{f"contribution of {name}": value for name, value in place.contributions.items()},
+        }
