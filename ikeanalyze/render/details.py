@@ -140,7 +140,7 @@ def _phases(row: Mapping[str, Any]) -> Table:
         (clean(p["type"]), number(p["messages"]), number(p["frames"]), number(p["bytes"])) for p in phases
     ]
     if len(rows) > 1:
-        rows.append(("together", *(number(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes"))))
+        rows.append(("total", *(number(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes"))))
     return Table("Phases", (Column("phase", narrow=12), *_COUNTS), rows, sums=len(rows) > 1)
 
 
@@ -210,7 +210,7 @@ def _breakdown(row: Mapping[str, Any]) -> Table:
     if row["path_rtt_ns"] is not None:
         source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])
         notes.append(f"RTT of the path {ms(row['path_rtt_ns'])} ms" + (f" ({source})" if source else ""))
-    rows.append(("together", ms(row["setup_ns"])))
+    rows.append(("total", ms(row["setup_ns"])))
     columns = (Column("part"), Column("ms", right=True))
     return Table("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 

@@ -140,7 +140,7 @@ def payload_bytes(handshakes: pl.DataFrame) -> Iterator[Table]:
         return
     whole = sum(part["bytes"] for part in parts)
     rows = [(clean(part["payload"]), number(part["bytes"]), share(part["bytes"], whole)) for part in parts]
-    rows.append(("together", number(whole), share(whole, whole)))
+    rows.append(("total", number(whole), share(whole, whole)))
     known = int(handshakes["payload_bytes"].is_not_null().sum())
     notes = [f"of the {known:,} handshakes that were decrypted"] if known < handshakes.height else []
     columns = (Column("payload", narrow=12), Column("bytes", right=True), Column("share", right=True))

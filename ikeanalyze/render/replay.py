@@ -281,7 +281,7 @@ def _compared(compared: Compared) -> Table:
         )
 
     rows = [cells(row.exchange, str(row.message_id), row.recorded, row.live) for row in compared.rows]
-    rows.append(cells("together", "", *compared.together))
+    rows.append(cells("total", "", *compared.together))
     notes = [
         f"{name}: {clean(recorded or UNKNOWN)} recorded, {clean(live or UNKNOWN)} live"
         for name, (recorded, live) in (

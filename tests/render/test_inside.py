@@ -76,7 +76,7 @@ def test_bytes_by_payload_add_up():
     table = titled(analysis([6, 7, 1]), "Bytes by payload")
     # 3,012 of 6,336
     assert table.rows[0] == ("KE", "3,012", "47.5 %")
-    assert table.rows[-1] == ("together", "6,336", "100.0 %")
+    assert table.rows[-1] == ("total", "6,336", "100.0 %")
     assert sum(int(row[1].replace(",", "")) for row in table.rows[:-1]) == 6336
     assert table.notes == ["of the 2 handshakes that were decrypted"]
     assert not titled(analysis([6, 7]), "Bytes by payload").notes

@@ -77,7 +77,7 @@ Recorded and live (run 1)
   exchange     ID  messages  live  bytes  live  RTT, ms    live
   IKE_SA_INIT   0         2     3    600   800    2.000   3.000
   IKE_AUTH      1         2     -    500     -    3.000       -
-  together                4     3  1,100   800    6.000  12.000
+  total                   4     3  1,100   800    6.000  12.000
   outcome: completed recorded, established live
   proposal: AES-GCM-16-256 recorded, - live
   blow-up: 1.000 recorded, 1.333 live

@@ -72,7 +72,7 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
         (
             Column("handshake"),
             *(Column(f"{name}, ms", right=True) for name, _, _ in used),
-            Column("together, ms", right=True),
+            Column("total, ms", right=True),
         ),
         [(label, *(ms(row[column]) for _, column, _ in used), ms(row["setup_ns"])) for label, row in shown],
     )

@@ -61,7 +61,7 @@ def test_numbers_are_those_of_the_document(name):
     if any(one["messages"] for one in after):
         links += after
     assert [row[2:] for row in tables["Links"][1:]] == [[f"{one[w]:,}" for w in counts] for one in links]
-    assert tables["Set-up time"][-1] == ["together", ms(first["setup_ms"])]
+    assert tables["Set-up time"][-1] == ["total", ms(first["setup_ms"])]
     set_up = [one for one in first["exchanges"] if one["set_up"]]
     assert [row[0] for row in tables["Exchanges"][1:]] == [one["type"] for one in set_up]
     at = tables["Exchanges"][0].index("RTT")
