@@ -5,7 +5,7 @@ from typing import Final
 
 from ikeanalyze.analysis.result import Analysis, CaptureSummary
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, count, input_name, instant, number, span
 
 #: What ACCOUNTING counts, for people.
@@ -37,9 +37,7 @@ def captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         "Captures",
         (
             Column("capture", narrow=16),
-            Column("packets", right=True),
-            Column("bytes", right=True),
-            Column("IKE", right=True),
+            *number_columns("packets", "bytes", "IKE"),
             Column("ESP", right=True, optional=2),
             Column("RADIUS", right=True, optional=3),
             Column("other", right=True, optional=4),

@@ -34,12 +34,7 @@ def choose(handshakes: pl.DataFrame, few: int = ALL) -> list[Chosen]:
 def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
     known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("setup_ns", "handshake")
     if known.height:
-        for name, rank in (
-            ("fastest", 0.0),
-            ("median set-up time", 0.5),
-            ("95 % are faster", 0.95),
-            ("slowest", 1.0),
-        ):
+        for name, rank in (("fastest", 0.0), ("median set-up time", 0.5), ("95 % are faster", 0.95), ("slowest", 1.0)):
             yield known["handshake"][round(rank * (known.height - 1))], name
     again = handshakes.filter(pl.col("retransmitted_messages") > 0)
     if again.height:

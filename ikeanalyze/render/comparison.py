@@ -8,7 +8,7 @@ from typing import Final
 from ikeanalyze.dataset.compare_columns import text
 from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, telling
+from ikeanalyze.render.table import Column, number_columns, telling
 from ikeanalyze.render.values import UNKNOWN, clean, count
 
 _DIGITS: Final = 4
@@ -96,8 +96,7 @@ def _metric(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> T
     percent = _percent(comparison)
     columns = [
         *_labels(comparison, shown),
-        Column("counted", right=True),
-        Column("mean", right=True),
+        *number_columns("counted", "mean"),
         Column(f"{percent} of it", right=True, optional=1),
         Column("median", right=True),
         Column(f"{percent} of the median", right=True, optional=4),

@@ -71,13 +71,7 @@ def _measured(one: Measured) -> dict[str, Any]:
 def _estimate(one: Estimate | None) -> dict[str, Any] | None:
     if one is None:
         return None
-    return {
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "method": one.method,
-        "resamples": one.resamples,
-    }
+    return {"value": one.value, "low": one.low, "high": one.high, "method": one.method, "resamples": one.resamples}
 
 
 def _difference(one: Difference) -> dict[str, Any]:
@@ -98,17 +92,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
     rows.writerow(
         [
             *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
-            *(
-                "deviation",
-                "least",
-                "greatest",
-                "ratio",
-                "ratio_low",
-                "ratio_high",
-                "p",
-                "p_corrected",
-                "differs",
-            ),
+            *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs"),
         ]
     )
     for metric in comparison.metrics:
@@ -117,12 +101,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
             other = one.against
             compared: list[float | str | None] = [None] * 6
             if other is not None:
-                compared = [
-                    *_bounds(other.ratio),
-                    other.test.p,
-                    other.p_corrected,
-                    str(other.differs).lower(),
-                ]
+                compared = [*_bounds(other.ratio), other.test.p, other.p_corrected, str(other.differs).lower()]
             counts = (group.captures, group.handshakes, group.failures, one.counted)
             rows.writerow(
                 [

@@ -9,7 +9,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.columns import text_columns
 from ikeanalyze.render.inside import certificates, decrypted, exchanged_keys, matched_by, payload_bytes
 from ikeanalyze.render.section import Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import (
     UNKNOWN,
     clean,
@@ -107,11 +107,7 @@ def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "offered" if len(offers) == 1 else f"offered {i}", clean(offer)
 
 
-_COUNTS: Final = (
-    Column("messages", right=True),
-    Column("frames", right=True),
-    Column("bytes", right=True),
-)
+_COUNTS: Final = (*number_columns("messages", "frames", "bytes"),)
 
 
 def _three(row: Mapping[str, Any], who: str) -> tuple[str, str, str]:
@@ -154,9 +150,7 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[Table]:
         Column("exchange", narrow=12),
         Column("ID", right=True),
         Column("by", optional=3),
-        Column("request", right=True),
-        Column("response", right=True),
-        Column("RTT", right=True),
+        *number_columns("request", "response", "RTT"),
         Column("waited", right=True, optional=2),
         Column("epoch", right=True, optional=4),
         Column("again for", narrow=10, optional=1),

@@ -293,10 +293,7 @@ def totals(analysis: Analysis) -> Document:
     the retransmissions are of the link initiator-responder.
     """
     table = analysis.handshakes
-    ways = {
-        "initiator-responder": ("initiator", "responder"),
-        "responder-aaa": ("aaa_request", "aaa_response"),
-    }
+    ways = {"initiator-responder": ("initiator", "responder"), "responder-aaa": ("aaa_request", "aaa_response")}
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
     links = {

@@ -8,7 +8,7 @@ from ikeanalyze.analysis.esp_traffic import WINDOW, EspSa, EspTraffic
 from ikeanalyze.model.esp_algorithms import Suite
 from ikeanalyze.model.esp_overhead import payload_bounds
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import UNKNOWN, count, input_name, instant, iso, number, share, span
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def sections(traffic: EspTraffic, suite: Suite | None, *, every: bool) -> Iterat
         Column("to", narrow=15),
         Column("SPI"),
         Column("in", optional=2),
-        Column("packets", right=True),
-        Column("bytes", right=True),
-        Column("kbit/s", right=True),
+        *number_columns("packets", "bytes", "kbit/s"),
         Column("peak", right=True, optional=1),
     ]
     if suite is not None:
@@ -50,7 +48,7 @@ def sections(traffic: EspTraffic, suite: Suite | None, *, every: bool) -> Iterat
         (named[i], *(number(getattr(sa, name.replace(" ", "_"))) for name in numbers)) for i, sa in enumerate(shown)
     ]
     notes = [f"late: more than {WINDOW:,} behind the highest; repeated: a replay, or captured twice"]
-    sequence = (Column("SPI"), *(Column(name, right=True) for name in numbers))
+    sequence = (Column("SPI"), *number_columns(*numbers))
     yield Table("Sequence numbers", sequence, counts, more=more, notes=notes)
     if any(sa.inside is not None for sa in traffic.sas):
         yield _insides(shown, named, more)
@@ -76,7 +74,7 @@ def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> Table:
         "packets that keys open, and those that they do not; bytes of payload (in tunnel mode inner IP packets), of padding to "
         "whole blocks and of padding that hides sizes; packets without content"
     ]
-    columns = (Column("SPI"), *(Column(head, right=True) for head in heads))
+    columns = (Column("SPI"), *number_columns(*heads))
     return Table("Inside", columns, rows, more=more, notes=notes)
 
 
@@ -123,7 +121,7 @@ def _sizes(traffic: EspTraffic) -> Table:
         sizes.update(dict(sa.histogram))
     total = sizes.total()
     rows = [(f"to {bound:,}", number(sizes[bound]), share(sizes[bound], total)) for bound in sorted(sizes)]
-    columns = (Column("bytes", right=True), Column("packets", right=True), Column("share", right=True))
+    columns = number_columns("bytes", "packets", "share")
     notes = ["of ESP packets, from SPI to ICV; all SAs together"]
     return Table("Sizes", columns, rows, notes=notes)
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from ikeanalyze.render import document
 from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, count, number, share
 from ikeanalyze.wire.key_exchanges import expected_bytes
 
@@ -125,10 +125,7 @@ def certificates(row: Mapping[str, Any]) -> Iterator[Table]:
         Column("certificate", narrow=11),
         Column("its key", optional=1),
         Column("signed with", optional=2),
-        Column("bytes", right=True),
-        Column("key", right=True),
-        Column("signature", right=True),
-        Column("rest", right=True),
+        *number_columns("bytes", "key", "signature", "rest"),
     )
     yield Table("Certificates", columns, rows)
 
@@ -143,5 +140,5 @@ def payload_bytes(handshakes: pl.DataFrame) -> Iterator[Table]:
     rows.append(("total", number(whole), share(whole, whole)))
     known = int(handshakes["payload_bytes"].is_not_null().sum())
     notes = [f"of the {known:,} handshakes that were decrypted"] if known < handshakes.height else []
-    columns = (Column("payload", narrow=12), Column("bytes", right=True), Column("share", right=True))
+    columns = (Column("payload", narrow=12), *number_columns("bytes", "share"))
     yield Table("Bytes by payload", columns, rows, sums=True, notes=notes)

@@ -96,12 +96,7 @@ _ESP_COLUMNS: Final = (
 
 
 def _table(
-    title: str,
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
-    paint: Painter,
-    *,
-    narrow: bool = False,
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], paint: Painter, *, narrow: bool = False
 ) -> Iterator[str]:
     """A table; `narrow`: without its last two columns, since what would stand there is said already."""
     if narrow:

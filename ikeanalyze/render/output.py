@@ -45,8 +45,7 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
             parent = Path(os.path.realpath(target)).parent
             if not parent.exists():
                 raise OutputError(
-                    path,
-                    f"there is no directory {parent}. Make it first, or name another output with {option}",
+                    path, f"there is no directory {parent}. Make it first, or name another output with {option}"
                 )
     except OSError as error:
         raise cannot_write(path, error, option) from None

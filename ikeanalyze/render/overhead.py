@@ -9,7 +9,7 @@ from ikeanalyze.model.esp_algorithms import Suite
 from ikeanalyze.model.overhead import Overhead
 from ikeanalyze.render import esp_traffic
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import UNKNOWN, number, ratio
 
 _PAPER: Final = (
@@ -61,25 +61,16 @@ def _facts(found: Overhead) -> list[tuple[str, str]]:
         if question.channel is not None:
             facts.append(("channel", f"{question.channel / 1e3:,.0f} kbit/s behind the processor"))
     facts.extend(
-        (
-            f"MTU {question.mtu}",
-            f"{name}: packets of {number(size)} bytes fit" if size else f"{name}: none fits",
-        )
+        (f"MTU {question.mtu}", f"{name}: packets of {number(size)} bytes fit" if size else f"{name}: none fits")
         for name, size in found.largest.items()
     )
-    return facts  # fmt: skip
+    return facts
 
 
 def _packets(found: Overhead, *, every: bool) -> Table:
     question = found.question
     work = any(packet.operations is not None for packet in found.packets)
-    columns = [
-        Column("suite"),
-        Column("packet", right=True),
-        Column("in ESP", right=True),
-        Column("added", right=True),
-        Column("ratio", right=True),
-    ]
+    columns = [Column("suite"), *number_columns("packet", "in ESP", "added", "ratio")]
     if not question.paper:
         columns += [Column(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")]
     if work:
@@ -104,10 +95,7 @@ def _packets(found: Overhead, *, every: bool) -> Table:
 def _peers(found: Overhead, *, every: bool) -> Table:
     columns = (
         Column("suite"),
-        Column("MIPS", right=True),
-        Column("operations", right=True),
-        Column("µs", right=True),
-        Column("ceiling, kbit/s", right=True),
+        *number_columns("MIPS", "operations", "µs", "ceiling, kbit/s"),
         *((Column("with channel, kbit/s", right=True),) if found.question.channel is not None else ()),
     )
     rows = []
@@ -124,13 +112,8 @@ def _delays(found: Overhead, *, every: bool) -> Table:
     channel = found.question.channel is not None
     columns = (
         Column("suite"),
-        Column("MIPS", right=True),
-        Column("kbit/s", right=True),
-        Column("load", right=True),
-        Column("wait, ms", right=True),
-        Column("waiting", right=True),
-        Column("processor, ms", right=True),
-        *((Column("channel, ms", right=True), Column("both, ms", right=True)) if channel else ()),
+        *number_columns("MIPS", "kbit/s", "load", "wait, ms", "waiting", "processor, ms"),
+        *(number_columns("channel, ms", "both, ms") if channel else ()),
     )
     rows = []
     for peer in found.peers:

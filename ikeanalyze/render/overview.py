@@ -9,7 +9,7 @@ from ikeanalyze.render import document
 from ikeanalyze.render.columns import text_columns
 from ikeanalyze.render.inside import decrypted, payload_bytes
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, count, counted, key_exchanges, ms, number, outcome_text, ratio
 
 
@@ -31,10 +31,7 @@ def overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     columns = [
         Column("#", right=True),
         *(Column(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
-        Column("set-up, ms", right=True),
-        Column("messages", right=True),
-        Column("bytes", right=True),
-        Column("blow-up", right=True),
+        *number_columns("set-up, ms", "messages", "bytes", "blow-up"),
         Column("outcome", narrow=11),
     ]
     rows = zip(
@@ -44,12 +41,7 @@ def overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         map(number, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
         map(number, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
         map(ratio, texts["blowup"].to_list()),
-        map(
-            outcome_text,
-            texts["outcome"].to_list(),
-            texts["reason"].to_list(),
-            texts["child_error"].to_list(),
-        ),
+        map(outcome_text, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
         strict=True,
     )
     yield Table("Handshakes", columns, list(rows), more=table.height - shown.height)
@@ -109,10 +101,7 @@ def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
     setup = sums["setup_ms"]
     if setup["known"]:
         times = ", ".join(f"{how} {setup[how]:,.3f}" for how in ("min", "median", "mean", "max"))
-        yield (
-            "set-up, ms",
-            times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""),
-        )
+        yield ("set-up, ms", times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""))
     if (opened := decrypted(analysis.messages)) is not None:
         yield "decrypted", opened
     yield from _key_exchanges(analysis.handshakes)

@@ -11,18 +11,13 @@ from ikeanalyze.model.link import Link, Repeats, Transport
 from ikeanalyze.model.policy import Policy
 from ikeanalyze.model.prediction import Distribution, Prediction
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import UNKNOWN, count, input_name, ms, short_names, span
 
 #: Fields of a distribution that people see.
 QUANTILES: Final = ("mean", "median", "p95", "p99")
 
-_METRICS: Final = (
-    ("set-up ms", "setup_ms"),
-    ("bytes", "bytes"),
-    ("messages", "messages"),
-    ("frames", "frames"),
-)
+_METRICS: Final = (("set-up ms", "setup_ms"), ("bytes", "bytes"), ("messages", "messages"), ("frames", "frames"))
 Settings = Mapping[str, str]
 
 _SUCCEEDED: Final = "distributions are of the handshakes that succeed"
@@ -94,7 +89,7 @@ def _one(prediction: Prediction) -> Iterator[Section]:
         ("without loss", ", ".join(count(n, what) for n, what in zip(once, ("message", "frame", "byte"), strict=True))),
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
-    ]  # fmt: skip
+    ]
     if prediction.not_closed is not None:
         facts.append(("no closed form", prediction.not_closed))
     yield Facts("Predicted", facts)
@@ -109,7 +104,7 @@ def _one(prediction: Prediction) -> Iterator[Section]:
             "messages": closed.messages,
         }
     )
-    columns = [Column(""), *(Column(name, right=True) for name in QUANTILES), Column("greatest", right=True)]
+    columns = [Column(""), *number_columns(*QUANTILES, "greatest")]
     if closed is not None:
         columns.insert(2, Column("in closed form", right=True))
     rows = []
@@ -136,23 +131,26 @@ def _many(
 ) -> Table:
     columns = [
         *(Column(name, right=name in _NUMERIC, narrow=0 if name in _NUMERIC else 24) for name in varying),
-        Column("fails %", right=True),
-        Column("set-up ms", right=True),
+        *number_columns("fails %", "set-up ms"),
         *(Column(name, right=True, optional=level) for name, level in (("median", 2), ("p95", 1), ("p99", 3))),
         Column("bytes", right=True),
         Column("p95 bytes", right=True, optional=4),
         Column("messages", right=True, optional=5),
-    ]  # fmt: skip
+    ]
     rows = []
     few = predictions if every else predictions[:FEW]
     for one, setting in zip(few, settings, strict=False):
         setup, size, messages = one.setup_ms, one.bytes, one.messages
-        rows.append([
-            *(setting[name] for name in varying),
-            _percent(one.failure[0]),
-            *(_of(setup, name) for name in QUANTILES),
-            _of(size, "mean"), _of(size, "p95"), _of(messages, "mean"),
-        ])  # fmt: skip
+        rows.append(
+            [
+                *(setting[name] for name in varying),
+                _percent(one.failure[0]),
+                *(_of(setup, name) for name in QUANTILES),
+                _of(size, "mean"),
+                _of(size, "p95"),
+                _of(messages, "mean"),
+            ]
+        )
     notes = ["set-up, bytes and messages: means, unless it says otherwise", _SUCCEEDED]
     return Table("Predicted", columns, rows, more=len(predictions) - len(few), notes=notes)
 
@@ -161,10 +159,7 @@ def described(predictions: Sequence[Prediction]) -> list[Settings]:
     """What each prediction was made for, by the names of its settings; captures without the folders they have in common."""
     names = short_names(list(dict.fromkeys(one.flow.capture for one in predictions)))
     return [
-        {
-            "capture": input_name(names[one.flow.capture]),
-            **{name: show(one) for name, show in _SETTINGS.items()},
-        }
+        {"capture": input_name(names[one.flow.capture]), **{name: show(one) for name, show in _SETTINGS.items()}}
         for one in predictions
     ]
 

@@ -76,11 +76,7 @@ def _prediction(one: Prediction) -> dict[str, Any]:
         "handshake": one.flow.handshake,
         "link": _link(one.link),
         "transport": use.transport.value,
-        "policy": {
-            "name": use.policy.name,
-            "waits_s": list(use.policy.waits),
-            "jitter": use.policy.jitter,
-        },
+        "policy": {"name": use.policy.name, "waits_s": list(use.policy.waits), "jitter": use.policy.jitter},
         "repeats": use.repeats.value,
         "fragment_size": use.fragment_size,
         "once": dict(zip(("messages", "frames", "bytes"), one.once, strict=True)),
@@ -118,13 +114,15 @@ def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
     link = [one.name for one in fields(Link) if one.name not in ("burst", "name")]
     closed = ("setup_ms", "bytes", "messages")
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow([
-        *("capture", "handshake", "scenario", *link, "burst_mean", "burst_unit", "burst_loss"),
-        *("transport", "policy", "repeats", "fragment_size", "runs", "seed"),
-        *("failure", "failure_low", "failure_high"),
-        *(f"{name}_{value}" for name in _DISTRIBUTIONS for value in _VALUES),
-        *("all_bytes_mean", "closed_failure", *(f"closed_{name}" for name in closed)),
-    ])  # fmt: skip
+    rows.writerow(
+        [
+            *("capture", "handshake", "scenario", *link, "burst_mean", "burst_unit", "burst_loss"),
+            *("transport", "policy", "repeats", "fragment_size", "runs", "seed"),
+            *("failure", "failure_low", "failure_high"),
+            *(f"{name}_{value}" for name in _DISTRIBUTIONS for value in _VALUES),
+            *("all_bytes_mean", "closed_failure", *(f"closed_{name}" for name in closed)),
+        ]
+    )
     for one in predictions:
         document = _prediction(one)
         exact = document["closed_form"] or {}
@@ -132,13 +130,28 @@ def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
         bursts = (
             (None, None, None) if burst is None else (burst.mean, "frames" if burst.of_frames else "ms", burst.loss)
         )
-        rows.writerow([
-            *(one.flow.capture, one.flow.handshake, one.link.name, *(_plain(getattr(one.link, name)) for name in link), *bursts),
-            *(one.use.transport.value, one.use.policy.name, one.use.repeats.value, one.use.fragment_size, one.runs, one.seed),
-            *one.failure,
-            *((document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES),
-            *(one.all_bytes, exact.get("failure_probability"), *(exact.get(name) for name in closed)),
-        ])  # fmt: skip
+        rows.writerow(
+            [
+                *(
+                    one.flow.capture,
+                    one.flow.handshake,
+                    one.link.name,
+                    *(_plain(getattr(one.link, name)) for name in link),
+                    *bursts,
+                ),
+                *(
+                    one.use.transport.value,
+                    one.use.policy.name,
+                    one.use.repeats.value,
+                    one.use.fragment_size,
+                    one.runs,
+                    one.seed,
+                ),
+                *one.failure,
+                *((document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES),
+                *(one.all_bytes, exact.get("failure_probability"), *(exact.get(name) for name in closed)),
+            ]
+        )
 
 
 def _plain(value: object) -> object:

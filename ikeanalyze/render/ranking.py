@@ -5,7 +5,7 @@ from typing import Final
 
 from ikeanalyze.model.ranking import Ranking
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, telling
+from ikeanalyze.render.table import Column, number_columns, telling
 from ikeanalyze.render.values import UNKNOWN, clean
 
 #: Cells that a column of names keeps at least.
@@ -18,8 +18,11 @@ def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
     facts = [
         ("alternatives", f"{len(criteria.alternatives):,}"),
         ("method", "multiplicative analytic hierarchy process"),
-        ("steps", f"between criteria a factor of {criteria.criteria_step:.4g}, between grades of {criteria.grade_step:.4g}"),
-    ]  # fmt: skip
+        (
+            "steps",
+            f"between criteria a factor of {criteria.criteria_step:.4g}, between grades of {criteria.grade_step:.4g}",
+        ),
+    ]
     if criteria.source is not None:
         facts.append(("source", clean(criteria.source)))
     facts.extend(("note", clean(note)) for note in criteria.notes)
@@ -31,8 +34,7 @@ def sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
         names = _narrow(ranking.criteria.alternatives)
         columns = (
             Column("criterion", narrow=_narrow(one.name for one in ranking.ranked), middle=True),
-            Column("weight", right=True),
-            Column("turns at", right=True),
+            *number_columns("weight", "turns at"),
             Column("with more ahead", narrow=names, middle=True),
             Column("with less ahead", narrow=names, middle=True),
         )
@@ -54,7 +56,7 @@ def _order(ranking: Ranking, *, every: bool) -> Table:
         Column("#", right=True),
         Column("alternative", narrow=_narrow(ranking.criteria.alternatives), middle=True),
         Column("score", right=True),
-        *(Column(clean(one.name), right=True, optional=1) for one in graded),
+        *number_columns(*(clean(one.name) for one in graded), optional=1),
     )
     rows = [
         (
@@ -68,7 +70,7 @@ def _order(ranking: Ranking, *, every: bool) -> Table:
     shown = rows if every else rows[:FEW]
     notes = ["scores add up to 1; of each criterion its weight times its grade, which add up to the order"]
     notes += [f"{clean(one.name)} is left out: it counts alike for all" for one in ranking.ranked if not one.graded]
-    return Table("Ranking", columns, shown, more=len(rows) - len(shown), notes=notes)  # fmt: skip
+    return Table("Ranking", columns, shown, more=len(rows) - len(shown), notes=notes)
 
 
 def _grades(ranking: Ranking, *, every: bool) -> Table:
@@ -78,7 +80,7 @@ def _grades(ranking: Ranking, *, every: bool) -> Table:
     columns = (
         Column("criterion", narrow=telling(labels, 16), middle=True),
         Column("weight", right=True),
-        *(Column(clean(name), right=True, optional=1) for name in names),
+        *number_columns(*(clean(name) for name in names), optional=1),
     )
     rows = []
     for one in ranking.ranked:
@@ -99,10 +101,4 @@ def _turns(ranking: Ranking, *, every: bool) -> Iterator[tuple[str, ...]]:
         nearest = sorted(one.turns, key=lambda turn: abs(turn.weight - one.weight))
         for turn in one.turns:
             if every or turn in nearest[:FEW]:
-                yield (
-                    clean(one.name),
-                    f"{one.weight:.4f}",
-                    f"{turn.weight:.4f}",
-                    clean(turn.above),
-                    clean(turn.below),
-                )
+                yield (clean(one.name), f"{one.weight:.4f}", f"{turn.weight:.4f}", clean(turn.above), clean(turn.below))

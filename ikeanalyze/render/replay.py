@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed, ms, number, ratio
 from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Run, Side
 from ikeanalyze.replay.steps import Result
@@ -114,9 +114,10 @@ def _result(result: Result, setup: int | None) -> list[tuple[str, str]]:
 
 def _exchanges(result: Result, reported: Reported | None) -> Table:
     columns = (
-        Column("exchange"), Column("ID", right=True), Column("sent", right=True), Column("bytes", right=True),
-        Column("received", right=True), Column("bytes", right=True), Column("RTT, ms", right=True), Column("answer"),
-    )  # fmt: skip
+        Column("exchange"),
+        *number_columns("ID", "sent", "bytes", "received", "bytes", "RTT, ms"),
+        Column("answer"),
+    )
     rows = [
         (
             name_of(ExchangeType, one.exchange_type),
@@ -136,9 +137,13 @@ def _exchanges(result: Result, reported: Reported | None) -> Table:
 
 def _answers(sent: tuple[Sent, ...]) -> Table:
     columns = (
-        Column("message"), Column("ID", right=True), Column("sent", right=True), Column("new", narrow=12),
-        Column("answer"), Column("recorded"), Column("RTT, ms", right=True),
-    )  # fmt: skip
+        Column("message"),
+        *number_columns("ID", "sent"),
+        Column("new", narrow=12),
+        Column("answer"),
+        Column("recorded"),
+        Column("RTT, ms", right=True),
+    )
     rows = []
     for one in sent:
         arrived = one.answers[0] if one.answers else None
@@ -154,10 +159,7 @@ def _answers(sent: tuple[Sent, ...]) -> Table:
             )
         )
     return Table(
-        "Answers",
-        columns,
-        rows,
-        notes=["sent: transmissions; new: what is not as recorded; RTT: of the first answer"],
+        "Answers", columns, rows, notes=["sent: transmissions; new: what is not as recorded; RTT: of the first answer"]
     )
 
 
@@ -174,10 +176,9 @@ def _differing(sent: tuple[Sent, ...]) -> Iterator[tuple[str, str]]:
 
 def _many(replayed: Replayed, *, every: bool) -> Iterator[Section]:
     columns = (
-        Column("run", right=True), Column("set-up, ms", right=True), Column("sent", right=True),
-        Column("received", right=True), Column("bytes", right=True), Column("blow-up", right=True),
+        *number_columns("run", "set-up, ms", "sent", "received", "bytes", "blow-up"),
         Column("outcome", narrow=12),
-    )  # fmt: skip
+    )
     runs = replayed.runs
     shown = runs if every else runs[:FEW]
     rows = [
@@ -228,8 +229,12 @@ def _kinds(runs: tuple[Run, ...]) -> Table:
             recorded = sent.recorded.kind if sent.recorded else "none"
             found[name_of(ExchangeType, sent.exchange_type), sent.message_id, kind, recorded] += 1
     columns = (
-        Column("message"), Column("ID", right=True), Column("answer"), Column("recorded"), Column("runs", right=True)
-    )  # fmt: skip
+        Column("message"),
+        Column("ID", right=True),
+        Column("answer"),
+        Column("recorded"),
+        Column("runs", right=True),
+    )
     rows = [
         (name, str(ident), clean(kind), clean(recorded), number(value))
         for (name, ident, kind, recorded), value in sorted(found.items())
@@ -263,12 +268,7 @@ def _check(check: Check) -> str:
 
 
 def _compared(compared: Compared) -> Table:
-    columns = (
-        Column("exchange"), Column("ID", right=True),
-        Column("messages", right=True), Column("live", right=True),
-        Column("bytes", right=True), Column("live", right=True),
-        Column("RTT, ms", right=True), Column("live", right=True),
-    )  # fmt: skip
+    columns = (Column("exchange"), *number_columns("ID", "messages", "live", "bytes", "live", "RTT, ms", "live"))
 
     def cells(name: str, ident: str, recorded: Side | None, live: Side | None) -> tuple[str, ...]:
         sides = (recorded, live)

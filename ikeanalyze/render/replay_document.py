@@ -135,11 +135,7 @@ def _json_sent(one: Sent) -> dict[str, Any]:
 
 
 def _json_arrived(arrived: Arrived) -> dict[str, Any]:
-    return {
-        **_json_answer(arrived.answer),
-        "rtt_ms": _ms(arrived.round_trip_ns),
-        "differs": list(arrived.differs),
-    }
+    return {**_json_answer(arrived.answer), "rtt_ms": _ms(arrived.round_trip_ns), "differs": list(arrived.differs)}
 
 
 def _json_answer(answer: Answer) -> dict[str, Any]:

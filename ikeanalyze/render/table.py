@@ -20,6 +20,11 @@ class Column:
     optional: int = 0  # is left out if there is no room, the highest first; 0: never
 
 
+def number_columns(*names: str, optional: int = 0) -> tuple[Column, ...]:
+    """Columns of numbers, which are aligned to the right."""
+    return tuple(Column(name, right=True, optional=optional) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A table as it fits."""

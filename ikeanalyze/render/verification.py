@@ -7,7 +7,7 @@ from typing import Final
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
 from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import UNKNOWN, clean, count, listed
 
 #: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
@@ -93,7 +93,7 @@ def _about(check: Check) -> str:
 
 def _many(handshakes: Sequence[Verified], *, every: bool) -> Table:
     groups = ("ICV", _KEYS, "IntAuth", "AUTH")
-    columns = (Column("#", right=True), *(Column(name, right=True) for name in groups), Column("outcome"))
+    columns = (*number_columns("#", *groups), Column("outcome"))
     shown = handshakes if every else handshakes[:FEW]
     rows = [(str(one.id), *(_passed(one, name) for name in groups), _outcome(one.checks)) for one in shown]
     notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]

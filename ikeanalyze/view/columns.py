@@ -14,6 +14,11 @@ from ikeanalyze.view.lines import SPECIAL, WRONG
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
 _WIDEST: Final = 45  # cells of a column at most: an IPv6 address with a dotted end
 _DAY: Final = 86_400_000_000_000  # ns
+#: Columns of the prepared table that are searched.
+_TEXTS: Final = (
+    *("initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth"),
+    *("protocol", "algorithms"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +71,11 @@ def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
         "nat",
         pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),
     )
-    texts = (
-        "initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth",
-        "protocol", "algorithms",
-    )  # fmt: skip
     numbers = ("handshake", "initiator_port", "responder_port", "messages", "bytes")
     moment = pl.from_epoch("time", time_unit="ns").dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
     return table.with_columns(
         pl.concat_str(
-            *texts,
-            moment,
-            *(pl.col(name).cast(pl.String) for name in numbers),
-            separator=" ",
-            ignore_nulls=True,
+            *_TEXTS, moment, *(pl.col(name).cast(pl.String) for name in numbers), separator=" ", ignore_nulls=True
         )
         .str.to_lowercase()
         .alias("search")
@@ -94,12 +91,7 @@ def columns_of(table: pl.DataFrame) -> list[Column]:
         Column("time", "time", lambda row: _time(row["time"], dated)),
         Column("initiator", "initiator", lambda row: clean(row["initiator"] or "-")),
         Column("responder", "responder", lambda row: clean(row["responder"] or "-")),
-        Column(
-            "outcome",
-            "outcome",
-            lambda row: row["outcome"],
-            style=lambda row: _OUTCOMES.get(row["outcome"], ""),
-        ),
+        Column("outcome", "outcome", lambda row: row["outcome"], style=lambda row: _OUTCOMES.get(row["outcome"], "")),
         Column("msgs", "messages", lambda row: number(row["messages"]), right=True),
         Column("bytes", "bytes", lambda row: number(row["bytes"]), right=True),
         Column("set-up, ms", "setup", lambda row: ms(row["setup"]), right=True),

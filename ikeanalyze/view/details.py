@@ -84,10 +84,7 @@ def _header(part: Part) -> Iterator[tuple[str, str]]:
         flags = ["encrypted"] if header.encrypted else []
     yield "version", f"{header.major_version}.{header.minor_version}"
     yield "flags", ", ".join(flags) or "none"
-    yield (
-        "length",
-        f"{header.length:,} bytes" + ("" if part.fragment is None else " of the first fragment seen"),
-    )
+    yield ("length", f"{header.length:,} bytes" + ("" if part.fragment is None else " of the first fragment seen"))
 
 
 def _decrypted(message: Message) -> str:

@@ -42,11 +42,7 @@ _FILTER: Final = (
 
 def help_lines() -> Iterator[Line]:
     """All of it."""
-    for title, pairs in (
-        ("List", _LIST),
-        ("Handshake", _LADDER),
-        ("Filter: words that all have to be true", _FILTER),
-    ):
+    for title, pairs in (("List", _LIST), ("Handshake", _LADDER), ("Filter: words that all have to be true", _FILTER)):
         yield plain(title, TITLE)
         yield from facts(pairs)
         yield plain("")

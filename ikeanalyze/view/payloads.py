@@ -15,13 +15,7 @@ from ikeanalyze.wire.ikev1_payloads import Body1, Transaction, read_ikev1_body
 from ikeanalyze.wire.ikev1_phase2 import Phase2Sa, read_phase2_sa
 from ikeanalyze.wire.ikev1_sa import Phase1Sa, read_phase1_sa
 from ikeanalyze.wire.ikev2_notify import Notify, describe_notify
-from ikeanalyze.wire.ikev2_payloads import (
-    Authentication,
-    CertificateRequest,
-    Delete,
-    Identification,
-    KeyExchange,
-)
+from ikeanalyze.wire.ikev2_payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
 from ikeanalyze.wire.key_exchanges import method_name
 from ikeanalyze.wire.proposals import Proposal, SecurityAssociation
 from ikeanalyze.wire.radius import RadiusView

@@ -13,9 +13,7 @@ from ikeanalyze.view.pane import Maker, Pane
 class ReadingScreen(Screen[None]):
     """Text over the whole screen, until a key takes it away."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,question_mark,f1", "dismiss", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark,f1", "dismiss", show=False)]
 
     def __init__(self, title: str, make: Maker) -> None:
         super().__init__()

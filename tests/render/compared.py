@@ -3,15 +3,7 @@
 import numpy as np
 
 from ikeanalyze.dataset.compare_columns import Condition
-from ikeanalyze.dataset.comparison import (
-    Compared,
-    Comparison,
-    Difference,
-    Estimate,
-    Group,
-    Measured,
-    RankTest,
-)
+from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Estimate, Group, Measured, RankTest
 
 BCA, ORDER = "BCa bootstrap", "order statistics"
 

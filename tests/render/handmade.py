@@ -16,10 +16,7 @@ MS = 1_000_000
 
 
 def analysis(
-    which: Sequence[int] = (1, 2, 3, 4, 5),
-    *,
-    warnings: Sequence[Warning] = (),
-    skipped: Sequence[Skipped] = (),
+    which: Sequence[int] = (1, 2, 3, 4, 5), *, warnings: Sequence[Warning] = (), skipped: Sequence[Skipped] = ()
 ) -> Analysis:
     """Those of the handshakes, numbered from 1, in one capture."""
     rows: dict[str, list[dict[str, Any]]] = {"frames": [], "messages": [], "exchanges": [], "handshakes": []}
@@ -200,10 +197,7 @@ def _handshake(number: int, start: int, messages: list[dict[str, Any]], known: d
         "start_ns": start,
         "end_ns": max((m["last_ns"] for m in set_up), default=None),
         "phases": [
-            {
-                "type": name,
-                **{k[1:]: v for k, v in counts("", [m for m in set_up if m["type"] == name]).items()},
-            }
+            {"type": name, **{k[1:]: v for k, v in counts("", [m for m in set_up if m["type"] == name]).items()}}
             for name in dict.fromkeys(m["type"] for m in set_up)
         ],
         "retransmitted_messages": 0,

@@ -17,16 +17,7 @@ Sent = tuple[float, str, str, str, int, int, Sequence[int], dict[str, Any]]
 PQ: list[Sent] = [
     (0.0, "initiator", "request", "IKE_SA_INIT", 0, 1, [354], {}),
     (2.345678, "responder", "response", "IKE_SA_INIT", 0, 1, [362], {}),
-    (
-        5.0,
-        "initiator",
-        "request",
-        "IKE_INTERMEDIATE",
-        1,
-        1,
-        [1294, 112],
-        {"fragments": 2, "fragments_seen": 2},
-    ),
+    (5.0, "initiator", "request", "IKE_INTERMEDIATE", 1, 1, [1294, 112], {"fragments": 2, "fragments_seen": 2}),
     (7.5, "responder", "response", "IKE_INTERMEDIATE", 1, 1, [1199], {}),
     (9.25, "initiator", "request", "IKE_AUTH", 2, 1, [313], {}),
     (12.75, "responder", "response", "IKE_AUTH", 2, 1, [274], {}),
@@ -65,16 +56,7 @@ LOSS: list[Sent] = [
         [1294, 400],
         {"fragments": 2, "fragments_seen": 2, "transmission": 2},
     ),
-    (
-        964.0,
-        "initiator",
-        "request",
-        "IKE_AUTH",
-        1,
-        1,
-        [1294],
-        {"fragments": 2, "fragments_seen": 1, "transmission": 3},
-    ),
+    (964.0, "initiator", "request", "IKE_AUTH", 1, 1, [1294], {"fragments": 2, "fragments_seen": 1, "transmission": 3}),
     (967.0, "responder", "response", "IKE_AUTH", 1, 1, [1294, 300], {"fragments": 2, "fragments_seen": 2}),
 ]
 SILENT: list[Sent] = [
@@ -128,26 +110,8 @@ EAP_READ = _read(
     _opened(0, "AUTH(PSK)", "SA", "TSi(10.1.0.1/32)", "TSr(10.2.0.1/32)", verified=False),
 )
 NEXT: list[Sent] = [
-    (
-        0.0,
-        "responder",
-        "request",
-        "INFORMATIONAL",
-        0,
-        1,
-        [111],
-        {"set_up": False} | _opened(0, "D(ESP 1 SPI)"),
-    ),
-    (
-        0.5,
-        "initiator",
-        "response",
-        "INFORMATIONAL",
-        0,
-        1,
-        [111],
-        {"set_up": False} | _opened(0, "D(ESP 1 SPI)"),
-    ),
+    (0.0, "responder", "request", "INFORMATIONAL", 0, 1, [111], {"set_up": False} | _opened(0, "D(ESP 1 SPI)")),
+    (0.5, "initiator", "response", "INFORMATIONAL", 0, 1, [111], {"set_up": False} | _opened(0, "D(ESP 1 SPI)")),
 ]
 
 

@@ -27,20 +27,42 @@ def prediction(**changes):
     use = replace(Use(strongswan()), **changes.pop("use", {}))
     runs = np.linspace(500, 4000, 50)
     one = Prediction(
-        flow, link, use, 1, 10_000, 66, (0.0066, 0.0052, 0.0084), {"IKE_SA_INIT 0": 20, "IKE_AUTH 1": 46},
-        spread(13342.4), spread(5785), spread(8.586), spread(10.34), 5802.2, (4, 5, 3206),
-        Expectation(0.9926, 8.583, 5779.4, 5797.5, 13.4243), None,
+        flow,
+        link,
+        use,
+        1,
+        10_000,
+        66,
+        (0.0066, 0.0052, 0.0084),
+        {"IKE_SA_INIT 0": 20, "IKE_AUTH 1": 46},
+        spread(13342.4),
+        spread(5785),
+        spread(8.586),
+        spread(10.34),
+        5802.2,
+        (4, 5, 3206),
+        Expectation(0.9926, 8.583, 5779.4, 5797.5, 13.4243),
+        None,
         {"setup_ms": runs, "bytes": runs, "messages": runs, "frames": runs},
-    )  # fmt: skip
+    )
     return replace(one, **changes)
 
 
 def failed(**changes):
     """A handshake that never succeeds."""
     return prediction(
-        failures=10_000, failure=(1.0, 0.9996, 1.0), failed_in={"IKE_AUTH 1": 10_000}, setup_ms=None, bytes=None,
-        messages=None, frames=None, closed=None, not_closed="no handshake succeeds", samples={}, **changes,
-    )  # fmt: skip
+        failures=10_000,
+        failure=(1.0, 0.9996, 1.0),
+        failed_in={"IKE_AUTH 1": 10_000},
+        setup_ms=None,
+        bytes=None,
+        messages=None,
+        frames=None,
+        closed=None,
+        not_closed="no handshake succeeds",
+        samples={},
+        **changes,
+    )
 
 
 def sweep():
@@ -57,9 +79,16 @@ def bursts():
     return prediction(
         flow={"capture": "b.pcap", "path": "estimated", "path_rtt_ns": 300_000, "others": 3},
         link={
-            "jitter_ms": 5, "rate_up": 384e3, "rate_down": 7.2e6, "mtu": 1280, "drop_ip_fragments": True,
-            "aaa_rtt_ms": 10, "burst": Burst(3, True, 0.5), "name": "ship",
+            "jitter_ms": 5,
+            "rate_up": 384e3,
+            "rate_down": 7.2e6,
+            "mtu": 1280,
+            "drop_ip_fragments": True,
+            "aaa_rtt_ms": 10,
+            "burst": Burst(3, True, 0.5),
+            "name": "ship",
         },
         use={"policy": strongswan(tries=2, jitter=10), "fragment_size": 600},
-        closed=None, not_closed="losses come in bursts",
-    )  # fmt: skip
+        closed=None,
+        not_closed="losses come in bursts",
+    )

@@ -5,17 +5,7 @@ from dataclasses import replace
 
 from ikeanalyze.replay.answers import Answer
 from ikeanalyze.replay.barrage import BarrageRun
-from ikeanalyze.replay.replayed import (
-    Check,
-    Compared,
-    Mutated,
-    Replayed,
-    Reported,
-    Row,
-    Run,
-    Side,
-    Traffic,
-)
+from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Row, Run, Side, Traffic
 from ikeanalyze.replay.steps import ExchangeCount, Ignored, Result
 from ikeanalyze.replay.transport import Counts, Local
 from ikeanalyze.replay.verbatim import Arrived, Sent, VerbatimRun
@@ -26,7 +16,7 @@ TRAFFIC = Traffic(3, 700, 1, 100, 4 / 3)
 COOKIE = Answer("IKE_SA_INIT", 0, True, "COOKIE", None, None, ("COOKIE",), ("N(COOKIE)",), None, 60)
 ACCEPTED = Answer(
     "IKE_SA_INIT", 0, True, "accepted", "AES-GCM-16-256", "X25519", (), ("SA", "KE(X25519)", "No"), None, 280
-)  # fmt: skip
+)
 SEALED = Answer("IKE_AUTH", 1, True, "encrypted", None, None, (), ("SK",), None, 224)
 NAT = ("NAT_DETECTION_SOURCE_IP", "NAT_DETECTION_DESTINATION_IP")
 
@@ -88,9 +78,13 @@ def reenact() -> Replayed:
         Row("IKE_AUTH", 1, 1, Side(2, 500, 3 * MS, True), None),
     )
     compared = Compared(
-        1, rows, (Side(4, 1100, 6 * MS, True), Side(3, 800, 12 * MS, True)),
-        ("completed", "established"), ("AES-GCM-16-256", None), (1.0, 4 / 3),
-    )  # fmt: skip
+        1,
+        rows,
+        (Side(4, 1100, 6 * MS, True), Side(3, 800, 12 * MS, True)),
+        ("completed", "established"),
+        ("AES-GCM-16-256", None),
+        (1.0, 4 / 3),
+    )
     return base(
         mode="reenact",
         way="UDP",
@@ -126,7 +120,7 @@ def many() -> Replayed:
 def mutated() -> Replayed:
     barrage = BarrageRun(
         20, Counter(bit=12, cut=5), Counter({"INVALID_SYNTAX": 9, "accepted": 2}), 1, BEGAN, BEGAN + MS
-    )  # fmt: skip
+    )
     before = Check(Arrived(ACCEPTED, MS, ()), 1, 0.1)
     after = Check(Arrived(COOKIE, MS, ()), 3, 4.0)
     return base(handshake=None, seed=7, mutated=Mutated(before, barrage, after, 7))

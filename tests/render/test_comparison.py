@@ -13,11 +13,14 @@ from tests.render.compared import comparison, group, measured
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize(("name", "form", "width"), [
-    ("comparison", Format.TERMINAL, 80),
-    ("comparison-wide", Format.TERMINAL, 200),
-    ("comparison-markdown", Format.MARKDOWN, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "form", "width"),
+    [
+        ("comparison", Format.TERMINAL, 80),
+        ("comparison-wide", Format.TERMINAL, 200),
+        ("comparison-markdown", Format.MARKDOWN, None),
+    ],
+)
 def test_golden(name, form, width, tmp_path):
     path = tmp_path / "out"
     FORMATS.write(comparison(), form, str(path), View(width=width))
@@ -35,8 +38,7 @@ def test_many_groups():
     several = [group((f"c{i}", 1.0), None, 10, completed=10) for i in range(40)]
     metric = comparison().metrics[0]
     many = comparison(
-        groups=tuple(several),
-        metrics=(type(metric)("setup_ms", "ms", tuple(measured(5.0) for _ in several)),),
+        groups=tuple(several), metrics=(type(metric)("setup_ms", "ms", tuple(measured(5.0) for _ in several)),)
     )
     tables = list(sections(many, every=False))[1:]
     assert [(len(one.rows), one.more) for one in tables] == [(30, 10)] * 2
@@ -106,13 +108,23 @@ def test_interval():
 
 def test_probability():
     assert [probability(p) for p in (1.0, 0.05, 0.0312, 0.00012, 0.00009)] == [
-        "1", "0.05", "0.031", "0.00012", "< 0.0001",
-    ]  # fmt: skip
+        "1",
+        "0.05",
+        "0.031",
+        "0.00012",
+        "< 0.0001",
+    ]
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(9.99e14, "999,000,000,000,000"), (1.7e99, "1.700e+99"), (-2e15, "-2.000e+15"), (5e-324, "4.941e-324"), (float("inf"), "inf")],
-)  # fmt: skip
+    [
+        (9.99e14, "999,000,000,000,000"),
+        (1.7e99, "1.700e+99"),
+        (-2e15, "-2.000e+15"),
+        (5e-324, "4.941e-324"),
+        (float("inf"), "inf"),
+    ],
+)
 def test_digits_of_what_is_very_large_or_small(value, shown):
     assert digits(value) == shown

@@ -38,13 +38,7 @@ def test_json():
     assert [(one["name"], one["unit"]) for one in metrics] == [("setup_ms", "ms"), ("bytes", "bytes")]
     one = metrics[0]["groups"][2]
     assert one["values"] == {"config": "pq | <b>\x1b[31m", "loss": 5.0}
-    assert one["p95"] == {
-        "value": 25.0,
-        "low": 11.25,
-        "high": None,
-        "method": "order statistics",
-        "resamples": None,
-    }
+    assert one["p95"] == {"value": 25.0, "low": 11.25, "high": None, "method": "order statistics", "resamples": None}
     assert one["against"] == {
         "ratio": {
             "value": 2.041,
@@ -70,15 +64,14 @@ def test_csv():
     assert len(rows) == 10
     assert [row["metric"] for row in rows] == ["setup_ms"] * 5 + ["bytes"] * 5
     pq = rows[2]
-    assert (pq["config"], pq["loss"], pq["handshakes"], pq["counted"]) == (
-        "pq | <b>\x1b[31m",
-        "5.0",
-        "10",
-        "10",
-    )
+    assert (pq["config"], pq["loss"], pq["handshakes"], pq["counted"]) == ("pq | <b>\x1b[31m", "5.0", "10", "10")
     assert (pq["mean"], pq["p95_high"], pq["ratio"], pq["p_corrected"], pq["differs"]) == (
-        "12.5", "", "2.041", "3.21e-05", "true",
-    )  # fmt: skip
+        "12.5",
+        "",
+        "2.041",
+        "3.21e-05",
+        "true",
+    )
     assert {rows[4][name] for name in rows[4]} == {"setup_ms", "", "1", "2", "0"}
     assert rows[8]["ratio"] == ""
     assert rows[8]["differs"] == "false"

@@ -44,18 +44,8 @@ def test_what_decrypted_payloads_tell(rendered):
     assert pq["certificate_bytes"] == "595"
     assert (pq["payload_KE_bytes"], pq["payload_frame_headers_bytes"]) == ("2484", "824")
     assert (eap["payload_CERT_bytes"], eap["certificate_bytes"]) == ("0", "0")
-    assert (following["replaces"], following["key_exchange_bytes"], following["payload_KE_bytes"]) == (
-        "1",
-        "",
-        "",
-    )
-    for name in (
-        "key_exchanges",
-        "key_exchange_bytes",
-        "certificates",
-        "certificate_bytes",
-        "payload_KE_bytes",
-    ):
+    assert (following["replaces"], following["key_exchange_bytes"], following["payload_KE_bytes"]) == ("1", "", "")
+    for name in ("key_exchanges", "key_exchange_bytes", "certificates", "certificate_bytes", "payload_KE_bytes"):
         assert plain[name] == ""
 
 

@@ -118,15 +118,7 @@ def test_handshake_keys(report):
         for phase in handshake["phases"].values():
             assert list(phase) == COUNTS
         for exchange in handshake["exchanges"]:
-            assert list(exchange)[:7] == [
-                "type",
-                "message_id",
-                "request",
-                "response",
-                "rtt_ms",
-                "epoch",
-                "decrypted",
-            ]
+            assert list(exchange)[:7] == ["type", "message_id", "request", "response", "rtt_ms", "epoch", "decrypted"]
             for half in (exchange["request"], exchange["response"]):
                 assert half is None or list(half)[:4] == [*COUNTS, "first_time"]
 
@@ -217,12 +209,7 @@ def test_what_decrypted_payloads_tell():
 
 def test_payloads_and_radius_stand_in_their_exchanges():
     (eap,) = document.handshakes(analysis([7]))
-    assert eap["exchanges"][1]["request"]["payloads"] == [
-        "IDi(carol)",
-        "SA",
-        "TSi(10.1.0.1/32)",
-        "TSr(10.2.0.1/32)",
-    ]
+    assert eap["exchanges"][1]["request"]["payloads"] == ["IDi(carol)", "SA", "TSi(10.1.0.1/32)", "TSr(10.2.0.1/32)"]
     assert [(e["epoch"], e["decrypted"]) for e in eap["exchanges"]] == [(None, None)] + [(0, True)] * 4
     assert [len(e["radius"]) for e in eap["exchanges"]] == [0, 0, 2, 2, 0]
     assert eap["exchanges"][2]["radius"] == [
@@ -262,9 +249,7 @@ def test_text_from_a_capture_is_escaped():
     a = replace(
         a,
         handshakes=a.handshakes.with_columns(
-            pl.lit(nasty).alias("reason"),
-            pl.lit([nasty, "x"]).alias("offered"),
-            pl.lit("{}").alias("auth_eap"),
+            pl.lit(nasty).alias("reason"), pl.lit([nasty, "x"]).alias("offered"), pl.lit("{}").alias("auth_eap")
         ),
     )
     (handshake,) = document.handshakes(a)

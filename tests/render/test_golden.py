@@ -32,10 +32,7 @@ CASES = {
     "ladder-read-eap": (ladder.write, lambda: analysis([7])),
     "markdown-read": (markdown.write, lambda: analysis([6])),
     "markdown-pq": (markdown.write, lambda: analysis([1])),
-    "markdown-five": (
-        markdown.write,
-        lambda: analysis(warnings=[Warning("lab/testbed.pcapng", 3, "odd | <b>")]),
-    ),
+    "markdown-five": (markdown.write, lambda: analysis(warnings=[Warning("lab/testbed.pcapng", 3, "odd | <b>")])),
 }
 
 

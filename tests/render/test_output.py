@@ -67,10 +67,7 @@ def test_a_device_stays_one():
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_device():
-    with (
-        pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"),
-        opened("/dev/full") as out,
-    ):
+    with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"), opened("/dev/full") as out:
         out.write("x")
 
 

@@ -52,9 +52,15 @@ def test_json(computed, tmp_path):
     found = document["computed"]
     assert (found["formulas"], found["mode"], found["encapsulation"]) == ("paper", "transport", "udp")
     assert found["packets"][1] == {
-        "suite": "null-md5", "clear_bytes": 480, "esp_packet_bytes": 512, "added_bytes": 32,
-        "ratio": 440 / 512, "operations": 8216, "us": [82.16, pytest.approx(27.38667)], "parts": None,
-    }  # fmt: skip
+        "suite": "null-md5",
+        "clear_bytes": 480,
+        "esp_packet_bytes": 512,
+        "added_bytes": 32,
+        "ratio": 440 / 512,
+        "operations": 8216,
+        "us": [82.16, pytest.approx(27.38667)],
+        "parts": None,
+    }
     assert (found["traffic"], found["channel_bps"]) == ({"mean_bytes": 480, "sizes": 1}, 2e6)
     peers = {(peer["suite"], peer["mips"]): peer for peer in found["processors"]}
     assert peers[("clear", 100)]["ceiling_bps"] is None
@@ -65,11 +71,7 @@ def test_json(computed, tmp_path):
 def test_csv_and_markdown(computed, tmp_path):
     rows = list(csv.DictReader(io.StringIO(written(computed, Format.CSV, tmp_path))))
     assert len(rows) == 10
-    assert (rows[0]["suite"], rows[0]["esp_packet_bytes"], rows[0]["us_100_mips"]) == (
-        "null-md5",
-        "96",
-        "37.52",
-    )
+    assert (rows[0]["suite"], rows[0]["esp_packet_bytes"], rows[0]["us_100_mips"]) == ("null-md5", "96", "37.52")
     assert "| des | 64 | 84 | 20 | 0.286 |" in written(computed, Format.MARKDOWN, tmp_path)
 
 

@@ -13,14 +13,17 @@ from tests.render.predicted import bursts, failed, prediction, sweep
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize(("name", "made", "form", "width"), [
-    ("prediction", lambda: [prediction()], Format.TERMINAL, 80),
-    ("prediction-every-setting", lambda: [bursts()], Format.TERMINAL, 80),
-    ("prediction-failed", lambda: [failed()], Format.TERMINAL, 80),
-    ("prediction-sweep", sweep, Format.TERMINAL, 80),
-    ("prediction-sweep-wide", sweep, Format.TERMINAL, 200),
-    ("prediction-markdown", lambda: [prediction(), *sweep()], Format.MARKDOWN, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "made", "form", "width"),
+    [
+        ("prediction", lambda: [prediction()], Format.TERMINAL, 80),
+        ("prediction-every-setting", lambda: [bursts()], Format.TERMINAL, 80),
+        ("prediction-failed", lambda: [failed()], Format.TERMINAL, 80),
+        ("prediction-sweep", sweep, Format.TERMINAL, 80),
+        ("prediction-sweep-wide", sweep, Format.TERMINAL, 200),
+        ("prediction-markdown", lambda: [prediction(), *sweep()], Format.MARKDOWN, None),
+    ],
+)
 def test_golden(name, made, form, width, tmp_path):
     path = tmp_path / "out"
     FORMATS.write(made(), form, str(path), View(width=width))
@@ -56,8 +59,16 @@ def test_many():
 def test_settings():
     one, other = described([prediction(), bursts()])
     assert varied([one, other]) == [
-        "capture", "scenario", "fragments", "jitter ms", "bursts", "rate", "MTU", "AAA RTT ms", "IP fragments",
-    ]  # fmt: skip
+        "capture",
+        "scenario",
+        "fragments",
+        "jitter ms",
+        "bursts",
+        "rate",
+        "MTU",
+        "AAA RTT ms",
+        "IP fragments",
+    ]
     assert label(other, ["scenario", "RTT ms", "loss %"]) == "ship, RTT ms 600, loss % 20"
     assert varied([one, one]) == ["capture"]
 
@@ -74,11 +85,7 @@ def test_settings():
         ({"use": {"fragment_size": 0}}, "fragments", "by IP"),
         ({"use": {"transport": Transport.TCP}}, "fragments", "by TCP"),
         ({"use": {"transport": Transport.TCP}}, "answered again", "-"),
-        (
-            {"use": {"repeats": Repeats.ALL}},
-            "answered again",
-            "when all fragments of a repeated request arrived",
-        ),
+        ({"use": {"repeats": Repeats.ALL}}, "answered again", "when all fragments of a repeated request arrived"),
     ],
 )
 def test_how_they_are_said(changes, name, text):
@@ -86,7 +93,8 @@ def test_how_they_are_said(changes, name, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "-"), (0.0, "0"), (5785.4, "5,785"), (8.5863, "8.586"), (999.96, "1,000"), (0.01234, "0.01234")]
-)  # fmt: skip
+    ("value", "text"),
+    [(None, "-"), (0.0, "0"), (5785.4, "5,785"), (8.5863, "8.586"), (999.96, "1,000"), (0.01234, "0.01234")],
+)
 def test_numbers(value, text):
     assert shown(value) == text

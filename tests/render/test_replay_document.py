@@ -14,9 +14,13 @@ def test_what_it_is_about():
     found = document(replays.verbatim())
     assert found["schema"] == "ikeanalyze.replay/1"
     assert {key: found[key] for key in ("mode", "capture", "handshake", "target", "way", "mutated")} == {
-        "mode": "verbatim", "capture": "a.pcap", "handshake": 1, "target": "192.0.2.2:500", "way": "layer 3",
+        "mode": "verbatim",
+        "capture": "a.pcap",
+        "handshake": 1,
+        "target": "192.0.2.2:500",
+        "way": "layer 3",
         "mutated": None,
-    }  # fmt: skip
+    }
     assert found["local"] == {"address": "192.0.2.1", "port": 500, "nat_port": 4500}
     assert found["start_time"] == "2023-11-14T22:13:20.000000000Z"
     assert found["end_time"] == "2023-11-14T22:13:22.000000000Z"
@@ -30,11 +34,18 @@ def test_verbatim():
     assert first["recorded"]["kind"] == "accepted"
     assert first["answers"] == [
         {
-            "type": "IKE_SA_INIT", "kind": "COOKIE", "proposal": None, "key_exchange": None, "notifies": ["COOKIE"],
-            "payloads": ["N(COOKIE)"], "fragments": None, "bytes": 60, "rtt_ms": 1.5,
+            "type": "IKE_SA_INIT",
+            "kind": "COOKIE",
+            "proposal": None,
+            "key_exchange": None,
+            "notifies": ["COOKIE"],
+            "payloads": ["N(COOKIE)"],
+            "fragments": None,
+            "bytes": 60,
+            "rtt_ms": 1.5,
             "differs": ["answer: accepted recorded, COOKIE now", "only now: COOKIE"],
         }
-    ]  # fmt: skip
+    ]
     assert second["answers"] == []
 
 
@@ -52,9 +63,12 @@ def test_a_live_one():
     assert handshake["ignored"]["repeated"] == 2
     compared = run["compared"]
     assert compared["exchanges"][1] == {
-        "type": "IKE_AUTH", "message_id": 1, "attempt": 1,
-        "recorded": {"messages": 2, "bytes": 500, "ms": 3.0, "answered": True}, "live": None,
-    }  # fmt: skip
+        "type": "IKE_AUTH",
+        "message_id": 1,
+        "attempt": 1,
+        "recorded": {"messages": 2, "bytes": 500, "ms": 3.0, "answered": True},
+        "live": None,
+    }
     assert compared["together"]["live"] == {"messages": 3, "bytes": 800, "ms": 12.0, "answered": True}
     assert compared["outcome"] == {"recorded": "completed", "live": "established"}
 

@@ -69,9 +69,6 @@ def test_counted_and_named():
 
 
 def test_short_names():
-    assert values.short_names(["a/b/x.pcap", "a/c/y.pcap"]) == {
-        "a/b/x.pcap": "b/x.pcap",
-        "a/c/y.pcap": "c/y.pcap",
-    }
+    assert values.short_names(["a/b/x.pcap", "a/c/y.pcap"]) == {"a/b/x.pcap": "b/x.pcap", "a/c/y.pcap": "c/y.pcap"}
     assert values.short_names(["/a/x", "x"]) == {"/a/x": "/a/x", "x": "x"}
     assert values.short_names(["-"]) == {"-": "-"}

@@ -12,10 +12,19 @@ from ikeanalyze.render.verification import label, summary
 from ikeanalyze.render.verification_formats import FORMATS
 from tests.render.written import written
 
-PASSED = Check(0, "AUTH", "passed", how="PSK of the log", expected="aa", found="aa", epoch=1,
-               side="initiator", exchange="IKE_AUTH 2 request", frame=5)  # fmt: skip
-FAILED = Check(0, "SKEYSEED", "failed", why="another", expected="01", found="02", epoch=1,
-               origin=Origin("a.log", 7))  # fmt: skip
+PASSED = Check(
+    0,
+    "AUTH",
+    "passed",
+    how="PSK of the log",
+    expected="aa",
+    found="aa",
+    epoch=1,
+    side="initiator",
+    exchange="IKE_AUTH 2 request",
+    frame=5,
+)
+FAILED = Check(0, "SKEYSEED", "failed", why="another", expected="01", found="02", epoch=1, origin=Origin("a.log", 7))
 ABSENT = Check(0, "AUTH", "not made", why="no PSK", side="responder")
 
 
@@ -93,8 +102,15 @@ def test_many():
 
 
 def test_text_out_of_files_is_harmless():
-    bad = Check(0, "AUTH", "failed", why="x\x1b[31m", how="X.509 CN=\x1b]0;a\a", exchange="IKE_AUTH 1 request",
-                origin=Origin("a\nb", None))  # fmt: skip
+    bad = Check(
+        0,
+        "AUTH",
+        "failed",
+        why="x\x1b[31m",
+        how="X.509 CN=\x1b]0;a\a",
+        exchange="IKE_AUTH 1 request",
+        origin=Origin("a\nb", None),
+    )
     assert not {"\x1b", "\a"} & set(text(made(bad)))
 
 
@@ -119,10 +135,19 @@ def test_json():
     assert len(handshake["checks"]) == 24
     last = handshake["checks"][-1]
     assert last == {
-        "what": "AUTH", "outcome": "passed", "why": None, "how": "PSK of the log", "expected": last["found"],
-        "found": last["found"], "epoch": 1, "side": "responder", "exchange": "IKE_AUTH 2 response", "frame": 8,
-        "file": None, "line": None,
-    }  # fmt: skip
+        "what": "AUTH",
+        "outcome": "passed",
+        "why": None,
+        "how": "PSK of the log",
+        "expected": last["found"],
+        "found": last["found"],
+        "epoch": 1,
+        "side": "responder",
+        "exchange": "IKE_AUTH 2 response",
+        "frame": 8,
+        "file": None,
+        "line": None,
+    }
 
 
 def test_json_of_what_was_skipped(tmp_path):

@@ -36,14 +36,7 @@ class Driver:
         return await self.settled()
 
     async def type(self, text: str) -> str:
-        names = {
-            " ": "space",
-            ":": "colon",
-            ">": "greater_than_sign",
-            ".": "full_stop",
-            "/": "slash",
-            "-": "minus",
-        }
+        names = {" ": "space", ":": "colon", ">": "greater_than_sign", ".": "full_stop", "/": "slash", "-": "minus"}
         return await self.press(*(names.get(sign, sign) for sign in text))
 
     async def settled(self) -> str:

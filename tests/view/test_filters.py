@@ -53,19 +53,7 @@ def test_numbers():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "bytes>",
-        "bytes",
-        "!",
-        "outcome:",
-        "setup<.",
-        "bytes>1.2.3",
-        "rtx=",
-        "!bytes>",
-        "!outcome:",
-        "!!",
-        "!setup<.",
-    ],
+    ["bytes>", "bytes", "!", "outcome:", "setup<.", "bytes>1.2.3", "rtx=", "!bytes>", "!outcome:", "!!", "!setup<."],
 )
 def test_what_is_not_finished_asks_for_nothing_or_is_text(text):
     expected = [] if text == "bytes" else list(range(1, 9))

@@ -80,10 +80,7 @@ def test_messages_of_a_tcp_stream(tmp_path):
     segment(False, tcp_framed(response.ike[0]))
     path = trace.write(tmp_path / "tcp.pcap")
     opened = Browsed(str(path), ikeanalyze.read(path)).open(1)
-    assert [message.parts[0].data for message in opened.messages.values()] == [
-        request.ike[0],
-        response.ike[0],
-    ]
+    assert [message.parts[0].data for message in opened.messages.values()] == [request.ike[0], response.ike[0]]
     assert [message.frames for message in opened.messages.values()] == [(3, 4), (5,)]
 
 

@@ -80,9 +80,7 @@ def areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_ti
         rows_of(curves)
         .mark_area(fillOpacity=0.18, line={"strokeWidth": style.font / 7})
         .encode(
-            x=_x(x_title, style, log),
-            y=alt.Y("y:Q", stack=None).title(y_title).axis(numbers(style, 4)),
-            color=colour,
+            x=_x(x_title, style, log), y=alt.Y("y:Q", stack=None).title(y_title).axis(numbers(style, 4)), color=colour
         )
     )
     if ticks:
@@ -123,13 +121,7 @@ def points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_t
     chart: Any = (
         rows_of(rows)
         .mark_point(filled=True, size=style.font * 4, opacity=0.65)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            shape=alt.Shape("group:N", sort=list(groups), legend=None),
-            description=_SAID,
-        )
+        .encode(x=x, y=y, color=colour, shape=alt.Shape("group:N", sort=list(groups), legend=None), description=_SAID)
     )
     if ranged:
         base = rows_of(ranged).encode(x=x, color=colour)
@@ -229,21 +221,39 @@ def compiled(chart: Any, style: Style, height: float | None = None) -> str:
         .configure(background="transparent", font=FONT)
         .configure_view(stroke=None, continuousWidth=style.width)
         .configure_axis(
-            labelFontSize=style.font, titleFontSize=style.font, labelColor=COLOURS["ink"],
-            titleColor=COLOURS["ink"], titleFontWeight="normal", gridColor=COLOURS["rule"],
-            domainColor=COLOURS["muted"], tickColor=COLOURS["muted"], gridWidth=style.font / 14,
-            domainWidth=style.font / 14, tickWidth=style.font / 14, tickSize=style.font / 3, labelSeparation=style.font,
-            labelPadding=style.font / 4, titlePadding=style.font if style.screen else style.font / 2, labelLimit=14 * style.font,
+            labelFontSize=style.font,
+            titleFontSize=style.font,
+            labelColor=COLOURS["ink"],
+            titleColor=COLOURS["ink"],
+            titleFontWeight="normal",
+            gridColor=COLOURS["rule"],
+            domainColor=COLOURS["muted"],
+            tickColor=COLOURS["muted"],
+            gridWidth=style.font / 14,
+            domainWidth=style.font / 14,
+            tickWidth=style.font / 14,
+            tickSize=style.font / 3,
+            labelSeparation=style.font,
+            labelPadding=style.font / 4,
+            titlePadding=style.font if style.screen else style.font / 2,
+            labelLimit=14 * style.font,
         )
         .configure_axisY(gridDash=[])
         .configure_text(fontSize=style.font)
         .configure_legend(
-            orient="top", labelFontSize=style.font, titleFontSize=style.font, labelColor=COLOURS["ink"],
-            symbolSize=style.font * 8, columnPadding=style.font, rowPadding=style.font / 4, padding=0,
-            offset=style.font / 2, labelLimit=style.width - 4 * style.font,
+            orient="top",
+            labelFontSize=style.font,
+            titleFontSize=style.font,
+            labelColor=COLOURS["ink"],
+            symbolSize=style.font * 8,
+            columnPadding=style.font,
+            rowPadding=style.font / 4,
+            padding=0,
+            offset=style.font / 2,
+            labelLimit=style.width - 4 * style.font,
         )
         .to_dict()
-    )  # fmt: skip
+    )
     spec["width"] = style.width
     # legends end where the axis does: those that begin with it are cut where labels before it leave little room
     spec["config"]["legend"]["layout"] = {"top": {"anchor": "end"}}

@@ -40,11 +40,7 @@ def comparison_figures(comparison: Comparison) -> Iterator[Figure]:
         left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
         yield from distributions(
-            shown,
-            name=name,
-            what=_what(metric),
-            unit=metric.unit or "",
-            of=f"handshakes{by}{alone}{left_out}",
+            shown, name=name, what=_what(metric), unit=metric.unit or "", of=f"handshakes{by}{alone}{left_out}"
         )
 
 

@@ -1,6 +1,7 @@
 """Curves over numbers: functions of a size, a rate or a weight, several in one chart."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import altair as alt
 
@@ -8,29 +9,30 @@ from ikeanalyze.render.figures.charts import Rows, compiled, grouped, numbers, r
 from ikeanalyze.render.figures.style import Style
 
 
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The axes of curves."""
+
+    x: str  # titles, with units
+    y: str
+    log: bool = False  # the scale of y is logarithmic
+
+
 def curves(
-    rows: Rows,
-    style: Style,
-    *,
-    groups: Sequence[str],
-    x_title: str,
-    y_title: str,
-    log: bool = False,
-    stepped: bool = False,
-    marks: Sequence[float] = (),
+    rows: Rows, style: Style, axes: Axes, *, groups: Sequence[str], stepped: bool = False, marks: Sequence[float] = ()
 ) -> str:
     """A line for each group. Rows: `group`, `x`, `y`, rising in x.
 
-    `log`: the scale of y; `stepped`: y stays until the next x; `marks`: vertical lines at these x.
+    `stepped`: y stays until the next x; `marks`: vertical lines at these x.
     """
-    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=True)
-    x = alt.X("x:Q").title(x_title).scale(zero=False, nice=False).axis(numbers(style))
+    scale = alt.Scale(type="log", nice=False) if axes.log else alt.Scale(zero=True)
+    x = alt.X("x:Q").title(axes.x).scale(zero=False, nice=False).axis(numbers(style))
     chart = (
         rows_of(rows)
         .mark_line(interpolate="step-after" if stepped else "linear", strokeWidth=style.font / 7)
         .encode(
             x=x,
-            y=alt.Y("y:Q").title(y_title).axis(numbers(style, 5)).scale(scale),
+            y=alt.Y("y:Q").title(axes.y).axis(numbers(style, 5)).scale(scale),
             color=grouped(groups, style),
             strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
         )

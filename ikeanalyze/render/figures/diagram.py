@@ -53,6 +53,12 @@ _NORMAL: Final = 12
 _MOST_LINES: Final = 5  # of one arrow
 _HEAD: Final = 8
 _BESIDE: Final = ' class="beside"'  # what a phone has no room for
+#: Attributes of texts.
+_END: Final = ' text-anchor="end"'
+_MIDDLE: Final = ' text-anchor="middle"'
+_MONO: Final = f' font-family="{MONO}"'
+_BOLD: Final = ' font-weight="bold"'
+_HALO: Final = f' stroke="{COLOURS["ground"]}" stroke-width="4" stroke-linejoin="round" paint-order="stroke"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +196,7 @@ class _Drawing:
     def _axis(self) -> Iterator[str]:
         """The heading of the times and, in the true layout, ticks."""
         x = self.x[0] - 14
-        yield _text(x, self.top - 14, "ms", "muted", _SMALL, anchor="end")
+        yield _text(x, self.top - 14, "ms", "muted", _SMALL, _END)
         scale = self.true.scale * 1e6  # px per ms
         if scale <= 0:
             return
@@ -201,7 +207,7 @@ class _Drawing:
             lines.append(
                 f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
             )
-            lines.append(_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, anchor="end"))
+            lines.append(_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, _END))
         yield self._only(Layout.TRUE, "".join(lines))
 
     def _hosts(self) -> Iterator[str]:
@@ -214,10 +220,10 @@ class _Drawing:
                 f'<rect x="{left:.1f}" y="3" width="{size:.1f}" height="{self.top - 27}" rx="7" '
                 f'fill="{COLOURS["ground"]}" stroke="{colour}" stroke-width="1.5"/>'
             )
-            yield _text(left + size / 2, 19, host.name, "ink", _NORMAL, anchor="middle", bold=True)
+            yield _text(left + size / 2, 19, host.name, "ink", _NORMAL, _MIDDLE + _BOLD)
             for line, part in enumerate(address):
                 y = 33 + _ADDRESS_LINE * line
-                yield _text(left + size / 2, y, part, "muted", _SMALL - 1, anchor="middle", mono=True)
+                yield _text(left + size / 2, y, part, "muted", _SMALL - 1, _MIDDLE + _MONO)
 
     def _turns(self) -> Iterator[str]:
         for turn in self.ladder.turns:
@@ -242,7 +248,7 @@ class _Drawing:
             f'<path d="M{x - 6:.1f} 4l12 -6M{x - 6:.1f} 10l12 -6" stroke="{muted}" fill="none"/>' for x in self.x
         )
         middle = (self.x[0] + self.x[1]) / 2
-        label = _text(middle, 8, "after the set-up", "muted", _SMALL, anchor="middle", halo=True)
+        label = _text(middle, 8, "after the set-up", "muted", _SMALL, _MIDDLE + _HALO)
         scale = f"<g{_BESIDE}>{_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
         scale = self._only(Layout.TRUE, scale)
         blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
@@ -255,7 +261,7 @@ class _Drawing:
         yield f'<g class="rung" data-message="{rung.message}">'
         yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame:,}')}</title>"
         yield f"<g{self._a('transform', *places)}>"
-        yield self._only(Layout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, anchor="end", mono=True))
+        yield self._only(Layout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
         yield from self._arrow(rung)
         yield "</g>"
         yield from self._leader(index)
@@ -269,7 +275,7 @@ class _Drawing:
         if rung.loss is not None:
             yield _text(self.text_x, 4, LOSSES[rung.loss], "lost", _NORMAL)
         for line, text in enumerate(self.inside[index], int(rung.loss is not None)):
-            yield _text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, mono=True)
+            yield _text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, _MONO)
         yield "</g></g></g>"
 
     def _arrow(self, rung: Rung) -> Iterator[str]:
@@ -292,7 +298,7 @@ class _Drawing:
                 f'<path d="M{tip - 5:.1f} -5l10 10m0 -10l-10 10" stroke="{COLOURS["lost"]}" stroke-width="2.2" '
                 'fill="none"/>'
             )
-        label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, anchor="middle", halo=True)
+        label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, _MIDDLE + _HALO)
         yield self._only(Layout.EVEN, label)
 
     def _leader(self, index: int) -> Iterator[str]:
@@ -388,13 +394,6 @@ def _down(y: float) -> str:
     return f"translate(0 {y:.1f})"
 
 
-def _text(
-    x: float, y: float, text: str, colour: str, size: int, *,
-    anchor: str = "start", mono: bool = False, bold: bool = False, halo: bool = False,
-) -> str:  # fmt: skip
-    more = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    more += f' font-family="{MONO}"' if mono else ""
-    more += ' font-weight="bold"' if bold else ""
-    if halo:
-        more += f' stroke="{COLOURS["ground"]}" stroke-width="4" stroke-linejoin="round" paint-order="stroke"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{COLOURS[colour]}"{more}>{escape(text)}</text>'
+def _text(x: float, y: float, text: str, colour: str, size: int, attributes: str = "") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{COLOURS[colour]}"'
+    return f"<text {place}{attributes}>{escape(text)}</text>"

@@ -148,8 +148,7 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
         if answered > requests[0]:
             yield Turn(asker, waiting=True, first=requests[0], last=answered)
         before = next(
-            (i for i, m in ike if m["kind"] == "response" and m["last_ns"] == row["end_ns"] and i > answered),
-            None,
+            (i for i, m in ike if m["kind"] == "response" and m["last_ns"] == row["end_ns"] and i > answered), None
         )
         if before is not None:
             yield Turn(1 - asker, waiting=False, first=answered, last=before)

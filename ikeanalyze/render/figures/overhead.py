@@ -10,9 +10,8 @@ from ikeanalyze.model.overhead import CLEAR, Overhead, Peer, Waiting, overhead, 
 from ikeanalyze.model.peer_queue import PAPER_MIPS
 from ikeanalyze.render.esp_traffic import names
 from ikeanalyze.render.figures import charts
-from ikeanalyze.render.figures.curves import curves
+from ikeanalyze.render.figures.curves import Axes, curves
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.figures.style import Style
 from ikeanalyze.render.values import count, share, span
 
 #: Lines that can be told apart in one chart.
@@ -23,25 +22,25 @@ Rows = list[Mapping[str, Any]]
 
 def paper_figures() -> Iterator[Figure]:
     """Figures 5, 8 and 11 to 14 of the paper, from its formulas and the M/G/1 queue in place of its simulation."""
-    found = overhead(paper_question())
-    yield from computed_figures(found, {f"esp-delay-{mips:g}-mips" for mips in PAPER_MIPS})
+    result = overhead(paper_question())
+    yield from computed_figures(result, {f"esp-delay-{mips:g}-mips" for mips in PAPER_MIPS})
     for suite in ("des-md5", "3des-md5"):
-        yield from _buffers(found, suite)
-    yield from _growth(found)
+        yield from _buffers(result, suite)
+    yield from _growth(result)
 
 
-def computed_figures(found: Overhead, delays: set[str] | None = None) -> Iterator[Figure]:
+def computed_figures(result: Overhead, delays: set[str] | None = None) -> Iterator[Figure]:
     """What there are several sizes, processors or rates of. `delays`: names of the delay figures; None: all."""
-    question = found.question
+    question = result.question
     if len(question.sizes) > 1:
-        yield _ratio(found)
-        if any(packet.operations for packet in found.packets):
-            yield _operations(found)
+        yield _ratio(result)
+        if any(packet.operations for packet in result.packets):
+            yield _operations(result)
     if len(question.mips) > 1:
-        yield _throughput(found)
+        yield _throughput(result)
     if len(question.rates) > 1:
         for mips in question.mips:
-            figure = _delay(found, mips)
+            figure = _delay(result, mips)
             if delays is None or figure.name in delays:
                 yield figure
 
@@ -69,8 +68,11 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
         "esp-rate",
         "ESP: rate over time",
         f"Bits of frames in each {span(traffic.interval_ns)}, by SPI.{left_out}",
-        rows, named, "time, s", "Mbit/s", stepped=True,
-    )  # fmt: skip
+        Axes("time, s", "Mbit/s"),
+        rows,
+        named,
+        stepped=True,
+    )
 
 
 def _sizes(traffic: EspTraffic) -> Figure:
@@ -93,123 +95,123 @@ def _sizes(traffic: EspTraffic) -> Figure:
 
 
 def _curves(
-    name: str,
-    title: str,
-    caption: str,
-    rows: Rows,
-    groups: Sequence[str],
-    x_title: str,
-    y_title: str,
-    *,
-    log: bool = False,
-    stepped: bool = False,
+    name: str, title: str, caption: str, axes: Axes, rows: Rows, groups: Sequence[str], *, stepped: bool = False
 ) -> Figure:
-    def draw(style: Style) -> str:
-        return curves(rows, style, groups=groups, x_title=x_title, y_title=y_title, log=log, stepped=stepped)
-
-    return Figure(name, title, caption, draw)
+    return Figure(name, title, caption, lambda style: curves(rows, style, axes, groups=groups, stepped=stepped))
 
 
-def _suites(found: Overhead) -> list[str]:
-    return [form.suite.name for form in found.question.forms][:_LINES]
+def _suites(result: Overhead) -> list[str]:
+    return [form.suite.name for form in result.question.forms][:_LINES]
 
 
-def _ratio(found: Overhead) -> Figure:
+def _ratio(result: Overhead) -> Figure:
     """The paper's Fig. 8."""
-    names = _suites(found)
-    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.ratio} for one in found.packets if one.suite in names]
-    header = 20 + (20 if found.question.forms[0].inner == 4 else 40)
-    rows += [{"group": CLEAR, "x": n, "y": max(n - header, 0) / n} for n in found.question.sizes]
+    names = _suites(result)
+    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.ratio} for one in result.packets if one.suite in names]
+    header = 20 + (20 if result.question.forms[0].inner == 4 else 40)
+    rows += [{"group": CLEAR, "x": n, "y": max(n - header, 0) / n} for n in result.question.sizes]
     return _curves(
         "esp-ratio",
         "ESP: payload to packet size",
         "TCP's payload divided by the bytes of the IP packet on the wire.",
-        rows, [CLEAR, *names[: _LINES - 1]], "IP packet, bytes", "ratio",
-    )  # fmt: skip
+        Axes("IP packet, bytes", "ratio"),
+        rows,
+        [CLEAR, *names[: _LINES - 1]],
+    )
 
 
-def _operations(found: Overhead) -> Figure:
+def _operations(result: Overhead) -> Figure:
     """The paper's Fig. 5."""
-    known = [one for one in found.packets if one.operations is not None]
+    known = [one for one in result.packets if one.operations is not None]
     names = list(dict.fromkeys(one.suite for one in known))[:_LINES]
     rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.operations} for one in known if one.suite in names]
     return _curves(
         "esp-operations",
         "ESP: operations for a packet",
         "Operations of a processor that protects one packet.",
-        rows, names, "IP packet, bytes", "operations",
-    )  # fmt: skip
+        Axes("IP packet, bytes", "operations"),
+        rows,
+        names,
+    )
 
 
-def _peers(found: Overhead, y: Callable[[Peer], float | None], x: Callable[[Peer], float]) -> Rows:
-    return [{"group": peer.suite, "x": x(peer), "y": value} for peer in found.peers if (value := y(peer)) is not None]
+def _peers(result: Overhead, y: Callable[[Peer], float | None], x: Callable[[Peer], float]) -> Rows:
+    return [{"group": peer.suite, "x": x(peer), "y": value} for peer in result.peers if (value := y(peer)) is not None]
 
 
-def _throughput(found: Overhead) -> Figure:
+def _throughput(result: Overhead) -> Figure:
     """The paper's Fig. 11."""
-    rows = _peers(found, lambda peer: peer.throughput_bps and peer.throughput_bps / 1e3, lambda peer: peer.mips)
-    channel = found.question.channel
+    rows = _peers(result, lambda peer: peer.throughput_bps and peer.throughput_bps / 1e3, lambda peer: peer.mips)
+    channel = result.question.channel
     behind = "" if channel is None else f" and a channel of {channel / 1e3:,.0f} kbit/s"
-    groups = [name for name in (CLEAR, *_suites(found)) if any(row["group"] == name for row in rows)]
+    groups = [name for name in (CLEAR, *_suites(result)) if any(row["group"] == name for row in rows)]
     return _curves(
         "esp-throughput",
         "ESP: throughput by processor",
         f"Rate of clear packets that the processor{behind} keeps up with.",
-        rows, groups[:_LINES], "processor, MIPS", "kbit/s",
-    )  # fmt: skip
+        Axes("processor, MIPS", "kbit/s"),
+        rows,
+        groups[:_LINES],
+    )
 
 
-def _waits(found: Overhead, mips: float, y: Callable[[Waiting], float | None], suites: Sequence[str]) -> Rows:
+def _waits(result: Overhead, mips: float, y: Callable[[Waiting], float | None], suites: Sequence[str]) -> Rows:
     return [
         {"group": peer.suite, "x": at.rate_bps / 1e3, "y": value}
-        for peer in found.peers
+        for peer in result.peers
         if peer.mips == mips and peer.suite in suites
         for at in peer.waiting
         if (value := y(at)) is not None
     ]
 
 
-def _delay(found: Overhead, mips: float) -> Figure:
+def _delay(result: Overhead, mips: float) -> Figure:
     """The paper's Fig. 12: a to d are 100, 200, 300 and 500 MIPS."""
-    names = [CLEAR, *_suites(found)][:_LINES] if found.question.channel is not None else _suites(found)
-    rows = _waits(found, mips, lambda at: at.total_ms, names)
-    where = "the processor" + ("" if found.question.channel is None else " and the channel")
+    names = [CLEAR, *_suites(result)][:_LINES] if result.question.channel is not None else _suites(result)
+    rows = _waits(result, mips, lambda at: at.total_ms, names)
+    where = "the processor" + ("" if result.question.channel is None else " and the channel")
     return _curves(
         f"esp-delay-{mips:g}-mips",
         f"ESP: mean delay, {mips:g} MIPS",
         f"Waiting and service at {where}, of packets at exponential intervals. A line ends where the rate is too high.",
-        rows, names, "rate, kbit/s", "delay, ms", log=True,
-    )  # fmt: skip
+        Axes("rate, kbit/s", "delay, ms", log=True),
+        rows,
+        names,
+    )
 
 
-def _buffers(found: Overhead, suite: str) -> Iterator[Figure]:
+def _buffers(result: Overhead, suite: str) -> Iterator[Figure]:
     """The paper's Fig. 13: mean bytes that wait for the processor."""
-    traffic = found.question.traffic
+    traffic = result.question.traffic
     assert traffic is not None
     rows: Rows = []
     for mips in PAPER_MIPS:
         for row in _waits(
-            found, mips, lambda at: None if at.processor is None else at.processor.waiting_packets, [suite]
+            result, mips, lambda at: None if at.processor is None else at.processor.waiting_packets, [suite]
         ):
             rows.append({**row, "group": f"{mips:g} MIPS", "y": row["y"] * traffic.mean / 1e3})
     yield _curves(
         f"esp-buffer-{suite}",
         f"ESP: mean buffer, {suite}",
         "Packets that wait for the processor, times their mean size.",
-        rows, [f"{mips:g} MIPS" for mips in PAPER_MIPS], "rate, kbit/s", "kbytes",
-    )  # fmt: skip
+        Axes("rate, kbit/s", "kbytes"),
+        rows,
+        [f"{mips:g} MIPS" for mips in PAPER_MIPS],
+    )
 
 
-def _growth(found: Overhead) -> Iterator[Figure]:
+def _growth(result: Overhead) -> Iterator[Figure]:
     """The paper's Fig. 14."""
     rows: Rows = [
         {"group": name, "x": rate / 1e3, "y": rate * (factor - 1) / 1e3}
-        for name, factor in found.grown.items()
-        for rate in found.question.rates
+        for name, factor in result.grown.items()
+        for rate in result.question.rates
     ]
     yield _curves(
         "esp-rate-increase",
         "ESP: increase of the data rate",
         "Rate of the packets in ESP less that of the clear ones.",
-        rows, list(found.grown), "rate, kbit/s", "more, kbit/s",
-    )  # fmt: skip
+        Axes("rate, kbit/s", "more, kbit/s"),
+        rows,
+        list(result.grown),
+    )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ikeanalyze.model.ranking import Ranked, Ranking
 from ikeanalyze.render.figures import charts
-from ikeanalyze.render.figures.curves import curves
+from ikeanalyze.render.figures.curves import Axes, curves
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.figures.style import Style
 from ikeanalyze.render.values import clean
@@ -33,12 +33,12 @@ def ranking_figures(ranking: Ranking) -> Iterator[Figure]:
         "Scores by the multiplicative analytic hierarchy process, adding up to 1.",
         lambda style: charts.bars(rows, style, x_title="score"),
     )
-    for number, one in enumerate(ranking.ranked):
-        if one.graded and len(ranking.ranked) > 1:
-            yield _sensitivity(ranking, number, one)
+    for number, criterion in enumerate(ranking.ranked):
+        if criterion.graded and len(ranking.ranked) > 1:
+            yield _sensitivity(ranking, number, criterion)
 
 
-def _sensitivity(ranking: Ranking, number: int, one: Ranked) -> Figure:
+def _sensitivity(ranking: Ranking, number: int, criterion: Ranked) -> Figure:
     best = [place.name for place in ranking.places[:_LINES]]
     order = list(ranking.criteria.alternatives)
     rows: list[Mapping[str, Any]] = []
@@ -50,19 +50,13 @@ def _sensitivity(ranking: Ranking, number: int, one: Ranked) -> Figure:
     more = f" The last {left_out:,} alternatives are left out." if left_out else ""
 
     def draw(style: Style) -> str:
-        return curves(
-            rows,
-            style,
-            groups=[clean(name) for name in best],
-            x_title=f"weight of {clean(one.name)}",
-            y_title="score",
-            marks=[one.weight],
-        )
+        axes = Axes(f"weight of {clean(criterion.name)}", "score")
+        return curves(rows, style, axes, groups=[clean(name) for name in best], marks=[criterion.weight])
 
     return Figure(
         # the number tells criteria apart whose names are the same without signs that files cannot have
-        f"ranking-sensitivity-{number + 1}-{re.sub(r'[^0-9A-Za-z_.-]', '_', one.name)}",
-        f"{clean(ranking.criteria.title)}: sensitivity to the weight of {clean(one.name)}",
+        f"ranking-sensitivity-{number + 1}-{re.sub(r'[^0-9A-Za-z_.-]', '_', criterion.name)}",
+        f"{clean(ranking.criteria.title)}: sensitivity to the weight of {clean(criterion.name)}",
         f"Scores by the weight; the other weights keep their proportions. The line is the weight that it has.{more}",
         draw,
     )

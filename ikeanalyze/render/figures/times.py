@@ -9,7 +9,7 @@ from ikeanalyze.render.columns import text_columns
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, count, ms, number
 
 #: Handshakes that have a bar of their own; of more, those at these ranks.
@@ -24,6 +24,15 @@ _RANKS: Final = (
 )
 _POINTS: Final = 1_000  # round trips that are drawn one by one
 _EXCHANGES: Final = 14  # that are told apart by their message IDs
+
+_QUARTILES: Final = {
+    "low": "least",
+    "first": "first quartile",
+    "median": "median",
+    "third": "third quartile",
+    "high": "most",
+}
+_TRIP: Final = "From the transmission of the request that was answered to the response that ended the exchange"
 
 #: The parts of the set-up time: name, column, colour.
 PARTS: Final = (
@@ -63,7 +72,7 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
         for label, row in shown
         for name, column, _ in used
         if row[column]
-    ]  # fmt: skip
+    ]
     if not rows:
         return
     totals = {label: ms(row["setup_ns"]) for label, row in shown}
@@ -98,74 +107,57 @@ def round_trips(exchanges: pl.DataFrame) -> Iterator[Figure]:
     known = known.with_columns(labels.alias("label"))
     first_ids = known.group_by("label", maintain_order=True).agg(pl.col("message_id").min())
     order = first_ids.sort("message_id", maintain_order=True)["label"].to_list()
-    stats = {
-        row["label"]: row
-        for row in known.group_by("label")
-        .agg(
-            pl.col("rtt_ns").min().alias("low"),
-            pl.col("rtt_ns").quantile(0.25, "linear").alias("first"),
-            pl.col("rtt_ns").median().alias("median"),
-            pl.col("rtt_ns").quantile(0.75, "linear").alias("third"),
-            pl.col("rtt_ns").max().alias("high"),
-            pl.len(),
-        )
-        .iter_rows(named=True)
-    }
-    if all(row["len"] == 1 for row in stats.values()):
-        single = [
-            {
-                "label": clean(label),
-                "value": stats[label]["median"] / 1e6,
-                "text": ms(stats[label]["median"]),
-                "said": f"{clean(label)}: {ms(stats[label]['median'])} ms",
-            }
-            for label in order
-        ]
-        yield Figure(
-            "round-trips",
-            "Round trips by exchange",
-            "From the transmission of the request that was answered to the response that ended the exchange.",
-            lambda style: charts.bars(single, style, x_title="round trip, ms"),
-        )
-        return
-    where = ("low", "first", "median", "third", "high")
+    rtt = pl.col("rtt_ns")
+    quartiles = rtt.quantile(0.25, "linear").alias("first"), rtt.quantile(0.75, "linear").alias("third")
+    bounds = rtt.min().alias("low"), rtt.median().alias("median"), rtt.max().alias("high")
+    table = known.group_by("label").agg(*bounds, *quartiles, pl.len())
+    stats = {row["label"]: row for row in table.iter_rows(named=True)}
+    yield _single_trips(order, stats) if table["len"].max() == 1 else _many_trips(known, order, stats)
+
+
+def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
+    """A bar for the only round trip of each exchange."""
+    rows = []
+    for label in order:
+        value = stats[label]["median"]
+        said = f"{clean(label)}: {ms(value)} ms"
+        rows.append({"label": clean(label), "value": value / 1e6, "text": ms(value), "said": said})
+    return Figure(
+        "round-trips",
+        "Round trips by exchange",
+        f"{_TRIP}.",
+        lambda style: charts.bars(rows, style, x_title="round trip, ms"),
+    )
+
+
+def _many_trips(known: pl.DataFrame, order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
+    """A box for the round trips of each exchange, with a table."""
     rows = [
         {
             "label": clean(label),
-            **{what: stats[label][what] / 1e6 for what in where},
+            **{name: stats[label][name] / 1e6 for name in _QUARTILES},
             "said": f"{clean(label)}: median {ms(stats[label]['median'])} ms of {stats[label]['len']:,}",
         }
         for label in order
     ]
     few = known if known.height <= _POINTS else known.head(0)
     dots = [
-        {"label": clean(label), "x": ns / 1e6, "said": f"handshake {h:,}, {clean(label)}: {ms(ns)} ms"}
-        for h, label, ns in few.select("handshake", "label", "rtt_ns").iter_rows()
+        {"label": clean(label), "x": ns / 1e6, "said": f"handshake {handshake:,}, {clean(label)}: {ms(ns)} ms"}
+        for handshake, label, ns in few.select("handshake", "label", "rtt_ns").iter_rows()
     ]
-    values = [ns / 1e6 for ns in known["rtt_ns"].to_list()]
-    yield Figure(
+    log = charts.is_wide([ns / 1e6 for ns in known["rtt_ns"].to_list()])
+    labels = [clean(label) for label in order]
+    return Figure(
         "round-trips",
         "Round trips by exchange",
-        "From the transmission of the request that was answered to the response that ended the exchange: least, "
-        f"quartiles, median and most{', and each' if dots else ''}.",
-        lambda style: charts.boxes(
-            rows,
-            dots,
-            style,
-            labels=[row["label"] for row in rows],
-            x_title="round trip, ms",
-            log=charts.is_wide(values),
-        ),
+        f"{_TRIP}: least, quartiles, median and most{', and each' if dots else ''}.",
+        lambda style: charts.boxes(rows, dots, style, labels=labels, x_title="round trip, ms", log=log),
         Table(
             "Round trips, ms",
-            (
-                Column("exchange"),
-                Column("round trips", right=True),
-                *(Column(f"{w}, ms", right=True) for w in ("least", "first quartile", "median", "third quartile", "most")),
-            ),
+            (Column("exchange"), *number_columns("round trips", *(f"{name}, ms" for name in _QUARTILES.values()))),
             [
-                (clean(label), number(stats[label]["len"]), *(ms(stats[label][what]) for what in where))
+                (clean(label), number(stats[label]["len"]), *(ms(stats[label][name]) for name in _QUARTILES))
                 for label in order
             ],
         ),
-    )  # fmt: skip
+    )

@@ -11,7 +11,7 @@ from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.figures.groups import by_capture
 from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, count, number, share
 
 _POINTS: Final = 1_000  # handshakes that are drawn one by one; more become means
@@ -22,12 +22,7 @@ def link_bytes(analysis: Analysis) -> Iterator[Figure]:
     messages = analysis.messages.filter("set_up", pl.col("handshake").is_not_null())
     sums = (
         messages.group_by((pl.col("protocol") == "RADIUS").alias("radius"), "sender")
-        .agg(
-            pl.len().alias("messages"),
-            pl.col("frames").sum(),
-            pl.col("bytes").sum(),
-            pl.col("needed_bytes").sum(),
-        )
+        .agg(pl.len().alias("messages"), pl.col("frames").sum(), pl.col("bytes").sum(), pl.col("needed_bytes").sum())
         .sort("radius", "sender")
     )
     if sums.is_empty():
@@ -60,7 +55,7 @@ def link_bytes(analysis: Analysis) -> Iterator[Figure]:
             parts={part: colour for part, colour in parts.items() if any(row["part"] == part for row in rows)},
             x_title="bytes",
         ),
-        Table("Bytes by link", (Column("direction"), *(Column(c, right=True) for c in columns)), table),
+        Table("Bytes by link", (Column("direction"), *number_columns(*columns)), table),
     )
 
 
@@ -107,11 +102,7 @@ def bytes_by_retransmissions(handshakes: pl.DataFrame) -> Iterator[Figure]:
                 pl.col("y").mean(), pl.col("y").min().alias("low"), pl.col("y").max().alias("high"), pl.len()
             )
             rows += [
-                {
-                    **r,
-                    "group": group,
-                    "said": f"{r['x']} retransmissions: mean {r['y']:,.0f} bytes of {r['len']:,}",
-                }
+                {**r, "group": group, "said": f"{r['x']} retransmissions: mean {r['y']:,.0f} bytes of {r['len']:,}"}
                 for r in summed.sort("x").iter_rows(named=True)
             ]
         else:

@@ -64,7 +64,7 @@ def _measured(looks: Sequence[_Look]) -> list[float]:
             {"name": "texts", "type": "text", "from": {"data": "looks"}, "encode": {"enter": channels | fixed}},
             {"name": "ends", "type": "rect", "from": {"data": "texts"}, "encode": {"update": ends}},
         ],
-    }  # fmt: skip
+    }
     drawn: Any = vl_convert.vega_to_scenegraph(spec)
     marks = drawn["scenegraph"]["items"][0]["items"]
     return [float(one.get("width", 0)) for one in marks[1]["items"]]

@@ -23,14 +23,18 @@ def comparison_page(comparison: Comparison, *, every: bool = False) -> str:
             {"name": "Handshakes", "value": f"{sum(g.handshakes for g in comparison.groups):,}", "more": ""},
             {"name": "Groups", "value": f"{len(comparison.groups):,}", "more": f"by {by}"},
             {"name": "Baseline", "value": clean(text(comparison.baseline)), "more": clean(comparison.by[0])},
-            {"name": "Failures", "value": f"{sum(g.failures for g in comparison.groups):,}", "more": "failed or unanswered"},
+            {
+                "name": "Failures",
+                "value": f"{sum(g.failures for g in comparison.groups):,}",
+                "more": "failed or unanswered",
+            },
         ],
         notices=_notices(comparison),
         asked=asked,
         groups=groups,
         metrics=[section for section in rest if isinstance(section, Table)],
         figures=figures,
-    )  # fmt: skip
+    )
 
 
 def _notices(comparison: Comparison) -> list[str]:

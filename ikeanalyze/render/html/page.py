@@ -26,13 +26,13 @@ def render(template: str, **content: Any) -> str:
     """The page of a template; `content` are its variables, see the template."""
     style = palette() + _file("style.css")
     script = _file("script.js")
-    return _environment().get_template(template).render(
-        style=Markup(style),
-        script=Markup(script),
-        policy=_policy(style, script),
-        version=__version__,
-        **content,
-    )  # fmt: skip
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(style), script=Markup(script), policy=_policy(style, script), version=__version__, **content
+        )
+    )
 
 
 def drawn(figure: Figure) -> dict[str, Any]:

@@ -22,9 +22,13 @@ def prediction_page(predictions: Sequence[Prediction]) -> str:
         contents=[("predicted", "Predicted"), ("figures", "Figures")],
         cards=[
             {"name": "Captures", "value": f"{len(captures):,}", "more": ""},
-            {"name": "Predictions", "value": f"{len(predictions):,}", "more": count(predictions[0].runs, "run") + " each"},
+            {
+                "name": "Predictions",
+                "value": f"{len(predictions):,}",
+                "more": count(predictions[0].runs, "run") + " each",
+            },
         ],
         beside=[one for one in told if isinstance(one, Facts) or not many],
         predicted=[one for one in told if isinstance(one, Table) and many],
         figures=[drawn(figure) for figure in prediction_figures(predictions)],
-    )  # fmt: skip
+    )

@@ -95,10 +95,7 @@ def _cards(analysis: Analysis) -> Iterator[Card]:
         spread = f"{setup['min']:,.3f} to {setup['max']:,.3f}, mean {setup['mean']:,.3f}"
         of = f", of {setup['known']:,}" if setup["known"] < sums["handshakes"] else ""
         yield Card("Set-up time, median", f"{setup['median']:,.3f} ms", spread + of)
-    for name, title in (
-        ("initiator-responder", "Initiator ↔ responder"),
-        ("responder-aaa", "Responder ↔ AAA server"),
-    ):
+    for name, title in (("initiator-responder", "Initiator ↔ responder"), ("responder-aaa", "Responder ↔ AAA server")):
         link = sums["links"][name]
         if link["messages"]:
             more = f"{count(link['messages'], 'message')}, {count(link['frames'], 'frame')}"
@@ -109,9 +106,7 @@ def _cards(analysis: Analysis) -> Iterator[Card]:
     if sums["blowup"] is not None:
         again = sums["retransmissions"]
         yield Card(
-            "Blow-up",
-            ratio(sums["blowup"]),
-            f"{count(again['messages'], 'retransmission')}, {again['bytes']:,} bytes",
+            "Blow-up", ratio(sums["blowup"]), f"{count(again['messages'], 'retransmission')}, {again['bytes']:,} bytes"
         )
     yield Card("Packets", f"{sums['packets']:,}", f"in {count(sums['captures'], 'capture')}")
 

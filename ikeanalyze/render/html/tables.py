@@ -6,7 +6,7 @@ from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.captures import PACKETS
 from ikeanalyze.render.figures.ladder import LOSSES, Ladder
 from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import Column, number_columns
 from ikeanalyze.render.values import clean, input_name, instant, ms, number
 
 
@@ -19,9 +19,7 @@ def captures(analysis: Analysis, most: int) -> Table:
         Column("format"),
         Column("from"),
         Column("to"),
-        Column("bytes", right=True),
-        Column("packets", right=True),
-        *(Column(f"{PACKETS[what]}, packets", right=True) for what in used),
+        *number_columns("bytes", "packets", *(f"{PACKETS[what]}, packets" for what in used)),
         *([Column("cut by the snaplen, packets", right=True)] if with_cut else []),
         Column("state"),
     ]
@@ -88,12 +86,10 @@ def messages(ladder: Ladder) -> Table:
         for rung in ladder.rungs
     ]
     columns = (
-        Column("frame", right=True),
-        Column("time, ms", right=True),
+        *number_columns("frame", "time, ms"),
         Column("from"),
         Column("message"),
-        Column("frames", right=True),
-        Column("bytes", right=True),
+        *number_columns("frames", "bytes"),
         Column("notes"),
         Column("payloads"),
     )

@@ -20,16 +20,33 @@ def test_hosts_and_directions():
     found = one(2)  # EAP with RADIUS
     assert [host.role for host in found.hosts] == ["initiator", "responder", "aaa"]
     assert [(rung.source, rung.target) for rung in found.rungs] == [
-        (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 2), (2, 1), (1, 0), (0, 1), (1, 2), (2, 1), (1, 0), (0, 1), (1, 0),
-    ]  # fmt: skip
+        (0, 1),
+        (1, 0),
+        (0, 1),
+        (1, 0),
+        (0, 1),
+        (1, 2),
+        (2, 1),
+        (1, 0),
+        (0, 1),
+        (1, 2),
+        (2, 1),
+        (1, 0),
+        (0, 1),
+        (1, 0),
+    ]
 
 
 def test_turns_of_a_plain_handshake():
     """Requests and responses in turn: the responder's, then the initiator's; nothing after the set-up."""
     found = one(1)
     assert [(turn.host, turn.first, turn.last) for turn in found.turns] == [
-        (1, 0, 1), (0, 1, 2), (1, 2, 3), (0, 3, 4), (1, 4, 5),
-    ]  # fmt: skip
+        (1, 0, 1),
+        (0, 1, 2),
+        (1, 2, 3),
+        (0, 3, 4),
+        (1, 4, 5),
+    ]
     assert not any(turn.waiting for turn in found.turns)
 
 
@@ -45,8 +62,17 @@ def test_a_lossy_handshake():
     set_up = [rung for rung in found.rungs if rung.set_up]
     in_vain, unanswered, none = Loss.IN_VAIN, Loss.UNANSWERED, None
     assert [rung.loss for rung in set_up] == [
-        none, in_vain, none, in_vain, unanswered, unanswered, none, none, none, none,
-    ]  # fmt: skip
+        none,
+        in_vain,
+        none,
+        in_vain,
+        unanswered,
+        unanswered,
+        none,
+        none,
+        none,
+        none,
+    ]
     assert [rung.again for rung in set_up] == [False, False, *[True] * 6, False, False]
     waiting = [turn for turn in found.turns if turn.waiting]
     assert [(turn.host, turn.first, turn.last) for turn in waiting] == [(0, 0, 6)]
@@ -99,9 +125,6 @@ def test_radius_requests_that_were_sent_again():
     assert [turn for turn in turns if turn[0] == 2] == [
         (2, False, at[first], at[last]) for first, last in ((8, 9), (10, 11), (12, 13), (15, 16), (20, 33))
     ]
-    assert [turn for turn in turns if turn[:2] == (1, True)] == [
-        (1, True, at[10], at[15]),
-        (1, True, at[17], at[20]),
-    ]
+    assert [turn for turn in turns if turn[:2] == (1, True)] == [(1, True, at[10], at[15]), (1, True, at[17], at[20])]
     waited = sum(found.rungs[b].at_ns - found.rungs[a].at_ns for _, waiting, a, b in turns if waiting)
     assert waited == round((4827.801939 - 23.001101 + 6842.444217 - 4840.180548) * 1e6)

@@ -13,8 +13,10 @@ def figures(predictions):
 def test_a_sweep():
     found = figures(sweep())
     assert [name for name in found if "against" in name] == [
-        "setup_ms-against-loss", "bytes-against-loss", "failures-against-loss",
-    ]  # fmt: skip
+        "setup_ms-against-loss",
+        "bytes-against-loss",
+        "failures-against-loss",
+    ]
     svg = found["setup_ms-against-loss"].draw(SINGLE)
     # a point for each prediction says what it is
     said = re.findall(r'aria-label="([ab]\.pcap, loss [^"]*)"', svg)
@@ -24,10 +26,7 @@ def test_a_sweep():
 
 def test_no_failures_no_figure():
     fine = [prediction(link={"rtt_ms": rtt}, failures=0, failure=(0.0, 0.0, 0.0004)) for rtt in (10, 600)]
-    assert [name for name in figures(fine) if "against" in name] == [
-        "setup_ms-against-rtt_ms",
-        "bytes-against-rtt_ms",
-    ]
+    assert [name for name in figures(fine) if "against" in name] == ["setup_ms-against-rtt_ms", "bytes-against-rtt_ms"]
 
 
 def test_distributions_of_a_few():

@@ -34,8 +34,13 @@ def test_one_handshake_has_no_distribution(eap):
 
 def test_many_have(eap):
     assert set(figures(read(CAPTURES / "loss20-classic.pcap"))) == {
-        "setup-parts", "link-bytes", "round-trips", "setup-density", "setup-cumulative", "bytes-retransmissions",
-    }  # fmt: skip
+        "setup-parts",
+        "link-bytes",
+        "round-trips",
+        "setup-density",
+        "setup-cumulative",
+        "bytes-retransmissions",
+    }
 
 
 def test_nothing_to_show():
@@ -59,17 +64,25 @@ def test_parts_add_up(eap):
     *parts, whole = (float(text.replace(",", "")) for text in numbers.rows[0][1:])
     assert sum(parts) == pytest.approx(whole, abs=0.002)
     assert [column.name for column in numbers.columns[1:]] == [
-        "initiator, ms", "responder, ms", "AAA server, ms", "total, ms",
-    ]  # fmt: skip
+        "initiator, ms",
+        "responder, ms",
+        "AAA server, ms",
+        "total, ms",
+    ]
 
 
 def test_of_many_the_parts_are_those_of_the_ranks():
     """33 alike with 12.75 ms, and 13 and 967 ms: the slowest is no. 35, the median no. 17 of those that are alike."""
     numbers = figures(analysis([1] * 33 + [2, 3]))["setup-parts"].numbers
     assert [row[0] for row in numbers.rows] == [
-        "mean of all", "fastest (no. 1)", "quarter (no. 9)", "median (no. 18)", "three quarters (no. 27)",
-        "95 % (no. 33)", "slowest (no. 35)",
-    ]  # fmt: skip
+        "mean of all",
+        "fastest (no. 1)",
+        "quarter (no. 9)",
+        "median (no. 18)",
+        "three quarters (no. 27)",
+        "95 % (no. 33)",
+        "slowest (no. 35)",
+    ]
 
 
 def test_parts_of_the_mean_add_up():
@@ -107,9 +120,12 @@ def places(node: ET.Element, x: float = 0) -> Iterator[tuple[ET.Element, float]]
 def test_no_name_is_cut(style):
     """Of many handshakes, with all parts that there are: labels are whole, and the legend is inside of the drawing."""
     a = analysis([1] * 40 + [2, 3])
-    a = replace(a, handshakes=a.handshakes.with_columns(
-        pl.col("handshake") + 12_345, network_ns=pl.lit(1_000_000, a.handshakes.schema["network_ns"])
-    ))  # fmt: skip
+    a = replace(
+        a,
+        handshakes=a.handshakes.with_columns(
+            pl.col("handshake") + 12_345, network_ns=pl.lit(1_000_000, a.handshakes.schema["network_ns"])
+        ),
+    )
     root = ET.fromstring(figures(a)["setup-parts"].draw(style))
     texts = [(node.text or "", x) for node, x in places(root) if node.tag.endswith("}text")]
     parts = ["initiator", "responder", "AAA server", "network", "waiting to retransmit"]

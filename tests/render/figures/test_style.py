@@ -48,10 +48,7 @@ def test_hosts_are_told_apart_without_red_or_green(matrix, colours):
         return [sum(a * b for a, b in zip(row, linear, strict=True)) for row in matrix]
 
     for one, other in itertools.combinations(("initiator", "responder", "waiting"), 2):
-        assert sum((a - b) ** 2 for a, b in zip(seen(one), seen(other), strict=True)) ** 0.5 > 0.1, (
-            one,
-            other,
-        )
+        assert sum((a - b) ** 2 for a, b in zip(seen(one), seen(other), strict=True)) ** 0.5 > 0.1, (one, other)
 
 
 def test_both_grounds_have_the_same_colours():

@@ -247,10 +247,7 @@ def test_on_paper(opened):
     assert luminance(driver, "svg.ladder .rung text", "fill") < 20
     assert script(driver, "getComputedStyle(document.querySelector('nav')).display") == "none"
     assert (
-        script(
-            driver,
-            "getComputedStyle(document.querySelector('button[data-layout]').parentNode.parentNode).display",
-        )
+        script(driver, "getComputedStyle(document.querySelector('button[data-layout]').parentNode.parentNode).display")
         == "none"
     )
     head = "[...document.querySelector('.sections table').tHead.rows[0].cells].map(cell => cell.innerText)"

@@ -18,6 +18,6 @@ def test_figures_and_names():
     page = Page(prediction_page([prediction(flow={"capture": "<b>x</b>.pcap"})]))
     assert [a["id"] for tag, a in page.tags if tag == "figure"] == [
         f"figure-{field}-predicted-{kind}" for field in ("setup_ms", "bytes") for kind in ("density", "cumulative")
-    ]  # fmt: skip
+    ]
     assert "b" not in [tag for tag, _ in page.tags]
     assert [row[0] for row in page.tables["Distribution"][1:]] == ["set-up ms", "bytes", "messages", "frames"]

@@ -158,9 +158,12 @@ def test_a_large_report_says_what_it_leaves_out(monkeypatch):
 def test_a_report_of_many_stays_small():
     """Of twenty thousand handshakes the table has ten thousand."""
     a = analysis([1] * 40)
-    a = replace(a, handshakes=pl.concat([a.handshakes] * 500).with_columns(
-        (pl.int_range(pl.len(), dtype=pl.UInt32) + 1).alias("handshake")
-    ))  # fmt: skip
+    a = replace(
+        a,
+        handshakes=pl.concat([a.handshakes] * 500).with_columns(
+            (pl.int_range(pl.len(), dtype=pl.UInt32) + 1).alias("handshake")
+        ),
+    )
     assert len(page_of(a).text) < 1_500_000
 
 
