@@ -25,6 +25,7 @@ from ikeanalyze.lab import (
 from ikeanalyze.lab.daemon import Daemon, Usage
 from ikeanalyze.lab.manifest import Cost, Handshake, Step
 from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
+from ikeanalyze.lab.recording import Recording
 from ikeanalyze.lab.scenario import Case
 from ikeanalyze.lab.space import Host, Space, execute
 
@@ -105,7 +106,7 @@ class _RunningCase:
     emulators: Mapping[str, emulation.Emulator]  # by link
     peers: Mapping[str, Peer]  # by role
     daemons: Mapping[str, Daemon]  # by host
-    recording: recording.Recording
+    recording: Recording
 
     @property
     def logs(self) -> dict[str, Path]:

@@ -9,7 +9,8 @@ from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.proposals import Proposal, Transform
 from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
+from ikeanalyze.wire.registries.ikev2 import TransformType
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption
 
 _NONE: Final = 0
 _MOST_TRANSFORMS: Final = 255  # their number is one byte
