@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for people who wait."""
+"""A progress bar on standard error."""
 
 import sys
 import time
@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Told what is done and the total of it (None: not known), in bytes unless the bar was asked to count something else.
+#: Takes what is done and the total (None: unknown), in bytes or, for a bar of counts, in units.
 Report = Callable[[int, int | None], None]
 
-_PATIENCE: Final = 1.0  # seconds before there is a bar
+_DELAY: Final = 1.0  # seconds before the bar appears
 
 
 class _Bar:
-    def __init__(self, what: str, *, counts: bool) -> None:
-        self._what, self._counts = what, counts
+    def __init__(self, label: str, *, counts: bool) -> None:
+        self._label, self._counts = label, counts
         self._start = time.monotonic()
         self._shown: tuple[Progress, TaskID] | None = None
 
     def __call__(self, done: int, total: int | None) -> None:
         if self._shown is None:
-            if time.monotonic() - self._start < _PATIENCE:
+            if time.monotonic() - self._start < _DELAY:
                 return
             self._shown = self._show(total)
         progress, task = self._shown
         progress.update(task, completed=done, total=total)
 
     def _show(self, total: int | None) -> "tuple[Progress, TaskID]":
+        # imported here because most commands end before there is a bar
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -41,7 +42,7 @@ class _Bar:
         )
 
         progress = Progress(
-            TextColumn(self._what),
+            TextColumn(self._label),
             BarColumn(),
             MofNCompleteColumn() if self._counts else DownloadColumn(),
             TimeRemainingColumn(),
@@ -49,26 +50,26 @@ class _Bar:
             transient=True,
         )
         progress.start()
-        return progress, progress.add_task(self._what, total=total)
+        return progress, progress.add_task(self._label, total=total)
 
     def close(self) -> None:
         if self._shown is not None:
             self._shown[0].stop()
 
 
-def watched() -> bool:
-    """Whether somebody may see what standard error is told: it is a terminal, and not closed."""
+def is_progress_visible() -> bool:
+    """Return whether standard error is an open terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
-def bar(*, quiet: bool, what: str = "reading", counts: bool = False) -> Iterator[Report | None]:
-    """What to tell the progress to: None where nobody would see it. `counts`: it is told numbers, and not bytes."""
-    if quiet or not watched():
+def make_progress_bar(*, quiet: bool, label: str = "reading", counts: bool = False) -> Iterator[Report | None]:
+    """Yield a function that reports progress, or None where no bar is shown; `counts`: units instead of bytes."""
+    if quiet or not is_progress_visible():
         yield None
         return
-    shown = _Bar(what, counts=counts)
+    bar = _Bar(label, counts=counts)
     try:
-        yield shown
+        yield bar
     finally:
-        shown.close()
+        bar.close()

@@ -213,7 +213,7 @@ def test_a_key_between_other_addresses_is_told_of(tmp_path):
 def test_from_the_command_line(tmp_path):
     from typer.testing import CliRunner
 
-    from ikeanalyze.cli import app
+    from ikeanalyze.cli.app import app
 
     frames = list(protected([60, 70]))
     (tmp_path / "x.pcap").write_bytes(pcap([Packet(10**18 + n, data) for n, data in enumerate(frames)]))

@@ -1,10 +1,7 @@
-import sys
-import types
-
 import pytest
 from typer.testing import CliRunner
 
-from ikeanalyze.cli import app
+from ikeanalyze.cli.app import app
 from tests.render import handmade
 
 
@@ -26,9 +23,7 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch):
     one = Reader()
-    module = types.ModuleType("ikeanalyze.analysis.read")
-    module.read = one
-    monkeypatch.setitem(sys.modules, "ikeanalyze.analysis.read", module)
+    monkeypatch.setattr("ikeanalyze.cli.capture_options.read_analysis", one)
     return one
 
 

@@ -111,14 +111,14 @@ def test_no_key_in_the_output(run):
     [
         (["runs"], "Missing option '-o' / '--output'"),
         (["-o", "out"], "Missing argument 'PATH...'"),
-        (["runs", "-o", "-"], "a dataset is a folder: name it"),
+        (["runs", "-o", "-"], "a dataset is a directory: name it"),
         (["-", "-o", "out"], "a batch reads files, not standard input"),
         (["runs", "-o", "out", "--keys", "-"], "a batch reads files, not standard input"),
         (["runs", "-o", "out", "--label", "{x"], "expected '}' before end of string"),
         (["runs", "-o", "out", "--label", "{x:date}.pcap"], "a label is int, float or str"),
         (["runs", "-o", "out", "--workers", "0"], "Invalid value for '--workers'"),
-        (["runs", "-o", "out", "--workers", "2", "--cluster", "tcp://x:1"], "--workers is of this machine"),
-        (["runs", "-o", "out", "--vantage", "left"], "'left' is neither initiator nor responder"),
+        (["runs", "-o", "out", "--workers", "2", "--cluster", "tcp://x:1"], "--workers cannot be combined with --cluster"),
+        (["runs", "-o", "out", "--vantage", "left"], "'left' is not one of 'initiator', 'responder'"),
     ],
 )
 def test_wrong_usage(run, arguments, why):
@@ -155,7 +155,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_for_people_who_look(monkeypatch):
-    from ikeanalyze.cli.batch import _progress
+    from ikeanalyze.cli.commands.batch import _show_progress
     from ikeanalyze.dataset.batch import Status
 
     screen = Terminal()
@@ -163,16 +163,16 @@ def test_progress_for_people_who_look(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", screen)
-    with _progress(quiet=False) as tell:
+    with _show_progress(quiet=False) as tell:
         tell(Status(2000, 500, 40_000_000, 10_000_000, 3))
     shown = screen.getvalue()
     assert "500/2,000 captures" in shown
     assert "10.0/40.0 MB" in shown
     assert "3 failed" in shown
-    with _progress(quiet=True) as tell:
+    with _show_progress(quiet=True) as tell:
         assert tell is None
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with _progress(quiet=False) as tell:
+    with _show_progress(quiet=False) as tell:
         assert tell is None
 
 

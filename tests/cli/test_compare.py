@@ -18,7 +18,7 @@ def dataset(tmp_path_factory):
     (folder / "classic" / "loss9.pcapng").write_bytes(b"no capture")
     from typer.testing import CliRunner
 
-    from ikeanalyze.cli import app
+    from ikeanalyze.cli.app import app
 
     path = folder / "dataset"
     arguments = [
@@ -39,7 +39,7 @@ def dataset(tmp_path_factory):
 def test_terminal(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--metric", "retransmissions")
     assert done.exit_code == 0
-    assert done.stderr == f"ikeanalyze: {dataset}: 1 capture could not be read. What was in them is in no group\n"
+    assert done.stderr == f"ikeanalyze: {dataset}: 1 capture could not be read and is in no group\n"
     assert "  baseline       loss=5" in done.stdout.splitlines()
     start = done.stdout.splitlines().index("retransmissions")
     rows = [line.split() for line in done.stdout.splitlines()[start + 2 : start + 4]]
@@ -117,7 +117,7 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
         (["--by", "loss", "--outcome", "x"], "--outcome: there is no outcome 'x'"),
         (
             ["--by", "loss", "--format", "x"],
-            "there is no format 'x'; there are terminal, json, csv, markdown",
+            "'x' is not one of 'terminal', 'json', 'csv', 'markdown'",
         ),
         (["--by", "loss", "--confidence", "100"], "100 is not between 50 and 100"),
         (["--by", "loss", "--resamples", "1"], "--resamples"),

@@ -69,7 +69,7 @@ def test_recorded_captures(decrypt, name):
     kept = [packet for number, packet in enumerate(before) if number not in changed]
     messages = clear["message"].n_unique()
     assert len(after) == len(before) - (len(changed) - messages)
-    assert f"{messages} of {messages} encrypted messages stand in clear; {len(after)} packets" in done.stderr
+    assert f"{messages} of {messages} encrypted messages decrypted; {len(after)} packets" in done.stderr
     # what stays is the same bytes at the same times, in the same order
     left = iter(after)
     assert all(any(one == other for other in left) for one in kept)
@@ -178,7 +178,7 @@ def test_the_keys_open_nothing(decrypt):
     sa = Sa(1)
     done, out = decrypt(capture_of("psk-classic"), table(*sa.key_sets))
     assert done.exit_code == 1
-    assert "the keys open none of its messages, so nothing was written" in done.stderr
+    assert "the keys decrypt no message, so nothing was written" in done.stderr
     assert not out.exists()
 
 
@@ -256,7 +256,7 @@ def test_seen_in_two_places_is_one_message(decrypt, tmp_path):
             trace.add(packet.time_ns - trace.start_ns + 50_000, _forwarded(packet.data))
     path = trace.write(tmp_path / "twice.pcap")
     done, out = decrypt(path, table(*sa.key_sets))
-    assert "2 of 2 encrypted messages stand in clear; 8 packets written of 8" in done.stderr
+    assert "2 of 2 encrypted messages decrypted; 8 packets written of 8" in done.stderr
     # each of the four frames has its message in clear
     changed = [new for old, new in zip(packets(path), packets(out), strict=True) if old != new]
     assert len(changed) == 4

@@ -1,10 +1,11 @@
+import importlib.metadata
 import io
 import json
 import shutil
 
 import pytest
 
-from ikeanalyze.cli import doctor
+from ikeanalyze.cli.commands import doctor
 
 
 def test_json(run):
@@ -47,12 +48,10 @@ def test_without_an_extra(run, monkeypatch):
     done = run("doctor")
     assert done.exit_code == 0
     assert "no-such-package, for view: pip install 'ikeanalyze[view]'" in done.stdout
-    assert doctor._other("typer", "no_such_module", "x", "y").found.endswith("is not complete")
+    assert doctor._check_optional_package("typer", "no_such_module", "x", "y").found.endswith("is incomplete")
 
 
 def test_a_package_that_cannot_be_loaded(run, monkeypatch):
-    import importlib
-
     def fail(name):
         raise ImportError(f"{name} is broken")
 
@@ -67,30 +66,31 @@ def test_a_program_that_does_not_start(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    check = doctor._program("tshark", "x", "tshark")
+    check = doctor._check_program("tshark", "x", "tshark")
     assert (check.state, check.found) == ("lacks", "does not start")
-    assert doctor._capturing().state == "lacks"
-
-
-def test_old_versions(monkeypatch):
-    monkeypatch.setattr(doctor, "_least", lambda name: "9999.1")
-    assert doctor._package("polars", "x").state == "broken"
+    assert doctor._check_capturing().state == "lacks"
 
 
 @pytest.mark.parametrize(
-    ("requirement", "least"), [("polars>=1.20", "1.20"), ("polars (>=1.2)", "1.2"), ("x>=1", None)]
+    ("requirement", "state"),
+    [
+        ("polars>=9999.1", "broken"),
+        ("polars (>=1.2)", "ok"),
+        ("polars<1", "broken"),
+        ("numpy>=9999", "ok"),
+        ('polars>=9999; extra == "test"', "ok"),
+        ('polars>=9999; python_version > "3"', "broken"),
+    ],
 )
-def test_least(monkeypatch, requirement, least):
-    import importlib.metadata
-
-    monkeypatch.setattr(importlib.metadata, "requires", lambda name: [requirement, 'polars>=9; extra == "test"'])
-    assert doctor._least("polars") == least
+def test_required_versions(monkeypatch, requirement, state):
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["x>=1", requirement])
+    assert doctor._check_package("polars", "x").state == state
 
 
 def test_wrong_format(run):
     done = run("doctor", "--format", "csv")
     assert done.exit_code == 2
-    assert "there are terminal, json" in done.stderr
+    assert "'csv' is not one of 'terminal', 'json'" in done.stderr
 
 
 def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
@@ -114,8 +114,8 @@ def test_no_color_leaves_no_escapes(monkeypatch):
 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    doctor._table([doctor._ours()], coloured := Terminal())
+    doctor._write_table([doctor._ok("x", "1", "everything")], coloured := Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
-    doctor._table([doctor._ours()], plain := Terminal())
+    doctor._write_table([doctor._ok("x", "1", "everything")], plain := Terminal())
     assert "\x1b[" in coloured.getvalue()
     assert "\x1b" not in plain.getvalue()

@@ -26,7 +26,7 @@ def test_list_as_json(run):
 
 
 def test_reveal(run):
-    assert all(secret in run("keys", PQ, "--reveal").stdout for secret in SECRETS)
+    assert all(secret in run("keys", PQ, "--show-secrets").stdout for secret in SECRETS)
 
 
 def test_some_cannot_be_read(run, tmp_path):
@@ -59,8 +59,8 @@ def test_warnings(run, tmp_path):
 def test_secrets_do_not_go_to_standard_output_unasked(run, form):
     done = run("keys", PQ, "--to", form)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "--reveal" in done.stderr
-    revealed = run("keys", PQ, "--to", form, "--reveal").stdout
+    assert "--show-secrets" in done.stderr
+    revealed = run("keys", PQ, "--to", form, "--show-secrets").stdout
     assert SECRETS[1] in revealed
 
 
@@ -115,7 +115,7 @@ def test_what_wireshark_has_no_room_for(run, tmp_path):
 
 
 def test_the_list_to_a_file(run, tmp_path):
-    done = run("keys", PQ, "--reveal", "-o", str(tmp_path / "x"))
+    done = run("keys", PQ, "--show-secrets", "-o", str(tmp_path / "x"))
     assert done.stdout == ""
     assert SECRETS[0] in (tmp_path / "x").read_text()
     assert mode(tmp_path / "x") == 0o600
@@ -147,8 +147,8 @@ def test_what_is_read_is_not_written_over(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--to", "pdf", "-o", "x"), "there is no 'pdf'"),
-        (("--format", "csv"), "there is no format 'csv'"),
+        (("--to", "pdf", "-o", "x"), "'pdf' is not one of 'wireshark', 'json'"),
+        (("--format", "csv"), "'csv' is not one of 'terminal', 'json'"),
         (("-", "-"), "only once"),
         (("--no-such",), "No such option"),
     ],

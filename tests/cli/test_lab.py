@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from ikeanalyze.cli import lab as command
+from ikeanalyze.cli.commands import lab as command
+from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab import run as lab_run
 from ikeanalyze.lab.manifest import Handshake, Step
 from ikeanalyze.lab.output import claimed
 
@@ -75,7 +75,7 @@ def test_a_full_standard_output_is_one_line():
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == "ikeanalyze: standard output cannot be written: No space left on device\n"
+    assert done.stderr == "ikeanalyze: standard output: cannot be written: No space left on device. Name another output with -o\n"
 
 
 def test_wrong_usage(tmp_path):
@@ -112,7 +112,7 @@ def test_an_ordinary_user_is_told_to_be_root(tmp_path):
     ],
 )
 def test_a_handshake_that_went_wrong_in_part_says_so(established, child, why, steps, said):
-    assert command._how(Handshake(1, established, child, why, 12.6, None, None, {}, steps)) == said
+    assert command._describe(Handshake(1, established, child, why, 12.6, None, None, {}, steps)) == said
 
 
 def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkeypatch, capsys):
@@ -124,11 +124,11 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
             pass
         return out / case.name
 
-    monkeypatch.setattr(lab_run, "run", run)
-    monkeypatch.setattr(lab_run, "needs", lambda case: None)
+    monkeypatch.setattr(command, "run_case", run)
+    monkeypatch.setattr(command, "needs", lambda case: None)
     monkeypatch.setattr(command, "_check_machine", lambda: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
-    command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), quiet=True)
+    command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))
     assert capsys.readouterr().out.count("\n") == 2
     with claimed(tmp_path / "out"):
         pass  # free again

@@ -6,7 +6,7 @@ def test_the_first_handshake(run, reader):
     done = run("ladder", CAPTURE)
     assert done.exit_code == 0
     assert done.stdout.startswith("Handshake 1: established in 12.750 ms\n")
-    assert done.stderr == f"ikeanalyze: {CAPTURE}: the first of 5 handshakes. --handshake chooses another\n"
+    assert done.stderr == f"ikeanalyze: {CAPTURE}: the first of 5 handshakes. --handshake selects another one\n"
     assert run("ladder", CAPTURE, "--quiet").stderr == ""
 
 
@@ -46,7 +46,7 @@ def test_no_handshake_at_all(run, reader):
     reader.analysis = analysis([])
     done = run("ladder", CAPTURE)
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"ikeanalyze: {CAPTURE}: no handshake in it.")
+    assert done.stderr.startswith(f"ikeanalyze: {CAPTURE}: no handshake found.")
 
 
 def test_not_readable(run, reader):

@@ -15,17 +15,15 @@ ROOT = Path(__file__).parents[2]
 
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.
 STAND_IN = """
-import sys, types
+import ikeanalyze.analysis.read
 from tests.render import handmade
-module = types.ModuleType("ikeanalyze.analysis.read")
 def read(paths, **options):
     if paths == ["slow"]:
         import time
         print("reading", flush=True)
         time.sleep(30)
     return handmade.analysis([1] * 2000)
-module.read = read
-sys.modules["ikeanalyze.analysis.read"] = module
+ikeanalyze.analysis.read.read = read
 from ikeanalyze.cli import main
 main()
 """

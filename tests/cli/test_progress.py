@@ -26,19 +26,19 @@ def terminal(monkeypatch):
 
 def test_none_where_nobody_sees_it(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress.bar(quiet=False) as report:
+    with progress.make_progress_bar(quiet=False) as report:
         assert report is None
 
 
 def test_none_if_quiet(terminal):
     terminal()
-    with progress.bar(quiet=True) as report:
+    with progress.make_progress_bar(quiet=True) as report:
         assert report is None
 
 
 def test_not_within_the_first_second(terminal):
     stderr = terminal()
-    with progress.bar(quiet=False) as report:
+    with progress.make_progress_bar(quiet=False) as report:
         report(1, 100)
     assert stderr.getvalue() == ""
 
@@ -46,8 +46,8 @@ def test_not_within_the_first_second(terminal):
 @pytest.mark.parametrize("total", [100, None])
 def test_later(terminal, monkeypatch, total):
     stderr = terminal()
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    with progress.bar(quiet=False) as report:
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
+    with progress.make_progress_bar(quiet=False) as report:
         report(1, total)
         report(100, total)
     assert "reading" in stderr.getvalue()
@@ -55,8 +55,8 @@ def test_later(terminal, monkeypatch, total):
 
 def test_of_something_else_than_bytes(terminal, monkeypatch):
     stderr = terminal()
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    with progress.bar(quiet=False, what="predicting", counts=True) as report:
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
+    with progress.make_progress_bar(quiet=False, label="predicting", counts=True) as report:
         report(1, 40)
         report(40, 40)
     assert "predicting" in stderr.getvalue()

@@ -21,7 +21,7 @@ def dataset(tmp_path_factory):
         (folder / "in" / f"loss{loss}.pcapng").write_bytes((LAB / f"loss_loss-percent-{loss}.pcapng").read_bytes())
     from typer.testing import CliRunner
 
-    from ikeanalyze.cli import app
+    from ikeanalyze.cli.app import app
 
     arguments = ["batch", str(folder / "in"), "-o", str(folder / "ds"), "--label", "loss{loss:int}.pcapng", "--workers", "1",
         "--quiet"]  # fmt: skip
@@ -36,7 +36,7 @@ def test_an_example(run):
 
 
 def test_show(run, tmp_path):
-    done = run("rank", "epc-aka", "--show", "-o", str(tmp_path / "mine.toml"))
+    done = run("rank", "epc-aka", "--print-example", "-o", str(tmp_path / "mine.toml"))
     assert (done.exit_code, done.stdout) == (0, "")
     mine, shipped = (run("rank", name, "--format", "csv") for name in (str(tmp_path / "mine.toml"), "epc-aka"))
     assert mine.stdout == shipped.stdout != ""

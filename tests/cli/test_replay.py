@@ -20,7 +20,7 @@ pytestmark = pytest.mark.alone
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: What the tests' own responder can do: AES-CBC-256, HMAC-SHA2-256, ECP-256.
 PSK = CAPTURES / "lab" / "ipv6.pcapng"
-SILENT = ("--sockets", "--wait", "0.7", "--speed", "1000")
+SILENT = ("--udp-sockets", "--listen", "0.7", "--time-scale", "1000")
 
 
 def at(target):
@@ -51,7 +51,7 @@ def credentials(tmp_path):
 def test_verbatim(run, tmp_path):
     live = tmp_path / "live.pcapng"
     with peer(Standing()) as one:
-        done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare", "-w", str(live))
+        done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare-recorded", "-w", str(live))
     assert done.exit_code == 0
     assert done.stderr.startswith(f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports ")
     assert "by ordinary UDP sockets (asked for): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
@@ -69,8 +69,8 @@ def test_reenact_as_json(run, tmp_path, credentials):
     with peer(behave) as one:
         done = run(
             "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials),
-            "--sockets", "--runs", "2", "--compare", "--format", "json", "-w", str(live), "--verbose",
-            "--policy", "exponential:timeout=2,tries=5",
+            "--udp-sockets", "--runs", "2", "--compare-recorded", "--format", "json", "-w", str(live), "--verbose",
+            "--retransmission-policy", "exponential:timeout=2,tries=5",
         )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "reenact: sending to" in done.stderr
@@ -108,9 +108,9 @@ def test_reenact_as_json(run, tmp_path, credentials):
 def test_impair(run, credentials):
     with peer(Standing()) as one:
         done = run(
-            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
+            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--udp-sockets",
             "--drop", "IKE_AUTH:response", "--duplicate", "IKE_SA_INIT:request", "--delay", "IKE_SA_INIT:response:20ms",
-            "--policy", "exponential:timeout=1", "--format", "json", "--quiet",
+            "--retransmission-policy", "exponential:timeout=1", "--format", "json", "--quiet",
         )  # fmt: skip
     assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -130,8 +130,8 @@ def test_impair(run, credentials):
 def impaired(run, credentials, *options):
     with peer(Standing()) as one:
         return run(
-            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--sockets",
-            "--policy", "exponential:timeout=0.8,tries=1", *options,
+            "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--udp-sockets",
+            "--retransmission-policy", "exponential:timeout=0.8,tries=1", *options,
         )  # fmt: skip
 
 
@@ -151,14 +151,14 @@ def test_a_fault_that_nothing_met_is_told(run, credentials):
 def test_what_our_own_faults_took_is_not_the_targets_silence(run, credentials):
     done = impaired(run, credentials, "--drop", "any:x*", "--quiet")
     assert done.exit_code == 1
-    assert "does not answer; faults of our own met 2 datagrams (drop any:x*)" in done.stderr
+    assert "does not answer; the injected faults affected 2 datagrams (drop any:x*)" in done.stderr
 
 
 def test_impair_without_any_ike_sa_is_a_failure(run, credentials):
     credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
     done = impaired(run, credentials, "--duplicate", "IKE_SA_INIT:request", "--quiet")
     assert done.exit_code == 1
-    assert "no IKE SA was established: AUTHENTICATION_FAILED; faults of our own met 1 datagram (" in done.stderr
+    assert "no IKE SA was established: AUTHENTICATION_FAILED; the injected faults affected 1 datagram (" in done.stderr
 
 
 def test_mutated(run):
@@ -170,7 +170,7 @@ def test_mutated(run):
         return []
 
     with peer(sturdy) as one:
-        done = run("replay", str(PSK), *at(one.target), "--sockets", "--mutate", "20", "--seed", "3", "--rate", "500")
+        done = run("replay", str(PSK), *at(one.target), "--udp-sockets", "--fuzz", "20", "--seed", "3", "--rate", "500")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert "  mode       mutated first messages" in lines
@@ -184,13 +184,13 @@ def test_mutated(run):
 def test_nobody_there(run):
     done = run("replay", str(PSK), "--target", f"127.0.0.1:{free_port()}", *SILENT)
     assert done.exit_code == 1
-    assert "does not answer; the network says: Connection refused" in done.stderr
+    assert "does not answer; the network reports: Connection refused" in done.stderr
 
 
 def test_silence(run):
     with peer(lambda *_: []) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
-        mutated = run("replay", str(PSK), *at(one.target), "--sockets", "--mutate", "5")
+        mutated = run("replay", str(PSK), *at(one.target), "--udp-sockets", "--fuzz", "5")
     assert (done.exit_code, done.stderr) == (1, f"ikeanalyze: 127.0.0.1:{one.target.port} does not answer\n")
     assert mutated.exit_code == 1
     assert "no mutated message was sent" in mutated.stderr
@@ -200,14 +200,14 @@ def test_garbage(run):
     with peer(lambda *_: [bytes(50)]) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
     assert done.exit_code == 1
-    assert "sends 2 datagrams that answer nothing" in done.stderr
+    assert "sends 2 datagrams that are not answers" in done.stderr
 
 
 def test_what_comes_back_as_it_was_sent_is_no_answer(run):
     with peer(lambda data, _: [data]) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
     assert done.exit_code == 1
-    assert "sends 2 datagrams that answer nothing" in done.stderr
+    assert "sends 2 datagrams that are not answers" in done.stderr
 
 
 def test_the_reports_blowup_is_of_one_handshake_alone(run):
@@ -227,7 +227,7 @@ def test_a_secret_that_is_wrong(run, credentials):
     credentials.write_text('[local]\nidentity = "initiator.lab"\npsk = "swordfisi"\n')
     with peer(Standing()) as one:
         done = run(
-            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets"
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--udp-sockets"
         )  # fmt: skip
     assert done.exit_code == 1
     assert "no IKE SA was established: " in done.stderr
@@ -237,23 +237,23 @@ def test_a_secret_that_is_wrong(run, credentials):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--target", "192.0.3.1"], "say --any-target"),
+        (["--target", "192.0.3.1"], "--allow-public-target"),
         (["--target", "nobody"], "is no target"),
         (
             ["--target", "127.0.0.1", "--mode", "live"],
-            "there is no mode 'live'; there are verbatim, reenact, impair",
+            "'live' is not one of 'verbatim', 'reenact', 'impair'",
         ),
         (["--target", "127.0.0.1", "--mode", "reenact"], "--credentials"),
-        (["--target", "127.0.0.1", "--policy", "cisco"], "--policy"),
+        (["--target", "127.0.0.1", "--retransmission-policy", "cisco"], "--retransmission-policy"),
         (["--target", "127.0.0.1", "--mode", "impair", "--credentials", "x", "--drop", "2"], "--drop"),
-        (["--target", "127.0.0.1", "--drop", "0.1"], "it is for --mode impair"),
-        (["--target", "127.0.0.1", "--format", "csv"], "there is no format 'csv'"),
+        (["--target", "127.0.0.1", "--drop", "0.1"], "needs --mode impair"),
+        (["--target", "127.0.0.1", "--format", "csv"], "'csv' is not one of 'terminal', 'json'"),
         (["--target", "127.0.0.1", "-w", "-"], "name a file"),
         (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "./new.pcapng"], "are the same file"),
         (["--target", "127.0.0.1", "-w", "new.pcapng", "-o", "new.keys.json"], "are the same file"),
         (["--target", "127.0.0.1", "--credentials", __file__, "-o", __file__], "would be overwritten"),
-        (["--target", "127.0.0.1", "--mutate", "1", "--compare"], "nothing to compare"),
-        (["--target", "127.0.0.1", "--mutate", "1", "--mode", "reenact", "--credentials", "x"], "--mutate"),
+        (["--target", "127.0.0.1", "--fuzz", "1", "--compare-recorded"], "cannot be combined with --fuzz"),
+        (["--target", "127.0.0.1", "--fuzz", "1", "--mode", "reenact", "--credentials", "x"], "--fuzz"),
         ([], "--target"),
     ],
 )
@@ -275,7 +275,7 @@ def test_what_is_read_is_not_overwritten(run, tmp_path, written):
     before = capture.read_bytes(), keys.read_bytes()
     target = f"127.0.0.1:{free_port()}"
     done = run(
-        "replay", str(capture), "--keys", str(keys), "--target", target, "--sockets", "-w", str(tmp_path / written)
+        "replay", str(capture), "--keys", str(keys), "--target", target, "--udp-sockets", "-w", str(tmp_path / written)
     )  # fmt: skip
     assert done.exit_code == 2
     assert "would be overwritten" in done.stderr
@@ -299,7 +299,7 @@ def test_what_is_read_is_not_overwritten(run, tmp_path, written):
 )
 def test_what_cannot_be_done(run, credentials, capture, options, what):
     options = [str(credentials) if option == "KEYS" else option for option in options]
-    done = run("replay", str(capture), "--target", f"127.0.0.1:{free_port()}", "--sockets", *options)
+    done = run("replay", str(capture), "--target", f"127.0.0.1:{free_port()}", "--udp-sockets", *options)
     assert done.exit_code == 1, done.stdout
     assert what in done.stderr
     assert "sending to" not in done.stderr
@@ -311,7 +311,7 @@ def test_what_cannot_be_done(run, credentials, capture, options, what):
     [
         ("/proc/x.pcapng", "/proc/x.pcapng: "),
         ("nowhere/x.pcapng", "Make it first, or name another output with -w"),
-        ("taken.pcapng", "taken.keys.json is none"),
+        ("taken.pcapng", "taken.keys.json is not one"),
     ],
 )
 def test_where_our_capture_cannot_be_written(run, tmp_path, credentials, place, what):
@@ -319,7 +319,7 @@ def test_where_our_capture_cannot_be_written(run, tmp_path, credentials, place, 
     (tmp_path / "taken.keys.json").mkdir()
     with peer(Standing()) as one:
         done = run(
-            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--udp-sockets",
             "-w", str(tmp_path / place),
         )  # fmt: skip
     assert done.exit_code in (1, 2)
@@ -363,8 +363,8 @@ def test_a_disk_that_fills_up_during_a_run(run, tmp_path, credentials, monkeypat
     behave = Standing()
     with peer(behave) as one:
         done = run(
-            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
-            "--runs", "2", "--compare", "--format", "json", "-w", str(tmp_path / "x.pcapng"),
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--udp-sockets",
+            "--runs", "2", "--compare-recorded", "--format", "json", "-w", str(tmp_path / "x.pcapng"),
         )  # fmt: skip
     assert done.exit_code == 1
     assert all(one.established and one.deleted for one in behave.all.values())
@@ -387,7 +387,7 @@ def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
 
     with peer(occupying) as one:
         done = run(
-            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--sockets",
+            "replay", str(PSK), *at(one.target), "--mode", "reenact", "--credentials", str(credentials), "--udp-sockets",
             "--format", "json", "-w", str(tmp_path / "x.pcapng"),
         )  # fmt: skip
     assert done.exit_code == 1
@@ -404,7 +404,7 @@ def test_who_ends_it_gets_what_was_done(tmp_path, how, interruptible):
     live = tmp_path / "live.pcapng"
     with peer(lambda *_: []) as one:
         command = [
-            sys.executable, "-m", "ikeanalyze", "replay", str(PSK), *at(one.target), "--sockets", "--wait", "60",
+            sys.executable, "-m", "ikeanalyze", "replay", str(PSK), *at(one.target), "--udp-sockets", "--listen", "60",
             "--runs", "5", "-w", str(live),
         ]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

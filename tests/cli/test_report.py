@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,9 @@ from ikeanalyze.render import Format
 from tests.render import handmade
 from tests.render.handmade import CAPTURE, analysis
 
+CAPTURES = Path(__file__).parents[2] / "captures"
+CLASSIC, PQ = CAPTURES / "psk-classic.pcap", CAPTURES / "pq-mlkem768-psk.pcap"
+
 
 def test_terminal_is_the_default(run, reader):
     done = run("report", CAPTURE)
@@ -15,31 +19,49 @@ def test_terminal_is_the_default(run, reader):
     assert done.stdout.startswith(CAPTURE + "\n")
     assert "Handshakes" in done.stdout
     assert done.stderr == ""
-    assert reader.asked == {
-        "paths": [CAPTURE],
-        "ports": (),
-        "vantage": None,
-        "rtt_ms": None,
-        "keys": (),
-        "payloads": False,
-        "cleartext": False,
-        "progress": None,
-        "finished": None,
-    }
 
 
-def test_options_reach_the_reader(run, reader):
-    options = ["--port", "4501", "--port", "501", "--vantage", "responder", "--rtt", "12.5", "--quiet"]
-    assert run("report", "a", "b", *options).exit_code == 0
-    assert reader.asked["paths"] == ["a", "b"]
-    assert reader.asked["ports"] == (4501, 501)
-    assert reader.asked["vantage"] == "responder"
-    assert reader.asked["rtt_ms"] == 12.5
+def report(run, *arguments):
+    """The document of a report on captures of the repository."""
+    done = run("report", *arguments, "--format", "json", "--quiet")
+    assert (done.exit_code, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
-def test_keys_reach_the_reader(run, reader):
-    assert run("report", CAPTURE, "--keys", "a.log", "--keys", "b").exit_code == 0
-    assert reader.asked["keys"] == ("a.log", "b")
+def test_ports_are_added_to_500_and_4500(run, tmp_path):
+    """The same capture with the handshake on the ports 4600 and 4601 instead of 500."""
+    data = CLASSIC.read_bytes()
+    ike = (500).to_bytes(2, "big") * 2
+    assert data.count(ike) == 2  # of IKE_SA_INIT
+    capture = tmp_path / "other-ports.pcap"
+    capture.write_bytes(data.replace(ike, (4600).to_bytes(2, "big") + (4601).to_bytes(2, "big")))
+    assert "completed" not in [one["outcome"] for one in report(run, str(capture))["handshakes"]]
+    (handshake,) = report(run, str(capture), "--port", "4600", "--port", "501")["handshakes"]
+    assert handshake["outcome"] == "completed"
+
+
+def test_several_captures_are_one_report(run):
+    document = report(run, str(CLASSIC), str(PQ))
+    assert [capture["path"] for capture in document["captures"]] == [str(CLASSIC), str(PQ)]
+    assert [handshake["capture"] for handshake in document["handshakes"]] == [str(CLASSIC), str(PQ)]
+
+
+def test_vantage_and_rtt_are_used_in_the_breakdown(run):
+    (handshake,) = report(run, str(CLASSIC), "--vantage", "responder", "--rtt", "0.4")["handshakes"]
+    breakdown = handshake["breakdown"]
+    assert (breakdown["vantage"], breakdown["path_rtt_source"]) == ("responder", "given")
+    # between response and next request: one round trip, and what the initiator computes
+    assert breakdown["network_ms"] == pytest.approx(0.4)
+    (unknown,) = report(run, str(CLASSIC))["handshakes"]
+    assert breakdown["initiator_ms"] == pytest.approx(unknown["breakdown"]["initiator_ms"] - 0.4)
+
+
+def test_keys_decrypt(run):
+    keys = [str(path.with_name(f"{path.stem}.keys.json")) for path in (CLASSIC, PQ)]
+    outcomes = [[one["outcome"] for one in report(run, str(CLASSIC), str(PQ), *more)["handshakes"]] for more in (
+        [], ["--keys", keys[0]], ["--keys", keys[0], "--keys", keys[1]],
+    )]  # fmt: skip
+    assert outcomes == [["completed"] * 2, ["established", "completed"], ["established"] * 2]
 
 
 @pytest.mark.parametrize("form", [form for form in Format if form is not Format.PARQUET])
@@ -73,11 +95,11 @@ def test_one_handshake(run, reader):
     ("arguments", "what"),
     [
         ((), "Missing argument 'CAPTURE...'"),
-        ((CAPTURE, "--format", "xml"), "there is no format 'xml'; there are terminal, json, jsonl, csv"),
-        ((CAPTURE, "--format", "parquet"), "parquet is written as a directory: name it with -o"),
-        ((CAPTURE, "--vantage", "here"), "'here' is neither initiator nor responder"),
-        ((CAPTURE, "--rtt", "-1"), "-1.0 is no time in milliseconds"),
-        ((CAPTURE, "--rtt", "nan"), "nan is no time in milliseconds"),
+        ((CAPTURE, "--format", "xml"), "'xml' is not one of 'terminal', 'json', 'jsonl', 'csv'"),
+        ((CAPTURE, "--format", "parquet"), "parquet is a directory: name it with -o"),
+        ((CAPTURE, "--vantage", "here"), "'here' is not one of 'initiator', 'responder'"),
+        ((CAPTURE, "--rtt", "-1"), "-1.0 is not a time in milliseconds"),
+        ((CAPTURE, "--rtt", "nan"), "nan is not a time in milliseconds"),
         ((CAPTURE, "--port", "0"), "--port"),
         ((CAPTURE, "--port", "65536"), "--port"),
         ((CAPTURE, "--handshake", "99"), "there is no handshake 99: they are numbered 1 to 5"),
@@ -112,7 +134,7 @@ def test_keys_are_not_overwritten(run, reader, tmp_path):
     keys.write_bytes(b"precious")
     done = run("report", CAPTURE, "--keys", str(keys), "-o", str(keys))
     assert done.exit_code == 2
-    assert f"{keys} is one of the files with keys, it would be overwritten" in done.stderr
+    assert f"{keys} is an input file, it would be overwritten" in done.stderr
     assert keys.read_bytes() == b"precious"
 
 
@@ -140,7 +162,7 @@ def test_damaged_is_done_with_a_warning(run, reader):
     reader.analysis = replace(a, captures=[replace(a.captures[0], damaged=True)])
     done = run("report", CAPTURE)
     assert done.exit_code == 0
-    assert f"{CAPTURE}: cut or broken behind packet 42" in done.stderr
+    assert f"{CAPTURE}: truncated or damaged after packet 42" in done.stderr
     reader.analysis = replace(reader.analysis, warnings=[Warning(CAPTURE, None, "cut in packet 43")])
     assert run("report", CAPTURE).stderr == f"ikeanalyze: {CAPTURE}: cut in packet 43\n"
     assert run("report", CAPTURE, "--quiet").stderr == ""
@@ -163,7 +185,7 @@ def test_no_handshake(run, reader):
     reader.analysis = analysis([])
     done = run("report", CAPTURE)
     assert done.exit_code == 0
-    assert "no handshake in what was read" in done.stderr
+    assert "no handshake found" in done.stderr
 
 
 def test_output_that_cannot_be_written(run, reader, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ikeanalyze.cli import app
+from ikeanalyze.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 LAB = ROOT / "captures" / "lab"

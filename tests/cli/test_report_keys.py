@@ -135,7 +135,7 @@ def test_many_handshakes(run):
 def test_no_secret_is_told(run, name, tmp_path):
     told = []
     for form in TEXTS:
-        done = run("report", *given(name), "--format", form, "--all", "--verbose")
+        done = run("report", *given(name), "--format", form, "--no-limit", "--verbose")
         told += [done.stdout, done.stderr]
     done = run("ladder", *given(name), "--verbose")
     told += [done.stdout, done.stderr]

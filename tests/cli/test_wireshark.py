@@ -73,7 +73,7 @@ def test_what_the_user_changed_stays(home, run):
     recent.write_text("# of Wireshark\n")
     done = run("wireshark", "install")
     assert done.exit_code == 0
-    assert f"{columns} is not as it was installed, so it stays as it is" in done.stderr
+    assert f"{columns} is not as it was installed, so it is kept (--force replaces it)" in done.stderr
     assert done.stdout.startswith(f"{len(FILES) - 1} files up to date\n1 file kept\n") or "1 file kept" in done.stdout
     shown = run("wireshark", "status").stdout
     assert "changed by you: ~/.config/wireshark/profiles/IKE/preferences" in shown
@@ -86,7 +86,7 @@ def test_what_the_user_changed_stays(home, run):
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
 def test_by_force(home, run):
     mine = home.put("home/.local/lib/wireshark/plugins/ikex.lua", "-- mine")
-    assert "stays as it is" in run("wireshark", "install").stderr
+    assert "is kept (--force replaces it)" in run("wireshark", "install").stderr
     assert mine.read_text() == "-- mine"
     done = run("wireshark", "install", "--force", "--verbose")
     assert done.exit_code == 0
@@ -124,11 +124,11 @@ def test_without_tshark(run, tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     done = run("wireshark", "install")
     assert done.exit_code == 0
-    assert "usual folders, untried" in done.stderr
+    assert "usual directories, untested" in done.stderr
     assert (tmp_path / ".local/lib/wireshark/plugins/ikex.lua").is_file()
     assert (tmp_path / ".config/wireshark/profiles/IKE/preferences").is_file()
     shown = rows(run("wireshark", "status").stdout)
-    assert shown["tshark"] == "tshark is not there, or is no tshark (Debian: apt install tshark)"
+    assert shown["tshark"] == "tshark not found, or not a tshark (Debian: apt install tshark)"
     assert shown["plugins"] == "~/.local/lib/wireshark/plugins (the usual place)"
     assert run("wireshark", "uninstall").exit_code == 0
     assert list(tmp_path.iterdir()) == []
@@ -137,7 +137,7 @@ def test_without_tshark(run, tmp_path, monkeypatch):
 
 def test_a_tshark_that_is_none(run):
     done = run("wireshark", "install", "--tshark", "true")
-    assert (done.exit_code, done.stderr) == (1, "ikeanalyze: true is not there, or is no tshark\n")
+    assert (done.exit_code, done.stderr) == (1, "ikeanalyze: true not found, or not a tshark\n")
 
 
 def test_folders_that_cannot_be_written(run, tmp_path, monkeypatch):

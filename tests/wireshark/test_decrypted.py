@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ikeanalyze.cli import app
+from ikeanalyze.cli.app import app
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 #: charon's abbreviations for payloads, and their numbers in RFC 7296, 3.2

@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from ikeanalyze.cli.outcome import FailureError, job, say
+from ikeanalyze.cli.exit_status import CommandError, handle_errors, log_stderr
 from ikeanalyze.render.output import OutputError
 from tests.render.handmade import CAPTURE
 
@@ -9,16 +9,16 @@ from tests.render.handmade import CAPTURE
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
-        (FailureError("x: what. Do that"), 1, "ikeanalyze: x: what. Do that\n"),
+        (CommandError("x: what. Do that"), 1, "ikeanalyze: x: what. Do that\n"),
         (OutputError("x", "cannot be written"), 1, "ikeanalyze: x: cannot be written\n"),
         (KeyboardInterrupt(), 130, ""),
-        (MemoryError(), 1, "ikeanalyze: not enough memory."),
-        (KeyError("k"), 1, "ikeanalyze: internal error: KeyError: 'k'. This is a bug of ikeanalyze."),
+        (MemoryError(), 1, "ikeanalyze: out of memory."),
+        (KeyError("k"), 1, "ikeanalyze: internal error: KeyError: 'k'. This is a bug in ikeanalyze."),
         (typer.Exit(3), 3, ""),
     ],
 )
 def test_what_becomes_of_an_error(capsys, error, status, line):
-    with pytest.raises(typer.Exit) as raised, job(verbose=False):
+    with pytest.raises(typer.Exit) as raised, handle_errors(verbose=False):
         raise error
     assert raised.value.exit_code == status
     told = capsys.readouterr().err
@@ -27,12 +27,12 @@ def test_what_becomes_of_an_error(capsys, error, status, line):
 
 
 def test_wrong_usage_passes(capsys):
-    with pytest.raises(typer.BadParameter), job(verbose=False):
+    with pytest.raises(typer.BadParameter), handle_errors(verbose=False):
         raise typer.BadParameter("x")
 
 
 def test_a_traceback_only_if_asked_for(capsys):
-    with pytest.raises(typer.Exit), job(verbose=True):
+    with pytest.raises(typer.Exit), handle_errors(verbose=True):
         raise KeyError("k")
     told = capsys.readouterr().err
     assert "Traceback" in told
@@ -50,6 +50,6 @@ def test_interrupted_and_internal_through_the_command(run, reader):
     assert "internal error: RuntimeError: oops" in done.stderr
 
 
-def test_say_is_one_line(capsys):
-    say("a\nb\x1b[2J")
+def test_a_message_is_one_line(capsys):
+    log_stderr("a\nb\x1b[2J")
     assert capsys.readouterr().err == "ikeanalyze: a b\\x1b[2J\n"

@@ -1,0 +1,144 @@
+"""The command `ikeanalyze`: the table of its commands, and how the process starts and ends."""
+
+import gc
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
+
+#: The module of each command, and its line in the list of commands.
+COMMANDS: Final = {
+    "report": ("commands.report", "Report messages, bytes and time of each handshake."),
+    "ladder": ("commands.ladder", "Draw a handshake message by message."),
+    "view": ("commands.view", "Browse handshakes in the terminal."),
+    "decrypt": ("commands.decrypt", "Write a decrypted copy of a capture."),
+    "keys": ("commands.keys", "Inspect key files and convert them for Wireshark."),
+    "verify": ("commands.verify", "Verify a capture against a daemon's log."),
+    "batch": ("commands.batch", "Convert captures to a Parquet dataset."),
+    "compare": ("commands.compare", "Compare groups of handshakes."),
+    "predict": ("models.predict", "Predict handshakes on another link."),
+    "overhead": ("models.overhead", "Compute or measure the overhead of ESP."),
+    "rank": ("models.rank", "Rank alternatives by several criteria."),
+    "replay": ("commands.replay", "Replay a recorded handshake to a live responder."),
+    "doctor": ("commands.doctor", "Check the dependencies on this machine."),
+    "wireshark": ("commands.wireshark", "Install, remove or check the Wireshark plugin."),
+    "lab": ("commands.lab", "Run scenarios with real daemons and record them."),
+}
+
+
+class _LazyCommand(TyperCommand):
+    """A command or a group of commands; its module is imported when it is called or completed."""
+
+    def __init__(self, name: str, module: str, summary: str) -> None:
+        super().__init__(name, short_help=summary)
+        self._module = f"ikeanalyze.cli.{module}"
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Make a context of the command itself, which Click runs then."""
+        loaded = typer.main.get_command(import_module(self._module).app)
+        return loaded.make_context(info_name, args, parent=parent, **extra)
+
+
+class _LazyGroup(TyperGroup):
+    """The group of all commands. Errors are one line and an exit status."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (module, summary) in COMMANDS.items():
+            self.add_command(_LazyCommand(name, module, summary))
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and exit: with status 2 for wrong usage, otherwise as the command decides."""
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(*args, **extra)
+        except typer.Abort:
+            status = INTERRUPTED
+        except SystemExit as end:  # Click exits with status 1 if the pipe for the help is closed
+            status = 0 if isinstance(end.__context__, BrokenPipeError) else end.code
+        except OSError as error:  # from --help and --version only: commands handle their own
+            close_stdout()
+            log_stderr(f"standard output: cannot be written: {error.strerror or error}")
+            status = FAILED
+        except Exception as error:
+            status = _report_usage_error(error)
+        if status == INTERRUPTED:
+            log_stderr("interrupted")
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _report_usage_error(error: Exception) -> int:
+    """Print what is wrong with the arguments. The errors are Click's or, in later versions of Typer, Typer's."""
+    if not hasattr(error, "format_message"):
+        return report_internal_error(error, verbose="--verbose" in sys.argv)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message(), err=True)
+        return 2
+    message = " ".join(error.format_message().split()).replace("Value error, ", "")  # a prefix of pydantic
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "ikeanalyze"
+    log_stderr(f"{message}{'' if message.endswith(('.', '?')) else '.'} See '{command} --help'")
+    return int(getattr(error, "exit_code", 2))
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        from ikeanalyze import __version__  # reads the metadata of the package, which takes time
+
+        typer.echo(f"ikeanalyze {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _ikeanalyze(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Analyze captures of IKEv2 handshakes, in particular post-quantum ones.
+
+    Reads pcap and pcapng files, plain or compressed with gzip or zstd, and reports for each handshake messages, frames,
+    bytes, round trips, retransmissions and how the set-up time was spent.
+
+    Results go to standard output, everything else to standard error. Exit status: 0 success, 1 the input could not be
+    read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped.
+    """
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    # Threads of numpy's linear algebra, which is not used, would keep a processor busy with waiting.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Lists of a million numbers would start the cyclic garbage collector again and again, for almost no garbage.
+    gc.set_threshold(200_000, 50, 1000)
+    # With the default of 5 ms a computing thread would wait that long each time it returns from numpy to Python.
+    sys.setswitchinterval(0.0005)
+    try:
+        app(prog_name="ikeanalyze")
+    except SystemExit as end:
+        _exit_at_once(end.code)
+
+
+def _exit_at_once(status: Any) -> NoReturn:
+    """End the process without freeing tables of a million rows, which takes a tenth of a second."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):  # closed, or a full disk, which was reported
+            stream.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))

@@ -1,0 +1,130 @@
+"""Options for captures and keys, how captures are read, and the warnings about them."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ikeanalyze.analysis.read import Vantage
+from ikeanalyze.analysis.read import read as read_analysis
+from ikeanalyze.cli.exit_status import FAILED, log_stderr
+from ikeanalyze.cli.options import MessageOptions
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.keys.files import KeyFileError, read_keys
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis, Skipped
+    from ikeanalyze.analysis.verification import Verification
+
+_LARGEST_KEY_FILE: Final = 16 << 20  # bytes of a file named as a capture that is tested for keys
+
+CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
+PortOption = Annotated[
+    list[int],
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=1,
+        max=65535,
+        help="UDP or TCP port that carries IKE, in addition to 500 and 4500. Repeatable.",
+    ),
+]
+HandshakeOption = Annotated[
+    int | None,
+    typer.Option("--handshake", metavar="N", min=1, help="Number of the handshake, as in the report."),
+]
+VantageOption = Annotated[
+    Vantage | None,
+    typer.Option("--vantage", help="Side on which the captures were taken (default: inferred)."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """How captures are read."""
+
+    keys: Annotated[
+        list[str],
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Keys for decryption: a log of charon or libreswan, a key table of Wireshark, a secret file of "
+            "tcpdump -E, or JSON of ikeanalyze. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    port: PortOption = field(default_factory=list)
+
+
+def check_rtt(ms: float | None, option: str) -> None:
+    """Raise `typer.BadParameter` unless this is a round-trip time in milliseconds, or None."""
+    if ms is not None and not 0 <= ms < float("inf"):
+        raise typer.BadParameter(f"{ms} is not a time in milliseconds", param_hint=option)
+
+
+def read_captures(
+    captures: Sequence[str], options: CaptureOptions, messages: MessageOptions, **more: Any
+) -> "Analysis":
+    """Read captures and print the problems with them; exit with status 1 if no capture can be read.
+
+    `more` is passed to `analysis.read.read`.
+    """
+    start = time.perf_counter()
+    with make_progress_bar(quiet=messages.quiet) as progress:
+        analysis = read_analysis(
+            list(captures), ports=tuple(options.port), keys=tuple(options.keys), progress=progress, **more
+        )
+    if messages.verbose:
+        packets = sum(summary.packets for summary in analysis.captures)
+        seconds = time.perf_counter() - start
+        log_stderr(f"{packets:,} packets, {analysis.handshakes.height:,} handshakes read in {seconds:.2f} s")
+    report_problems(analysis, captures, options.keys, messages)
+    return analysis
+
+
+def report_problems(
+    result: "Analysis | Verification", captures: Sequence[str], keys: Sequence[str], messages: MessageOptions
+) -> None:
+    """Print what is wrong with captures and key files; exit with status 1 if no capture can be read."""
+    _print_warnings(result, messages)
+    for skipped in result.skipped:
+        name = display_path(skipped.path)
+        log_stderr(f"{name}: {skipped.reason.removeprefix(f'{name}: ')}{_suggest(skipped, captures, keys)}")
+    if not result.captures:
+        raise typer.Exit(FAILED)
+
+
+def _suggest(skipped: "Skipped", captures: Sequence[str], keys: Sequence[str]) -> str:
+    """Return advice for a capture that was named as keys, and for keys that were named as a capture."""
+    path = skipped.path
+    if path in keys and path not in captures:
+        return ". Name it as CAPTURE, without --keys" if "is a capture" in skipped.reason else ""
+    try:
+        if path == "-" or path in keys or os.path.getsize(path) > _LARGEST_KEY_FILE:
+            return ""
+        read_keys(path)
+    except (KeyFileError, OSError):
+        return ""
+    return ". It has keys: name it with --keys"
+
+
+def display_path(path: str) -> str:
+    """Return the name of a capture for messages."""
+    return "standard input" if path == "-" else path
+
+
+def _print_warnings(result: "Analysis | Verification", messages: MessageOptions) -> None:
+    order = {summary.path: i for i, summary in enumerate(result.captures)}
+    warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
+    for path, group in groupby(warnings, key=lambda warning: warning.capture):
+        lines = [f"{'' if warning.frame is None else f'packet {warning.frame}: '}{warning.what}" for warning in group]
+        messages.warn(display_path(path), [f"{display_path(path)}: {line}" for line in lines])
+    captures_with_warnings = {warning.capture for warning in warnings}
+    for summary in result.captures:
+        if summary.damaged and summary.path not in captures_with_warnings:
+            messages.remark(
+                f"{display_path(summary.path)}: truncated or damaged after packet {summary.packets}. The rest was read"
+            )

@@ -1,0 +1,197 @@
+"""`ikeanalyze batch`: thousands of captures to a dataset."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ikeanalyze.cli.capture_options import PortOption, VantageOption
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.progress import is_progress_visible
+from ikeanalyze.dataset.batch import Options, Status, Summary, run
+from ikeanalyze.dataset.dispatch import Workers
+from ikeanalyze.dataset.labels import LabelError, Pattern, PatternError, read_pattern
+from ikeanalyze.dataset.manifest import DatasetError
+from ikeanalyze.dataset.processes import Processes, processors
+from ikeanalyze.dataset.task import Reading, TaskError
+from ikeanalyze.render.values import count
+
+_FAILURE_LIMIT: Final = 10
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetOptions:
+    """What a dataset is made of, where it is, and what reads the captures."""
+
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="DATASET", help="Directory of the dataset, new or to be continued."),
+    ]
+    keys: Annotated[
+        list[str],
+        typer.Option(
+            "--keys",
+            metavar="PATH",
+            help="A key file for all captures, or a directory in which NAME.* is for NAME.pcapng. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    label: Annotated[
+        list[str],
+        typer.Option(
+            "--label",
+            metavar="PATTERN",
+            help="Pattern that extracts labels from the end of each path: '{config}/loss{loss:float}/{run:int}.pcapng'. "
+            "Repeatable: the first pattern that matches is used.",
+        ),
+    ] = field(default_factory=list)
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, max=1024, help="Number of worker processes (default: one per CPU)."
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, such as tcp://host:8786."
+        ),
+    ] = None
+    port: PortOption = field(default_factory=list)
+    vantage: VantageOption = None
+
+
+@command(app, "PATH... -o DATASET [OPTIONS]")
+def batch(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", hidden=True)],
+    options: DatasetOptions,
+    messages: MessageOptions,
+) -> None:
+    """Convert any number of captures to a dataset: a directory of Parquet tables.
+
+    A PATH is a capture, a directory that is searched for captures, or a glob pattern. Keys are found next to a capture:
+    NAME.keys* and NAME.charon.log* for NAME.pcapng.
+
+    Run the same command again to resume an interrupted batch, or to add new and changed captures and keys; the others
+    are not read again. New labels need no reading. A capture that cannot be read gets a row with the reason, and the exit
+    status is then 3.
+
+    docs/dataset.md describes the tables, and how to read them with polars, pandas, DuckDB and Spark.
+    """
+    if options.workers is not None and options.cluster is not None:
+        raise typer.BadParameter("--workers cannot be combined with --cluster")
+    if "-" in (*paths, *options.keys):
+        raise typer.BadParameter("a batch reads files, not standard input", param_hint="PATH")
+    if options.output == "-":
+        raise typer.BadParameter("a dataset is a directory: name it", param_hint="-o")
+    summary = _run(
+        Options(
+            paths=paths,
+            dataset=Path(options.output),
+            keys=options.keys,
+            patterns=_parse_patterns(options.label),
+            reading=Reading(tuple(sorted(set(options.port))), options.vantage),
+        ),
+        partial(_make_workers, options.workers, options.cluster),
+        messages,
+    )
+    _report(summary, options.output, messages)
+    if summary.failed or summary.problems:
+        raise typer.Exit(SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED)
+
+
+def _parse_patterns(texts: Sequence[str]) -> list[Pattern] | None:
+    try:
+        return [read_pattern(text) for text in texts] or None
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--label") from None
+
+
+def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Workers:
+    if cluster is not None:
+        from ikeanalyze.dataset.cluster import Cluster  # needs Dask, which is optional
+
+        return Cluster(cluster)
+    return Processes(min(workers or processors(), tasks))
+
+
+def _run(options: Options, workers: Callable[[int], Workers], messages: MessageOptions) -> Summary:
+    try:
+        with _show_progress(quiet=messages.quiet) as progress:
+            return run(options, workers, progress, log_stderr)
+    except (DatasetError, TaskError) as error:
+        raise CommandError(str(error)) from None
+    except (LabelError, PatternError) as error:
+        raise typer.BadParameter(str(error), param_hint="--label") from None
+    except KeyboardInterrupt:
+        messages.remark(f"finished captures are in {options.dataset}. Run the same command again to resume")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _show_progress(*, quiet: bool) -> Iterator[Callable[[Status], object] | None]:
+    """Yield a function that shows the status of the batch, or None where no progress is shown."""
+    if quiet or not is_progress_visible():
+        yield None
+        return
+    # imported here because scripts, which show no progress, start many batches
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.fields[captures]}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=None, captures="captures", failed="")
+
+        def update(status: Status) -> None:
+            progress.update(
+                task,
+                total=status.bytes,
+                completed=status.bytes_done,
+                captures=f"{status.captures_done:,}/{count(status.captures, 'capture')}",
+                failed=f"{status.failed:,} failed" if status.failed else "",
+            )
+
+        yield update
+
+
+def _report(summary: Summary, dataset: str, messages: MessageOptions) -> None:
+    """Print the captures that could not be read, even if the command is quiet, and a summary."""
+    failed = summary.failed if messages.verbose else summary.failed[:_FAILURE_LIMIT]
+    for entry in failed:
+        log_stderr(f"{entry.capture}: {entry.reason}")
+    if len(summary.failed) > len(failed):
+        more = count(len(summary.failed) - len(failed), "more capture")
+        log_stderr(f"{more} cannot be read. --verbose names all of them, as does the table `captures`")
+    if summary.warned:
+        has = "has" if summary.warned == 1 else "have"
+        messages.remark(
+            f"{count(summary.warned, 'capture')} {has} warnings: see the column `warnings` of the table `captures`"
+        )
+    parts = [f"{count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
+    if summary.unchanged:
+        parts.append(f"{summary.unchanged:,} unchanged")
+    if summary.failed:
+        parts.append(f"{len(summary.failed):,} cannot be read")
+    contents = f"{count(summary.captures, 'capture')}, {count(summary.handshakes, 'handshake')}"
+    messages.remark(f"{', '.join(parts)}. {dataset}: {contents}")

@@ -1,0 +1,141 @@
+"""`ikeanalyze compare`: groups of handshakes compared."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from ikeanalyze.cli.exit_status import CommandError
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import PageOptions
+from ikeanalyze.dataset.compare import SUCCESS, USUAL
+from ikeanalyze.dataset.compare import compare as compare_groups
+from ikeanalyze.dataset.compare_columns import Condition
+from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.compare_source import tables
+from ikeanalyze.dataset.comparison import Comparison
+from ikeanalyze.render.comparison_formats import FORMATS
+from ikeanalyze.render.figures import write_comparison
+from ikeanalyze.render.values import count
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonOptions:
+    """Which groups are compared, in what, and with which statistics."""
+
+    by: Annotated[
+        list[str],
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="Column to group by: a label or a column of the handshakes table. Repeatable.",
+        ),
+    ]
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="VALUE",
+            help="Value of the first --by column that the others are compared with (default: the first value).",
+        ),
+    ] = None
+    metric: Annotated[
+        list[str],
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Metric to compare: setup_ms, bytes, round_trips, blowup... Repeatable (default: setup_ms, bytes and "
+            "retransmissions).",
+        ),
+    ] = field(default_factory=list)
+    where: Annotated[
+        list[str],
+        typer.Option(
+            "--where",
+            metavar="COLUMN=VALUE",
+            help="Only handshakes with this value. Repeatable. Values of one column are ORed, columns are ANDed.",
+        ),
+    ] = field(default_factory=list)
+    outcome: Annotated[
+        list[str],
+        typer.Option(
+            "--outcome",
+            metavar="OUTCOME",
+            help="Outcome of the handshakes that metrics count. Repeatable (default: established and completed).",
+        ),
+    ] = field(default_factory=list)
+    confidence: Annotated[
+        float,
+        typer.Option(
+            "--confidence", metavar="PERCENT", help="Confidence level of the intervals and of the test, in per cent."
+        ),
+    ] = 95
+    resamples: Annotated[
+        int,
+        typer.Option("--resamples", metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples."),
+    ] = 2_000
+
+
+@command(app, "DATASET --by COLUMN... [OPTIONS]")
+def compare(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", hidden=True)],
+    options: ComparisonOptions,
+    output: PageOptions,
+    messages: MessageOptions,
+) -> None:
+    """Compare groups of handshakes: configurations, link qualities, or any other label.
+
+    For each group the result has the number of handshakes and of failures, and for each metric mean, median, 95th and
+    99th percentile with confidence intervals, the ratio to the mean of the baseline, and whether the difference is
+    significant. A metric counts successful handshakes only; the number of the others is shown.
+
+    With several --by columns, a group is compared with the group that has the baseline's value of the first column and
+    the same values of the others: `--by config --by loss --baseline classic` compares the configurations at each loss.
+
+    DATASET is a dataset that `batch` wrote, or the directory of `report --format parquet`.
+    """
+    if not 50 <= options.confidence < 100:
+        raise typer.BadParameter(f"{options.confidence:g} is not between 50 and 100", param_hint="--confidence")
+    output.check()
+    try:
+        comparison = compare_groups(
+            tables(dataset),
+            options.by,
+            metrics=options.metric or USUAL,
+            baseline=options.baseline,
+            where=_parse_conditions(options.where),
+            outcomes=options.outcome or SUCCESS,
+            confidence=options.confidence / 100,
+            resamples=options.resamples,
+        )
+    except CompareError as error:
+        if error.argument is None:
+            raise CommandError(str(error)) from None
+        raise typer.BadParameter(str(error), param_hint=f"--{error.argument}") from None
+    _warn(comparison, messages)
+    output.write(FORMATS, comparison)
+    output.write_figures(write_comparison, comparison, messages)
+
+
+def _warn(comparison: Comparison, messages: MessageOptions) -> None:
+    if not comparison.complete:
+        messages.remark(
+            f"{comparison.source}: the batch is incomplete. Run the same `ikeanalyze batch` again to resume it"
+        )
+    if comparison.unread:
+        messages.remark(
+            f"{comparison.source}: {count(comparison.unread, 'capture')} could not be read and "
+            f"{'is' if comparison.unread == 1 else 'are'} in no group"
+        )
+
+
+def _parse_conditions(texts: list[str]) -> list[Condition]:
+    conditions = []
+    for text in texts:
+        column, equals, value = text.partition("=")
+        if not column or not equals:
+            raise typer.BadParameter(f"{text!r} is not COLUMN=VALUE", param_hint="--where")
+        conditions.append(Condition(column, value))
+    return conditions

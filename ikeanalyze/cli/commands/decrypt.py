@@ -1,0 +1,78 @@
+"""`ikeanalyze decrypt`: a decrypted copy of a capture."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.rewrite import rewrite
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import check_inputs
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.render.output import cannot_write, check
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecryptionOptions(CaptureOptions):
+    """How a capture is read that is decrypted."""
+
+    keys: Annotated[
+        list[str],
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Keys: a Wireshark table, a log of charon or pluto, JSON of ikeanalyze. Repeatable.",
+        ),
+    ]
+
+
+@command(app, "CAPTURE --keys FILE -o OUT.pcapng [OPTIONS]")
+def decrypt(
+    capture: CaptureArgument,
+    inputs: DecryptionOptions,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="Output file; - is standard output.")
+    ],
+    messages: MessageOptions,
+) -> None:
+    """Write a copy of a capture in which the messages that the keys fit are decrypted.
+
+    Each encrypted payload is replaced by the payloads inside it. The copy has one packet for each decrypted message, at
+    the time of its last fragment, with a comment that names the original frames, the epoch of the keys and whether the
+    integrity check passed. All other packets are copied unchanged. Wireshark shows the result without keys.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
+    """
+    check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output)
+    if capture == "-":
+        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    check(output)
+    analysis = read_captures([capture], inputs, messages, cleartext=True)
+    if not analysis.cleartexts:
+        raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+    from ikeanalyze.analysis.clear_edits import clear_edits  # loads polars, after which the capture reader cannot fork
+
+    decrypted = clear_edits(analysis.frames, analysis.cleartexts)
+    try:
+        with make_progress_bar(quiet=messages.quiet) as progress:
+            result = rewrite(capture, output, decrypted.edits, progress=progress)
+    except CaptureError as error:
+        raise CommandError(str(error)) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write("standard output" if output == "-" else output, error) from None
+    for packet, warning in result.warnings:
+        messages.remark(f"{capture}: {'' if packet is None else f'packet {packet}: '}{warning}")
+    encrypted = int(analysis.messages["decrypted"].is_not_null().sum())
+    messages.remark(
+        f"{decrypted.messages:,} of {encrypted:,} encrypted messages decrypted; "
+        f"{result.written:,} packets written of {result.packets:,}"
+    )
+    if analysis.skipped:
+        raise typer.Exit(SOME_SKIPPED)

@@ -1,0 +1,131 @@
+"""`ikeanalyze lab`: scenarios with real daemons on this machine, recorded."""
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ikeanalyze.cli.exit_status import FAILED, CommandError, print_result
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.lab import LabError, tree
+from ikeanalyze.lab.machine import Finding, findings, trees
+from ikeanalyze.lab.manifest import Handshake
+from ikeanalyze.lab.output import claimed
+from ikeanalyze.lab.run import needs
+from ikeanalyze.lab.run import run as run_case
+from ikeanalyze.lab.scenario import load
+
+app = make_app("Run scenarios with real daemons and record them.")
+
+
+@command(app, "SCENARIO.toml -o DIR [OPTIONS]", "Run a scenario and record it.")
+def run(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.toml", hidden=True)],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Output directory.")],
+    messages: MessageOptions,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--runs",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Handshakes of each case (default: as in the scenario).",
+        ),
+    ] = None,
+) -> None:
+    """Run a scenario between real daemons and record it.
+
+    Needs root. For each case of the scenario, DIR gets the capture (one interface per link, taken at the responder), the
+    logs of the daemons, the keys, and a manifest with the cost of each handshake and what the logs say was sent.
+    Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go to standard output.
+
+    Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something or failed;
+    2 wrong usage.
+    """
+    # SIGTERM and a closed terminal clean up as Ctrl-C does
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
+            signal.signal(number, _interrupt)
+    try:
+        cases = load(Path(scenario))
+        _check_machine()
+        for case in cases:
+            needs(case)  # all cases, before the first one is run
+        with claimed(Path(output)):
+            for case in cases:
+
+                def report(number: int, count: int, handshake: Handshake, name: str = case.name) -> None:
+                    messages.remark(f"{name}: {number} of {count}: {_describe(handshake)}")
+
+                try:
+                    path = run_case(case, Path(output), iterations=runs, tell=report)
+                except LabError as error:
+                    raise CommandError(f"{scenario}: {case.name}: {error}") from None
+                with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not
+                    print_result(str(path))
+    except LabError as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or 'the lab'}: {error.strerror or error}") from None
+
+
+@command(app, "[OPTIONS]", "Check what the lab needs on this machine.")
+def doctor(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
+    """Check what the lab needs on this machine, and how to get it.
+
+    Exit status: 0 if scenarios can be run, 1 if not.
+    """
+    rows = list(findings())
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        remedy = f" ({row.remedy})" if row.remedy else ""
+        print_result(f"{_mark(row):8}{row.name:{width}}  {row.found}{remedy}")
+    if any(row.needed and not row.there for row in rows):
+        raise typer.Exit(FAILED)
+
+
+@command(app, "[OPTIONS]", "Make Debian chroots with the missing daemons.")
+def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
+    """Make Debian chroots that provide the daemons this machine lacks.
+
+    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, and libreswan. Needs root, debootstrap and a mirror that apt
+    is configured for; half a minute and 200 to 400 MB for each chroot, in ~/.cache/ikeanalyze or IKEANALYZE_TREES.
+    Existing chroots are kept. The paths go to standard output.
+    """
+    try:
+        for spec in trees():
+            print_result(str(tree.make(spec)))
+    except LabError as error:
+        raise CommandError(str(error)) from None
+
+
+def _mark(row: Finding) -> str:
+    if row.there is None:
+        return "?"
+    return "ok" if row.there else "MISSING" if row.needed else "lacks"
+
+
+def _describe(handshake: Handshake) -> str:
+    """Return the result of a handshake in a few words."""
+    if not handshake.established:
+        return f"failed: {handshake.why}"
+    parts = [f"{handshake.ms:.0f} ms"]
+    if not handshake.child:
+        parts.append(f"without a CHILD_SA ({handshake.why})")
+    parts += [f"{step.what} failed: {step.why}" for step in handshake.steps if not step.done]
+    return "; ".join(parts)
+
+
+def _check_machine() -> None:
+    for row in findings():
+        if row.needed and not row.there:
+            remedy = f": {row.remedy}" if row.remedy else ""
+            raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,51 @@
+"""`ikeanalyze ladder`: one handshake, message by message."""
+
+import typer
+
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import OutputOptions, check_inputs
+from ikeanalyze.render import View
+from ikeanalyze.render.output import check, opened
+
+app = make_app()
+
+
+@command(app, "CAPTURE [OPTIONS]")
+def ladder(
+    capture: CaptureArgument,
+    inputs: CaptureOptions,
+    output: OutputOptions,
+    messages: MessageOptions,
+    handshake: HandshakeOption = None,
+) -> None:
+    """Draw one handshake between its hosts, message by message.
+
+    Each message is shown as it was sent, with its time, frames, bytes, fragments and payloads. Payloads of encrypted
+    messages need --keys, and are shown with the epoch of the keys. Retransmissions and additional round trips are
+    marked. Without --handshake the first handshake of the capture is drawn.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
+    """
+    check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
+    check(output.output)
+    analysis = read_captures([capture], inputs, messages, payloads=True)
+    # imported here because they load polars, after which the capture reader cannot fork
+    from ikeanalyze.render import select
+    from ikeanalyze.render.ladder import write
+
+    ids = select.ids(analysis)
+    if ids is None:
+        raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
+    first, last = ids
+    if handshake is None and first < last:
+        messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")
+    try:
+        selected = select.handshake(analysis, first if handshake is None else handshake)
+    except LookupError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
+    with opened(output.output) as out:
+        write(selected, out, View())
+    if analysis.skipped:
+        raise typer.Exit(SOME_SKIPPED)

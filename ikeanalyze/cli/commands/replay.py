@@ -1,0 +1,335 @@
+"""`ikeanalyze replay`: a recorded handshake replayed to a live responder."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final
+
+import typer
+
+from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
+from ikeanalyze.model.policy import Policy, PolicyError, read_policy
+from ikeanalyze.render.output import cannot_write, check
+from ikeanalyze.render.replay_formats import FORMATS
+from ikeanalyze.render.replay_words import outcome
+from ikeanalyze.render.values import count
+from ikeanalyze.replay.credentials import CredentialsError
+from ikeanalyze.replay.faults import Fault, FaultError, What, read_fault
+from ikeanalyze.replay.perform import Listener, Order, keys_beside, perform
+from ikeanalyze.replay.recording import RecordingError
+from ikeanalyze.replay.replayed import Mode, Replayed, Run
+from ikeanalyze.replay.steps import CannotReplayError
+from ikeanalyze.replay.target import Target, TargetError, read_target
+from ikeanalyze.replay.transport import TransportError
+
+_DATAGRAMS: Final = "DATAGRAMS: a probability (0.2), IKE_AUTH, IKE_INTERMEDIATE:2/3... Repeatable."
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetOptions:
+    """Where datagrams are sent to, and how."""
+
+    target: Annotated[
+        str,
+        typer.Option("--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT."),
+    ]
+    nat_port: Annotated[
+        int,
+        typer.Option("--nat-port", metavar="N", min=1, max=65535, help="The target's port with the non-ESP marker."),
+    ] = 4500
+    allow_public_target: Annotated[
+        bool, typer.Option("--allow-public-target", help="Allow public addresses. Get the owner's permission first.")
+    ] = False
+    udp_sockets: Annotated[bool, typer.Option("--udp-sockets", help="Use UDP sockets even if scapy is available.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How often a handshake is replayed, and how fast."""
+
+    mode: Annotated[Mode, typer.Option("--mode", help="What is replayed, see above.")] = "verbatim"
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Number of runs.")] = 1
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0.001, max=1000, help="Maximum handshakes per second.")
+    ] = 10.0
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=0.1, max=7200, help="Maximum seconds of one run.")
+    ] = 180.0
+    time_scale: Annotated[
+        float,
+        typer.Option("--time-scale", metavar="X", min=0.001, max=1e6, help="Verbatim: divide the recorded gaps by X."),
+    ] = 1.0
+    listen: Annotated[
+        float,
+        typer.Option(
+            "--listen", metavar="S", min=0.01, max=600, help="Verbatim: seconds to listen after the last message."
+        ),
+    ] = 2.0
+    fuzz: Annotated[
+        int | None,
+        typer.Option(
+            "--fuzz", metavar="N", min=1, max=100_000, help="Verbatim: send N mutations of the recorded first message."
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed of mutations and faults.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """What a live handshake needs, and the faults of its datagrams."""
+
+    credentials: Annotated[
+        str | None,
+        typer.Option("--credentials", metavar="FILE", help="TOML: secrets, keys, certificates, identities."),
+    ] = None
+    retransmission_policy: Annotated[
+        str,
+        typer.Option(
+            "--retransmission-policy",
+            metavar="POLICY",
+            help="strongswan, libreswan, exponential:timeout=1,base=2,tries=5, or a TOML file.",
+        ),
+    ] = "strongswan"
+    drop: Annotated[
+        list[str], typer.Option("--drop", metavar="DATAGRAMS", help=f"Impair: drop datagrams. {_DATAGRAMS}")
+    ] = field(default_factory=list)
+    duplicate: Annotated[
+        list[str], typer.Option("--duplicate", metavar="DATAGRAMS", help="Impair: deliver them twice.")
+    ] = field(default_factory=list)
+    reorder: Annotated[
+        list[str],
+        typer.Option("--reorder", metavar="DATAGRAMS", help="Impair: deliver them after the next datagram."),
+    ] = field(default_factory=list)
+    delay: Annotated[
+        list[str], typer.Option("--delay", metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")
+    ] = field(default_factory=list)
+
+    def read_policy(self) -> Policy:
+        """Read the retransmission policy; its name includes its parameters, so that the result shows them."""
+        try:
+            return replace(read_policy(self.retransmission_policy), name=self.retransmission_policy)
+        except PolicyError as error:
+            raise typer.BadParameter(str(error), param_hint="--retransmission-policy") from None
+
+    def read_faults(self) -> tuple[Fault, ...]:
+        """Read the faults."""
+        faults = []
+        for kind in What:
+            for text in getattr(self, kind):
+                try:
+                    faults.append(read_fault(kind, text))
+                except FaultError as error:
+                    raise typer.BadParameter(str(error), param_hint=f"--{kind}") from None
+        return tuple(faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayInputOptions(CaptureOptions):
+    """What is read from the capture."""
+
+    handshake: HandshakeOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOutputOptions(TextOptions):
+    """What is written."""
+
+    compare_recorded: Annotated[
+        bool, typer.Option("--compare-recorded", help="Show the recorded and the live handshake side by side.")
+    ] = False
+    write_capture: Annotated[
+        str | None,
+        typer.Option(
+            "-w",
+            "--write",
+            metavar="LIVE.pcapng",
+            help="Write a capture of what was sent and received; its keys go to LIVE.keys.json.",
+        ),
+    ] = None
+
+
+@command(app, "CAPTURE --target ADDRESS[:PORT] [OPTIONS]")
+def replay(
+    capture: CaptureArgument,
+    target: TargetOptions,
+    run: RunOptions,
+    live: LiveOptions,
+    inputs: ReplayInputOptions,
+    output: ReplayOutputOptions,
+    messages: MessageOptions,
+) -> None:
+    """Replay a recorded handshake to a live responder and report its answers.
+
+    verbatim sends the initiator's messages as they were recorded, with the recorded gaps. Only IKE_SA_INIT gets a new
+    SPIi and nonce. reenact makes a live handshake of the same shape, with fresh keys. impair does the same, but drops,
+    duplicates, reorders or delays datagrams.
+
+    Refuses public addresses unless --allow-public-target is given, and prints what it will send first. One handshake is
+    run at a time. With the necessary rights (root, CAP_NET_RAW) scapy sends and receives IP packets, otherwise UDP
+    sockets are used.
+
+    Exit status: 0 success; 1 the target did not answer, or no live handshake was established (reenact, impair), or the
+    target did not survive mutated messages; 2 wrong usage.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd.
+    """
+    with _sigterm_as_interrupt():
+        credentials = [live.credentials] if live.credentials else []
+        check_inputs({"CAPTURE": [capture], "--keys": inputs.keys, "--credentials": credentials}, output.output)
+        if capture == "-":
+            raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+        output.check()
+        order = _make_order(capture, target, run, live, inputs, output)
+        _check_order(order)
+        if order.write is not None:
+            _check_capture_path(order, order.write, output.output)
+        replayed = _perform(order, inputs, messages)
+        output.write(FORMATS, replayed)
+        if replayed.lost is not None:
+            log_stderr(str(cannot_write(replayed.lost.path, replayed.lost.why, "-w")))
+        if replayed.report is not None:
+            messages.remark(f"read the live capture with: {replayed.report}")
+        if replayed.interrupted:
+            raise typer.Exit(INTERRUPTED)
+        _raise_failures(replayed)
+        if replayed.lost is not None and (order.write is not None or order.compare):
+            raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C: delete the IKE SA at the target and keep the capture."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _make_order(
+    capture: str,
+    target: TargetOptions,
+    run: RunOptions,
+    live: LiveOptions,
+    inputs: ReplayInputOptions,
+    output: ReplayOutputOptions,
+) -> Order:
+    return Order(
+        capture,
+        run.mode,
+        _read_target(target),
+        live.read_policy(),
+        handshake=inputs.handshake,
+        keys=tuple(inputs.keys),
+        ports=tuple(inputs.port),
+        runs=run.runs,
+        rate=run.rate,
+        seconds=run.timeout,
+        speed=run.time_scale,
+        wait_s=run.listen,
+        mutants=run.fuzz,
+        seed=run.seed,
+        credentials=live.credentials,
+        faults=live.read_faults(),
+        sockets=target.udp_sockets,
+        compare=output.compare_recorded,
+        write=output.write_capture,
+    )
+
+
+def _read_target(options: TargetOptions) -> Target:
+    try:
+        return read_target(options.target, any_target=options.allow_public_target, nat_port=options.nat_port)
+    except TargetError as error:
+        raise typer.BadParameter(str(error), param_hint="--target") from None
+
+
+def _check_order(order: Order) -> None:
+    """Refuse options that cannot be combined."""
+    if order.mode != "verbatim" and order.credentials is None:
+        raise typer.BadParameter("a live handshake needs credentials, see docs/replay.md", param_hint="--credentials")
+    if order.mode != "verbatim" and order.mutants is not None:
+        raise typer.BadParameter("needs --mode verbatim", param_hint="--fuzz")
+    if order.mode != "impair" and order.faults:
+        raise typer.BadParameter("needs --mode impair", param_hint=f"--{order.faults[0].what}")
+    if order.mutants is not None and order.compare:
+        raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
+
+
+def _check_capture_path(order: Order, path: str, output: str) -> None:
+    """Check that the live capture and its keys can be written, before anything is sent."""
+    inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
+    for written in (path, keys_beside(path)):
+        if path == "-" or (os.path.exists(written) and not os.path.isfile(written)):
+            raise typer.BadParameter(
+                f"the live capture is read again: name a file ({written} is not one)", param_hint="-w"
+            )
+        if any(is_same_file(read, written) for read in inputs):
+            raise typer.BadParameter(f"{written} is an input file, it would be overwritten", param_hint="-w")
+        if output != "-" and is_same_file(output, written):
+            raise typer.BadParameter(f"{written} and -o are the same file", param_hint="-w")
+        check(written, option="-w")
+
+
+def _perform(order: Order, inputs: CaptureOptions, messages: MessageOptions) -> Replayed:
+    def report_run(run: Run) -> None:
+        if messages.verbose and order.runs > 1:
+            log_stderr(f"run {run.number:,} of {order.runs:,}: {outcome(run)}")
+
+    analysis = read_captures([order.capture], inputs, messages)
+    try:
+        return perform(order, analysis, Listener(messages.remark, report_run))
+    except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
+        raise CommandError(str(error)) from None
+    except RecordingError as error:
+        raise cannot_write(error.path, error.why, "-w") from None
+
+
+def _raise_failures(replayed: Replayed) -> None:
+    """Raise `CommandError` unless the target answered and, in a live mode, established an IKE SA."""
+    target = replayed.target
+    if replayed.mutated is not None:
+        if replayed.mutated.before.answer is None:
+            raise CommandError(f"{target} does not answer an ordinary IKE_SA_INIT; no mutated message was sent")
+        if not replayed.mutated.up:
+            raise CommandError(f"{target} no longer answers after the mutated messages")
+        return
+    if not any(_is_answered(run) for run in replayed.runs):
+        counts = replayed.counts
+        problem = f"sends {counts.received:,} datagrams that are not answers" if counts.received else "does not answer"
+        if counts.refusal:
+            problem += f"; the network reports: {counts.refusal}"
+        if counts.stray:
+            problem += f"; {counts.stray:,} datagrams came from other addresses, such as {counts.stray_from}"
+        raise CommandError(f"{target} {problem}{_describe_faults(replayed)}")
+    if replayed.mode != "verbatim" and not any(run.result and run.result.established for run in replayed.runs):
+        run = replayed.runs[0]
+        reason = run.broken_off or (run.result.reason if run.result else None)
+        raise CommandError(f"{target}: no IKE SA was established: {reason}{_describe_faults(replayed)}")
+
+
+def _is_answered(run: Run) -> bool:
+    """Return whether an answer to a recorded message arrived or, in a live mode, any datagram."""
+    if run.verbatim is not None:
+        return any(sent.answers for sent in run.verbatim.sent)
+    return run.traffic.received > 0
+
+
+def _describe_faults(replayed: Replayed) -> str:
+    """Return how many datagrams the faults affected, as the end of an error message."""
+    met = replayed.met
+    if not met:
+        return ""
+    return f"; the injected faults affected {count(met.total(), 'datagram')} ({', '.join(sorted(met))})"

@@ -1,0 +1,157 @@
+"""`ikeanalyze report`: what the handshakes in captures cost."""
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.source import open_source
+from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, VantageOption, check_rtt, read_captures
+from ikeanalyze.cli.exit_status import SOME_SKIPPED
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
+from ikeanalyze.render.figures import write_report
+from ikeanalyze.render.parquet import Writer
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+
+#: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
+_PAYLOAD_LIMIT: Final = 32 << 20
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInputOptions(CaptureOptions):
+    """How the captures of a report are read."""
+
+    handshake: HandshakeOption = None
+    vantage: VantageOption = None
+    rtt: Annotated[
+        float | None,
+        typer.Option(
+            "--rtt",
+            metavar="MS",
+            help="Round-trip time of the path in milliseconds, for the breakdown of the set-up time (default: estimated).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOutputOptions(FigureOptions):
+    """How a report is written."""
+
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="Output file, or directory for parquet; - is standard output."
+        ),
+    ] = "-"
+    output_format: Annotated[
+        Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html"], FORMAT_OPTION
+    ] = "terminal"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the output has ladders."""
+        return self.output_format == "html" or self.figures is not None
+
+
+@command(app, "CAPTURE... [OPTIONS]")
+def report(
+    captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
+    output: ReportOutputOptions,
+    inputs: ReportInputOptions,
+    messages: MessageOptions,
+) -> None:
+    """Report what each handshake in the captures cost.
+
+    Messages, frames and bytes per link and direction, phases and exchanges, retransmissions and blow-up, fragmentation,
+    and a breakdown of the set-up time.
+
+    With --keys, encrypted messages are decrypted: outcome and authentication are read instead of guessed, and the
+    report has key exchanges and certificates with their sizes, bytes by payload, and rekeyed IKE SAs. Keys are never
+    shown.
+
+    A CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input. Several captures make
+    one report. Captures and key files that cannot be read are skipped and named on standard error; the exit status is
+    then 3.
+    """
+    check_rtt(inputs.rtt, "--rtt")
+    check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
+    if output.output_format == "parquet" and output.output == "-":
+        raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
+    output.check()
+    streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
+    if streamed:
+        with Writer(output.output) as writer:  # writes a table while the next one is computed
+            analysis = _read(captures, output, inputs, messages, finished=writer.add)
+            writer.finish(analysis)
+    else:
+        analysis = _read(captures, output, inputs, messages)
+    analysis = _select(analysis, inputs.handshake, messages)
+    if not streamed:
+        # imported here because it loads polars, after which the capture reader cannot fork
+        from ikeanalyze.render.report import FORMATS
+
+        output.write(FORMATS, analysis)
+    output.write_figures(write_report, analysis, messages)
+    if analysis.skipped:
+        raise typer.Exit(SOME_SKIPPED)
+
+
+def _read(
+    captures: list[str], output: ReportOutputOptions, inputs: ReportInputOptions, messages: MessageOptions, **more: Any
+) -> "Analysis":
+    payloads = output.is_drawn and _is_small(captures)
+    analysis = read_captures(
+        captures, inputs, messages, vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, **more
+    )
+    if not output.is_drawn:
+        return analysis
+    from ikeanalyze.render.named import without_looks  # loads polars, after which the capture reader cannot fork
+
+    return without_looks(analysis)
+
+
+def _select(analysis: "Analysis", handshake: int | None, messages: MessageOptions) -> "Analysis":
+    if handshake is None:
+        if analysis.handshakes.is_empty():
+            messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
+        return analysis
+    from ikeanalyze.render import select  # loads polars, after which the capture reader cannot fork
+
+    try:
+        return select.handshake(analysis, handshake)
+    except LookupError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
+
+
+def _is_small(captures: list[str]) -> bool:
+    """Return whether all captures are files and small enough to decode the payloads of all clear messages."""
+    remaining = _PAYLOAD_LIMIT
+    for path in captures:
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            return False  # the size is unknown
+        remaining -= _measure(path, remaining)
+        if remaining < 0:
+            return False
+    return True
+
+
+def _measure(path: str, limit: int) -> int:
+    """Return the decompressed size of a file in bytes, or a size above `limit` for a larger file."""
+    try:
+        with closing(open_source(path)) as source:
+            if source.compression is None:
+                return source.size or 0
+            buffer = memoryview(bytearray(1 << 20))
+            while source.position <= limit and source.read_into(buffer):
+                pass
+            return source.position
+    except CaptureError:
+        return 0  # the reader reports the error

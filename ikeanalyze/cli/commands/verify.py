@@ -1,0 +1,110 @@
+"""`ikeanalyze verify`: whether a capture agrees with a daemon's log."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+import typer
+
+from ikeanalyze.analysis.verification import Verification
+from ikeanalyze.analysis.verification import verify as verify_capture
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import TextOptions, check_inputs
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.keys.psk import PskError
+from ikeanalyze.render.verification import label
+from ikeanalyze.render.verification_formats import FORMATS
+
+_FAILURE_LIMIT: Final = 5
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationOptions(CaptureOptions):
+    """How a capture is read that is verified."""
+
+    keys: Annotated[
+        list[str],
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="A log of charon with ike = 4. With other key files only the ICVs are checked. Repeatable.",
+        ),
+    ]
+    psk: Annotated[
+        str | None,
+        typer.Option(
+            "--psk",
+            metavar="FILE",
+            help="Pre-shared key to use instead of that in the log: the secret itself, 0x and hex digits, 0s and base64, "
+            "or lines of ipsec.secrets.",
+        ),
+    ] = None
+    handshake: HandshakeOption = None
+
+
+@command(app, "CAPTURE --keys FILE... [OPTIONS]")
+def verify(
+    capture: CaptureArgument, inputs: VerificationOptions, output: TextOptions, messages: MessageOptions
+) -> None:
+    """Verify the cryptography of a capture against a daemon's log.
+
+    Checks the ICV of each encrypted message; SKEYSEED and SK_* of each epoch and each rekeying, from the key exchange
+    secrets of the log and the nonces of the capture; IntAuth; and the AUTH payloads of both sides, made with a
+    pre-shared key, the key of a certificate or the key of an EAP method. Each check passes, fails, or could not be made,
+    with the reason. Values are shown as digests only.
+
+    Exit status: 0 all checks that could be made pass, 1 a check failed or none could be made, 2 wrong usage, 3 all
+    pass, but a file was skipped.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
+    """
+    key_files = {"--keys": inputs.keys, "--psk": [inputs.psk] if inputs.psk is not None else []}
+    check_inputs({"CAPTURE": [capture], **key_files}, output.output)
+    output.check()
+    verification = _verify(capture, inputs, messages)
+    report_problems(verification, [capture], inputs.keys, messages)
+    if inputs.handshake is not None:
+        verification = _select(verification, inputs.handshake)
+    output.write(FORMATS, verification)
+    _raise_failures(verification, capture)
+
+
+def _verify(capture: str, inputs: VerificationOptions, messages: MessageOptions) -> Verification:
+    try:
+        with make_progress_bar(quiet=messages.quiet) as progress:
+            return verify_capture(capture, inputs.keys, psk=inputs.psk, ports=tuple(inputs.port), progress=progress)
+    except PskError as error:
+        raise CommandError(str(error)) from None
+
+
+def _select(verification: Verification, number: int) -> Verification:
+    selected = [handshake for handshake in verification.handshakes if handshake.id == number]
+    if not selected:
+        count = len(verification.handshakes)
+        valid = f"choose from 1 to {count}" if count else "the capture has none"
+        raise typer.BadParameter(f"there is no handshake {number}: {valid}", param_hint="--handshake")
+    return replace(verification, handshakes=selected)
+
+
+def _raise_failures(verification: Verification, capture: str) -> None:
+    """Raise `CommandError` or `typer.Exit` unless all checks pass."""
+    failed = [
+        f"{label(check)} (handshake {handshake.id})"
+        for handshake in verification.handshakes
+        for check in handshake.checks
+        if check.outcome == "failed"
+    ]
+    if failed:
+        more = f" and {len(failed) - _FAILURE_LIMIT:,} more" if len(failed) > _FAILURE_LIMIT else ""
+        number = "1 check" if len(failed) == 1 else f"{len(failed):,} checks"
+        raise CommandError(f"{capture}: {number} failed: {', '.join(failed[:_FAILURE_LIMIT])}{more}")
+    if all(check.outcome == "not made" for check in verification.checks):
+        reason = next((check.why for check in verification.checks if check.why), "no encrypted IKEv2 message")
+        raise CommandError(
+            f"{capture}: nothing could be checked: {reason}. Use --keys with a log of a peer, of charon with ike = 4"
+        )
+    if verification.skipped:
+        raise typer.Exit(SOME_SKIPPED)

@@ -1,0 +1,189 @@
+"""`ikeanalyze wireshark`: install, remove and check the Wireshark plugin on this machine."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ikeanalyze import __version__
+from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr, print_result
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.plugin import PluginError, files, manifest, probe, source
+from ikeanalyze.plugin.files import Done, Step
+from ikeanalyze.plugin.folders import Folders, usual
+from ikeanalyze.plugin.manifest import Manifest
+from ikeanalyze.plugin.probe import Tshark
+from ikeanalyze.render.values import clean
+
+_STATES: Final = {
+    Done.KEPT: "changed by you",
+    Done.MISSING: "missing",
+    Done.UPDATED: "of another version",
+    Done.REMOVED: "not in this version",
+}
+
+TsharkOption = Annotated[
+    str, typer.Option("--tshark", metavar="PROGRAM", help="The tshark to ask for Wireshark's directories.")
+]
+
+app = make_app("Install, remove or check the Wireshark plugin.")
+
+
+@command(app, "[OPTIONS]", "Install or update the plugin and its profile.")
+def install(
+    messages: MessageOptions,
+    tshark: TsharkOption = "tshark",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that you changed; your versions are kept as .orig.")
+    ] = False,
+) -> None:
+    """Install or update the plugin and the profile "IKE" for this user.
+
+    Files that you changed are kept and named. No other settings are changed.
+    """
+    program = probe.ask(tshark)
+    folders = _find_folders(tshark, program)
+    try:
+        steps = files.install(source.plugin_files(source.folder()), folders, __version__, force=force)
+    except PluginError as error:
+        raise CommandError(str(error)) from None
+    _print_steps(steps, verbose=messages.verbose)
+    for step in steps:
+        if step.done is Done.KEPT:
+            messages.remark(f"{step.path} was changed since it was installed and is kept (--force replaces it)")
+        elif step.done is Done.REPLACED:
+            messages.remark(f"{step.path} was replaced; your version is kept as .orig")
+    if program is None:
+        messages.remark(f"{tshark} not found: the plugin was installed in Wireshark's usual directories, untested")
+    elif not _check_loaded(probe.ask_lua(program), messages):
+        raise typer.Exit(FAILED)
+    print_result(f'Start Wireshark again, and choose the profile "{source.PROFILE}".')
+
+
+@command(app, "[OPTIONS]", "Remove the plugin and its profile.")
+def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
+    """Remove what was installed, except for files that were changed since."""
+    folders = _find_folders(tshark, probe.ask(tshark))
+    try:
+        steps = files.uninstall(folders.plugins)
+    except PluginError as error:
+        raise CommandError(str(error)) from None
+    if steps is None:
+        print_result(f"Nothing was installed in {_display(folders.plugins)}.")
+        return
+    _print_steps(steps, verbose=messages.verbose)
+    for step in steps:
+        if step.done is Done.KEPT:
+            messages.remark(f"{step.path} was changed since it was installed and is kept")
+
+
+@command(app, "[OPTIONS]", "Show what is installed and what works.")
+def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
+    """Show the versions of tshark and Lua, what works with them, and what is installed."""
+    program = probe.ask(tshark)
+    folders = _find_folders(tshark, program)
+    installed = manifest.read(folders.plugins)
+    note = "" if folders.told else " (the usual place)"
+    rows = [
+        *_describe_program(tshark, program),
+        ("plugins", _display(folders.plugins) + note),
+        ("profiles", _display(folders.profiles) + note),
+    ]
+    steps: Sequence[Step] = []
+    if installed is None:
+        rows.append(("installed", "no: ikeanalyze wireshark install"))
+    else:
+        try:
+            steps = files.state(source.plugin_files(source.folder()), installed)
+        except PluginError as error:
+            raise CommandError(str(error)) from None
+        rows.append(("installed", _describe_installation(installed, steps)))
+    rows += _describe_loaded(program, installed)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print_result(f"{name:{width}}  {value}")
+    for step in steps:
+        if step.done is not Done.SAME:
+            print_result(f"  {_STATES.get(step.done, str(step.done))}: {_display(step.path)}")
+    _warn_superuser(messages)
+
+
+def _describe_program(name: str, program: Tshark | None) -> list[tuple[str, str]]:
+    if program is None:
+        return [("tshark", f"{name} not found, or not a tshark (Debian: apt install tshark)")]
+    rows = [("tshark", program.version)]
+    if program.lua is None:
+        return [*rows, ("Lua", f"not available: {_explain_missing_lua()}")]
+    rows.append(("Lua", program.lua.removeprefix("Lua ")))
+    if program.ciphers:
+        return [*rows, ("ciphers", "yes: the plugin decrypts (GcryptCipher)")]
+    return [*rows, ("ciphers", "none: use ikeanalyze decrypt to write decrypted captures")]
+
+
+def _explain_missing_lua() -> str:
+    if probe.superuser():
+        return "this version runs no Lua for root; use another user"
+    return "built without it, or switched off"
+
+
+def _describe_installation(installed: Manifest, steps: Sequence[Step]) -> str:
+    outdated = sum(step.done is not Done.SAME for step in steps)
+    text = f"version {installed.version}, {len(installed.files)} files"
+    if installed.version != __version__:
+        text += f" (this is ikeanalyze {__version__})"
+    return text + (f"; {outdated} not up to date" if outdated else ", all up to date")
+
+
+def _describe_loaded(program: Tshark | None, installed: Manifest | None) -> list[tuple[str, str]]:
+    if program is None or program.loaded is None:
+        return []
+    names = ", ".join(program.loaded)
+    rows = [("loaded", names or "no")] if installed or names else []
+    return rows + [("complaint", line) for line in program.complaints[:1]]
+
+
+def _check_loaded(program: Tshark, messages: MessageOptions) -> bool:
+    """Return whether the installed plugin loads, as far as that can be tested; print why it does not."""
+    name = f"{program.program} {program.version}"
+    if program.loaded is None:
+        messages.remark(f"{name} runs no Lua, so the plugin is untested: {_explain_missing_lua()}")
+        return True
+    if "ikex" in program.loaded:
+        _warn_superuser(messages)
+        return True
+    reason = program.complaints[0] if program.complaints else "it gives no reason"
+    log_stderr(f"{name} does not load the plugin: {reason}")
+    return False
+
+
+def _warn_superuser(messages: MessageOptions) -> None:
+    if probe.superuser():
+        messages.remark(
+            "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
+        )
+
+
+def _find_folders(name: str, program: Tshark | None) -> Folders:
+    if program is None and name != "tshark":
+        raise CommandError(f"{name} not found, or not a tshark")
+    return (program and program.folders) or usual(os.environ, sys.platform)
+
+
+def _print_steps(steps: Sequence[Step], *, verbose: bool) -> None:
+    """Print what was done with each file or, unless `verbose`, with how many files."""
+    if verbose:
+        for step in steps:
+            print_result(f"{step.done:10}  {_display(step.path)}")
+        return
+    for done, number in Counter(step.done for step in steps).items():
+        print_result(f"{number} file{'s' if number > 1 else ''} {done}")
+
+
+def _display(path: Path) -> str:
+    """Return a path with ~ for the home directory and with control characters escaped."""
+    text, home = str(path), str(Path.home())
+    return clean(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)

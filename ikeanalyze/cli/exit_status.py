@@ -1,0 +1,96 @@
+"""Exit statuses, and messages on standard error: one line for each error, and a traceback only on request."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import typer
+
+from ikeanalyze.render.output import OutputError, cannot_write, check
+from ikeanalyze.render.values import clean
+
+#: Exit statuses other than 0 (done) and 2 (wrong usage, which Typer reports).
+FAILED: Final = 1
+SOME_SKIPPED: Final = 3
+INTERRUPTED: Final = 130
+
+
+class CommandError(Exception):
+    """The command failed; the message says what is wrong and what to do."""
+
+
+def log_stderr(text: str) -> None:
+    """Write one line to standard error, with control characters escaped."""
+    with suppress(OSError, ValueError, AttributeError):
+        line = f"ikeanalyze: {clean(' '.join(text.splitlines()))}\n"
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+
+
+def print_result(line: str) -> None:
+    """Write a line to standard output at once.
+
+    Raises:
+        OutputError: standard output is closed or cannot be written.
+    """
+    check("-")
+    with _standard_output_errors():
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _standard_output_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write("standard output", error) from None
+
+
+@contextmanager
+def handle_errors(*, verbose: bool) -> Iterator[None]:
+    """Turn every error of a command into one line on standard error and an exit status."""
+    try:
+        yield
+        if sys.stdout is not None:
+            with _standard_output_errors():  # short output stays in the buffer until here
+                sys.stdout.flush()
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except BrokenPipeError:
+        close_stdout()
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except (CommandError, OutputError) as error:
+        log_stderr(str(error))
+        raise typer.Exit(FAILED) from None
+    except MemoryError:
+        log_stderr("out of memory. Split the capture (editcap -c), or read fewer captures at once")
+        raise typer.Exit(FAILED) from None
+    except Exception as error:
+        raise typer.Exit(report_internal_error(error, verbose=verbose)) from None
+
+
+def close_stdout() -> None:
+    """Handle a closed pipe (EPIPE): discard the buffered output."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def report_internal_error(error: Exception, *, verbose: bool) -> int:
+    """Ask the user to report a bug; return the exit status."""
+    if verbose:
+        traceback.print_exception(error)
+    details = "the lines above" if verbose else "the output of the same command with --verbose"
+    log_stderr(
+        f"internal error: {type(error).__name__}: {error}. "
+        f"This is a bug in ikeanalyze. Please report it with {details}, and with the capture if possible"
+    )
+    return FAILED

@@ -1,0 +1,1 @@
+"""The commands that compute from a model: `predict`, `overhead` and `rank`."""

@@ -1,0 +1,372 @@
+"""`ikeanalyze overhead`: what ESP costs, computed or measured in a capture."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ikeanalyze.analysis.esp_traffic import EspTraffic, read_esp
+from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.cli.capture_options import CaptureArgument, PortOption
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import TableOptions, check_inputs
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.keys.files import KeyFileError, read_keys
+from ikeanalyze.keys.keyset import EspKey
+from ikeanalyze.model.esp_algorithms import EspError, suite
+from ikeanalyze.model.esp_overhead import Carrier, Form, Mode, check_size, checked
+from ikeanalyze.model.overhead import Question, paper_forms
+from ikeanalyze.model.overhead import overhead as compute_overhead
+from ikeanalyze.model.peer_queue import Sizes, one_size, pareto
+from ikeanalyze.model.scenarios import ScenarioError
+from ikeanalyze.model.scenarios import rate as read_rate
+from ikeanalyze.model.sweep import SweepError, numbers
+from ikeanalyze.render.overhead import Answer
+from ikeanalyze.render.overhead_formats import FORMATS
+
+_SUITES: Final = ("aes256gcm16", "chacha20poly1305", "aes256-sha256")
+_SIZES: Final = "64,128,256,512,1024,1400"
+_FIGURE_SIZES: Final = range(40, 1501, 4)
+_PAPER_SIZES: Final = "64,480,1500"
+_DELAY_LIMIT: Final = 100_000
+_WARNING_LIMIT: Final = 10
+#: Processors in MIPS. Other values are typing errors, and their results are not numbers.
+_SLOWEST_MIPS: Final = 1e-3
+_FASTEST_MIPS: Final = 1e9
+_SIZE_DIGITS: Final = 9
+
+app = make_app("Compute or measure the overhead of ESP: bytes, operations of a processor, and delay.")
+
+
+class IpVersion(StrEnum):
+    """An IP version."""
+
+    IPV4 = "4"
+    IPV6 = "6"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EspOptions:
+    """How packets are protected."""
+
+    suite: Annotated[
+        list[str],
+        typer.Option(
+            "--suite",
+            metavar="NAME",
+            help="Cipher suite, as in strongSwan's esp_proposals: aes256gcm16, aes128-sha256, chacha20poly1305, 3des-md5, "
+            "null-sha256. Repeatable.",
+        ),
+    ] = field(default_factory=lambda: list(_SUITES))
+    mode: Annotated[Mode, typer.Option("--mode", help="ESP mode.")] = Mode.TUNNEL
+    encapsulation: Annotated[
+        Carrier,
+        typer.Option(
+            "--encapsulation", help="Encapsulation: udp (RFC 3948), or tcp (RFC 9329, one ESP packet a segment)."
+        ),
+    ] = Carrier.NONE
+    inner_ip: Annotated[
+        IpVersion | None,
+        typer.Option("--inner-ip", help="IP version of the packets to protect (default: that of --outer-ip)."),
+    ] = None
+    outer_ip: Annotated[IpVersion, typer.Option("--outer-ip", help="IP version of the packets on the wire.")] = (
+        IpVersion.IPV4
+    )
+    mtu: Annotated[
+        int | None,
+        typer.Option(
+            "--mtu", metavar="BYTES", min=1, help="Also compute the largest packet that fits this MTU in ESP."
+        ),
+    ] = None
+    operations: Annotated[
+        list[str],
+        typer.Option(
+            "--operations",
+            metavar="SUITE=N",
+            help="Operations per byte of a suite; built in for des, 3des and md5. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+
+    def make_forms(self) -> list[Form]:
+        """Return one form of ESP for each suite."""
+        outer = int(self.outer_ip)
+        inner = outer if self.inner_ip is None else int(self.inner_ip)
+        return [
+            checked(Form(suite(name), self.mode, self.encapsulation, inner, outer))
+            for name in dict.fromkeys(self.suite)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficOptions:
+    """Which packets are protected, and the processors that protect them."""
+
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size",
+            metavar="LIST",
+            help="Bytes of the packets to protect, IP header included: 64,480 or 40:1500:4 (from:to:step).",
+        ),
+    ] = None
+    mips: Annotated[
+        str | None,
+        typer.Option(
+            "--mips",
+            metavar="LIST",
+            help="Processors in millions of operations per second: 100,300. Also compute the traffic they can protect.",
+        ),
+    ] = None
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate",
+            metavar="LIST",
+            help="With --mips, compute the mean delay at these rates of clear packets: 384k,2M.",
+        ),
+    ] = None
+    packet_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--packet-sizes",
+            metavar="SIZES",
+            help="With --mips, the size of all packets in bytes, or pareto (default), with a mean of 480.",
+        ),
+    ] = None
+    link_rate: Annotated[
+        str | None,
+        typer.Option("--link-rate", metavar="RATE", help="With --mips, the rate of the link after the processor: 2M."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EspCaptureOptions:
+    """How the ESP packets of a capture are read."""
+
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            "--suite", metavar="NAME", help="Cipher suite of the ESP SAs, to compute the largest possible payload."
+        ),
+    ] = None
+    keys: Annotated[
+        list[str],
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="ESP keys, to measure the payload: Wireshark's esp_sa table, or JSON of ikeanalyze. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    port: PortOption = field(default_factory=list)
+
+
+@command(app, "[OPTIONS]", "Compute the overhead of any suite, mode and encapsulation.")
+def compute(esp: EspOptions, traffic: TrafficOptions, output: TableOptions, messages: MessageOptions) -> None:
+    """Compute the overhead of ESP for any suite, mode, IP version and encapsulation.
+
+    The result has the size of the protected packets and the share of payload in them. With --mips it also has the traffic
+    that a processor can protect, and how long packets wait for it.
+    """
+    output.check()
+    sizes = _parse_sizes(traffic.size, _SIZES if output.figures is None else _FIGURE_SIZES)
+    with _esp_errors_as_options():
+        forms = esp.make_forms()
+        question = _make_question(forms, sizes, traffic, mtu=esp.mtu, per_byte=_parse_operations(esp.operations))
+        answer = Answer(computed=compute_overhead(question))
+    output.write(FORMATS, answer)
+    output.write_figures(_write_figures, answer, messages)
+
+
+@command(app, "[OPTIONS]", "Compute the overhead as Xenakis and Merakos do.")
+def paper(traffic: TrafficOptions, output: TableOptions, messages: MessageOptions) -> None:
+    """Compute the overhead of ESP with the formulas of Xenakis and Merakos.
+
+    They are for five suites of DES, 3DES and MD5 in transport mode with UDP and IPv4, without initialization vector.
+    """
+    output.check()
+    sizes = _parse_sizes(traffic.size, _PAPER_SIZES)
+    with _esp_errors_as_options():
+        answer = Answer(computed=compute_overhead(_make_question(paper_forms(), sizes, traffic, paper=True)))
+    output.write(FORMATS, answer)
+    is_default = traffic.size is None and traffic.mips is None
+    output.write_figures(_write_paper_figures if is_default else _write_figures, answer, messages)
+
+
+@command(app, "CAPTURE [OPTIONS]", "Measure the ESP traffic of a capture.")
+def measure(
+    capture: CaptureArgument, inputs: EspCaptureOptions, output: TableOptions, messages: MessageOptions
+) -> None:
+    """Measure the ESP SAs of a capture.
+
+    For each SA the result has packets, bytes, sizes, missing and repeated sequence numbers, and the rate over time; with
+    --suite also the largest possible share of payload, with --keys the actual one.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
+    """
+    output.check()
+    with _esp_errors_as_options():
+        protection = None if inputs.suite is None else suite(inputs.suite)
+    check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
+    start = time.perf_counter()
+    keys, skipped = _read_keys(inputs.keys, messages)
+    traffic = _read_traffic(capture, inputs.port, keys, messages)
+    if messages.verbose:
+        log_stderr(f"{traffic.capture.packets:,} packets read in {time.perf_counter() - start:.2f} s")
+    for warning in traffic.capture.warnings:
+        messages.remark(f"{capture}: {warning}")
+    for reason in traffic.unusable_keys[:_WARNING_LIMIT]:
+        messages.remark(reason)
+    if not traffic.sas:
+        messages.remark(f"{capture}: no ESP packets")
+    answer = Answer(measured=traffic, suite=protection)
+    output.write(FORMATS, answer)
+    output.write_figures(_write_figures, answer, messages)
+    if skipped:
+        raise typer.Exit(SOME_SKIPPED)
+
+
+@contextmanager
+def _esp_errors_as_options() -> Iterator[None]:
+    """Turn errors of the model into errors of the option that they came from."""
+    try:
+        yield
+    except EspError as error:
+        option = {"inner": "inner-ip"}.get(error.what, error.what)
+        raise typer.BadParameter(str(error), param_hint=f"--{option}") from None
+
+
+def _parse_sizes(text: str | None, default: str | Sequence[int]) -> list[int]:
+    sizes = text if text is not None else default
+    values = _parse_numbers(sizes, "--size") if isinstance(sizes, str) else sizes
+    if any(value != int(value) for value in values):
+        raise typer.BadParameter(f"{text!r}: sizes are whole bytes", param_hint="--size")
+    return [int(value) for value in values]
+
+
+def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return numbers(text)
+    except SweepError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _parse_rate(text: str, option: str) -> float:
+    try:
+        rate = read_rate(text)
+    except ScenarioError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    if rate <= 0:
+        raise typer.BadParameter("a rate is more than 0 bit/s", param_hint=option)
+    return rate
+
+
+def _make_question(
+    forms: list[Form],
+    sizes: list[int],
+    traffic: TrafficOptions,
+    *,
+    paper: bool = False,
+    mtu: int | None = None,
+    per_byte: dict[str, float] | None = None,
+) -> Question:
+    if traffic.mips is None:
+        for option, value in {
+            "--rate": traffic.rate,
+            "--link-rate": traffic.link_rate,
+            "--packet-sizes": traffic.packet_sizes,
+        }.items():
+            if value is not None:
+                raise typer.BadParameter("needs --mips", param_hint=option)
+        return Question(forms, sizes, paper, mtu, per_byte=per_byte or {})
+    mips = _parse_numbers(traffic.mips, "--mips")
+    for speed in mips:
+        if not _SLOWEST_MIPS <= speed <= _FASTEST_MIPS:
+            raise typer.BadParameter(
+                f"{speed:g} is not in the range {_SLOWEST_MIPS:g} to {_FASTEST_MIPS:g}", param_hint="--mips"
+            )
+    rates = [] if traffic.rate is None else [_parse_rate(part, "--rate") for part in traffic.rate.split(",")]
+    link_rate = None if traffic.link_rate is None else _parse_rate(traffic.link_rate, "--link-rate")
+    if len(rates) * len(mips) * len(forms) > _DELAY_LIMIT:
+        raise typer.BadParameter(
+            f"rates, processors and suites make more than {_DELAY_LIMIT:,} combinations", param_hint="--rate"
+        )
+    packet_sizes = _parse_packet_sizes(traffic.packet_sizes or "pareto", forms[0].inner)
+    return Question(forms, sizes, paper, mtu, mips, packet_sizes, rates, link_rate, per_byte or {})
+
+
+def _parse_packet_sizes(text: str, version: int) -> Sizes:
+    if text == "pareto":
+        return pareto()
+    if not text.isdecimal() or len(text) > _SIZE_DIGITS:
+        raise typer.BadParameter(f"{text!r} is neither a size nor pareto", param_hint="--packet-sizes")
+    try:
+        check_size(int(text), version)
+    except EspError as error:
+        raise typer.BadParameter(str(error), param_hint="--packet-sizes") from None
+    return one_size(int(text))
+
+
+def _parse_operations(texts: Sequence[str]) -> dict[str, float]:
+    operations = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0
+        if not equals or not 0 < number < 1e9:
+            raise typer.BadParameter(f"{text!r} is not SUITE=N, with N above 0", param_hint="--operations")
+        operations[name.lower()] = number
+    return operations
+
+
+def _read_keys(paths: Sequence[str], messages: MessageOptions) -> tuple[list[EspKey], bool]:
+    """Return the ESP keys of files, and whether a file was skipped."""
+    keys: list[EspKey] = []
+    skipped = False
+    for path in paths:
+        try:
+            file = read_keys(path)
+        except KeyFileError as error:
+            log_stderr(str(error))
+            skipped = True
+            continue
+        for warning in file.warnings[:_WARNING_LIMIT]:
+            messages.remark(str(warning))
+        if not file.esp:
+            messages.remark(f"{path}: no key of an ESP SA. Wireshark's esp_sa table has them")
+        keys += file.esp
+    return keys, skipped
+
+
+def _read_traffic(capture: str, ports: Sequence[int], keys: Sequence[EspKey], messages: MessageOptions) -> EspTraffic:
+    try:
+        with make_progress_bar(quiet=messages.quiet) as progress:
+            return read_esp(capture, tuple(ports), progress, keys)
+    except CaptureError as error:
+        raise CommandError(str(error)) from None
+
+
+def _write_figures(answer: Answer, directory: str) -> Sequence[Path]:
+    # imported here because they load altair, which takes a quarter of a second
+    from ikeanalyze.render.figures.files import write_figures
+    from ikeanalyze.render.figures.overhead import computed_figures, measured_figures
+
+    if answer.computed is not None:
+        return write_figures(directory, computed_figures(answer.computed))
+    assert answer.measured is not None
+    return write_figures(directory, measured_figures(answer.measured))
+
+
+def _write_paper_figures(_answer: Answer, directory: str) -> Sequence[Path]:
+    # imported here as in _write_figures
+    from ikeanalyze.render.figures.files import write_figures
+    from ikeanalyze.render.figures.overhead import paper_figures
+
+    return write_figures(directory, paper_figures())

@@ -1,0 +1,391 @@
+"""`ikeanalyze predict`: recorded handshakes predicted on another link."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt, display_path, read_captures
+from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import PageOptions, check_inputs
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.dataset.finding import Listed
+from ikeanalyze.dataset.labels import LabelError, label
+from ikeanalyze.model.layout import LayoutError
+from ikeanalyze.model.link import Burst, Link, LinkError, Repeats, Transport, checked
+from ikeanalyze.model.policy import PolicyError, read_policy
+from ikeanalyze.model.prediction import Prediction, Use
+from ikeanalyze.model.prediction import predict as predict_flow
+from ikeanalyze.model.scenarios import ScenarioError, read_scenario
+from ikeanalyze.model.scenarios import rate as read_rate
+from ikeanalyze.model.sweep import SweepError, numbers
+from ikeanalyze.model.sweep import links as combine_links
+from ikeanalyze.render.figures import write_predictions
+from ikeanalyze.render.prediction_formats import FORMATS
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.model.flow import Flow
+    from ikeanalyze.model.recorded import Place
+
+#: Runs of one prediction, and of all predictions together: ten minutes of computation.
+_RUN_LIMIT: Final = 1_000_000
+_TOTAL_RUN_LIMIT: Final = 300_000_000
+#: A longer path is an error in the manifest.
+_LONGEST_RTT_MS: Final = 3_600_000
+#: Options whose name differs from the field of `Link`.
+_LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOptions:
+    """The links that handshakes are predicted on."""
+
+    rtt: Annotated[
+        str | None,
+        typer.Option("--rtt", metavar="MS", help="Round-trip time in milliseconds, or a list: 10,50,600 or 0:600:50."),
+    ] = None
+    loss: Annotated[
+        str | None,
+        typer.Option("--loss", metavar="P", help="Share of lost frames in each direction: 0.2, or a list."),
+    ] = None
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="Bit/s: 384k, or 384k/7.2M from and to the initiator, or a list."),
+    ] = None
+    mtu: Annotated[
+        str | None,
+        typer.Option("--mtu", metavar="BYTES", help="Largest IP packet, or a list (default: frames as recorded)."),
+    ] = None
+    jitter: Annotated[
+        str | None,
+        typer.Option("--jitter", metavar="MS", help="Maximum deviation of the one-way delay: a value or a list."),
+    ] = None
+    burst: Annotated[
+        str | None,
+        typer.Option("--burst", metavar="LENGTH", help="Mean length of loss bursts: 200ms, or 3 for frames."),
+    ] = None
+    burst_loss: Annotated[
+        float | None, typer.Option("--burst-loss", metavar="P", help="Share of lost frames in a burst (default: 1).")
+    ] = None
+    extra_aaa_rtt: Annotated[
+        str | None,
+        typer.Option(
+            "--extra-aaa-rtt", metavar="MS", help="Added to each round trip to the AAA server: a value or a list."
+        ),
+    ] = None
+    drop_ip_fragments: Annotated[bool, typer.Option("--drop-ip-fragments", help="The path drops IP fragments.")] = False
+    link: Annotated[
+        list[str],
+        typer.Option(
+            "--link",
+            metavar="NAME",
+            help="A link by name, or a TOML file: geostationary, umts, epc-centralized-wifi, epc-distributed-hsdpa... "
+            "The options above override its values. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+
+    def make_links(self) -> list[Link]:
+        """Return all combinations of the values, each checked."""
+        lists = {
+            "rtt_ms": _parse_numbers(self.rtt, "--rtt"),
+            "loss": _parse_numbers(self.loss, "--loss"),
+            "jitter_ms": _parse_numbers(self.jitter, "--jitter"),
+            "aaa_rtt_ms": _parse_numbers(self.extra_aaa_rtt, "--extra-aaa-rtt"),
+            "mtu": _to_integers(_parse_numbers(self.mtu, "--mtu"), "--mtu"),
+        }
+        sweep: dict[str, Any] = {name: values for name, values in lists.items() if values}
+        options: dict[str, Any] = {"drop_ip_fragments": True} if self.drop_ip_fragments else {}
+        if burst := _parse_burst(self.burst, self.burst_loss):
+            options["burst"] = burst
+        links: list[Link] = []
+        for scenario, rates in product([_read_scenario(name) for name in self.link] or [{}], _parse_rates(self.rate)):
+            if "rtt_ms" not in scenario and "rtt_ms" not in sweep:
+                _refuse("--rtt", f"{scenario['name']} has no round-trip time" if scenario else "needed without --link")
+            try:
+                links += combine_links(Link(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
+            except SweepError as error:
+                _refuse("--rtt", str(error))
+        for link in links:
+            try:
+                checked(link)
+            except LinkError as error:
+                prefix = f"{link.name}: " if link.name else ""
+                _refuse(f"--{_LINK_OPTIONS.get(error.what, error.what)}", f"{prefix}{error}")
+        return list(dict.fromkeys(links))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransmissionOptions:
+    """How the peers send over a link."""
+
+    fragment_size: Annotated[
+        int | None,
+        typer.Option(
+            "--fragment-size",
+            metavar="BYTES",
+            min=0,
+            max=65535,
+            help="Largest packet of an IKE fragment (RFC 7383); 0: IP fragments instead (default: as recorded, or smaller "
+            "to fit the MTU).",
+        ),
+    ] = None
+    retransmission_policy: Annotated[
+        list[str],
+        typer.Option(
+            "--retransmission-policy",
+            metavar="POLICY",
+            help="strongswan, libreswan, exponential, with parameters as in strongswan:timeout=2,tries=3, or a TOML file. "
+            "Repeatable.",
+        ),
+    ] = field(default_factory=lambda: ["strongswan"])
+    transport: Annotated[
+        list[Transport], typer.Option("--transport", help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
+    ] = field(default_factory=lambda: [Transport.UDP])
+    responder_retransmit_trigger: Annotated[
+        Repeats,
+        typer.Option(
+            "--responder-retransmit-trigger",
+            help="What part of a retransmitted request makes the responder retransmit its response: first-fragment (RFC "
+            "7383) or all-fragments (old strongSwan).",
+        ),
+    ] = Repeats.FIRST
+
+    def make_uses(self) -> list[Use]:
+        """Return all combinations of policies and transports."""
+        uses = []
+        for text in dict.fromkeys(self.retransmission_policy):
+            try:
+                policy = read_policy(text)
+            except PolicyError as error:
+                _refuse("--retransmission-policy", str(error))
+            # policies of one kind are distinguished by their parameters
+            if len(self.retransmission_policy) > 1 and ":" in text:
+                policy = replace(policy, name=text)
+            for transport in dict.fromkeys(self.transport):
+                uses.append(Use(policy, transport, self.responder_retransmit_trigger, self.fragment_size))
+        return uses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """How a handshake is simulated."""
+
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, max=_RUN_LIMIT, help="Number of simulated handshakes.")
+    ] = 10_000
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Random seed.")] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingOptions(CaptureOptions):
+    """How the captures of the handshakes are read."""
+
+    handshake: Annotated[
+        int | None,
+        typer.Option(
+            "--handshake",
+            metavar="N",
+            min=1,
+            help="Number of the handshake, if there is one capture (default: the first with the fewest retransmissions).",
+        ),
+    ] = None
+    recorded_rtt: Annotated[
+        float | None,
+        typer.Option(
+            "--recorded-rtt",
+            metavar="MS",
+            help="Round-trip time of the link during recording; it is subtracted from the processing times.",
+        ),
+    ] = None
+    vantage: VantageOption = None
+
+
+@command(app, "CAPTURE... --rtt MS [OPTIONS]")
+def predict(
+    captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
+    link: LinkOptions,
+    transmission: TransmissionOptions,
+    simulation: SimulationOptions,
+    inputs: RecordingOptions,
+    output: PageOptions,
+    messages: MessageOptions,
+) -> None:
+    """Predict set-up time and bytes of recorded handshakes on another link.
+
+    Takes one handshake of each capture: its messages, their fragments and sizes, the processing times of both sides and
+    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of a
+    real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also in
+    closed form where there is one.
+
+    Without --keys the success of a completely answered handshake is unknown. Handshakes known to have failed are not
+    predicted.
+
+    With lists, as in --loss 0:0.3:0.02 --rtt 10,600, all combinations are predicted.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
+    """
+    check_rtt(inputs.recorded_rtt, "--recorded-rtt")
+    if inputs.handshake is not None and len(captures) > 1:
+        _refuse("--handshake", "cannot be combined with several captures")
+    links, uses = link.make_links(), transmission.make_uses()
+    runs = len(captures) * len(links) * len(uses) * simulation.runs
+    if runs > _TOTAL_RUN_LIMIT:
+        _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
+    check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
+    output.check()
+    analysis = read_captures(captures, inputs, messages, vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
+    flows = _get_flows(analysis, inputs, messages)
+    is_drawn = output.figures is not None or output.output_format == "html"
+    predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
+    output.write(FORMATS, predictions)
+    output.write_figures(write_predictions, predictions, messages)
+    if len(flows) < len(analysis.captures) or analysis.skipped:
+        raise typer.Exit(SOME_SKIPPED)
+
+
+def _predict(
+    flows: "list[Flow]",
+    links: list[Link],
+    uses: list[Use],
+    simulation: SimulationOptions,
+    *,
+    is_drawn: bool,
+    quiet: bool,
+) -> list[Prediction]:
+    from ikeanalyze.render.figures.prediction import COLOURED  # loads altair: not before the arguments are checked
+
+    total = len(flows) * len(links) * len(uses)
+    keep = is_drawn and total <= COLOURED
+    predictions = []
+    with make_progress_bar(quiet=quiet, label="predicting", counts=True) as report:
+        for flow, use, link in product(flows, uses, links):
+            try:
+                predictions.append(predict_flow(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep))
+            except LayoutError as error:
+                raise CommandError(f"{flow.capture}: {error}") from None
+            if report is not None:
+                report(len(predictions), total)
+    return predictions
+
+
+def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: MessageOptions) -> "list[Flow]":
+    """Return a handshake of each capture that has one; exit with status 1 if none has one."""
+    from ikeanalyze.model.recorded import (
+        FlowError,
+        recorded,
+    )  # loads polars, after which the capture reader cannot fork
+
+    captures = [summary.path for summary in analysis.captures]
+    places = _read_manifests(captures) if inputs.vantage is None and inputs.recorded_rtt is None else {}
+    flows = []
+    for path in captures:
+        try:
+            flow = recorded(analysis, path, inputs.handshake, places.get(path))
+        except FlowError as error:
+            if inputs.handshake is not None:
+                _refuse("--handshake", str(error))
+            log_stderr(f"{display_path(path)}: {error}")
+            continue
+        _warn(flow, messages)
+        flows.append(flow)
+    if not flows:
+        raise typer.Exit(FAILED)
+    return flows
+
+
+def _read_manifests(captures: list[str]) -> "Mapping[str, Place]":
+    """Return where captures of the lab were taken, according to their manifests: always at the responder."""
+    from ikeanalyze.model.recorded import Place  # loads polars, after which the capture reader cannot fork
+
+    places = {}
+    for path in captures:
+        if path == "-":
+            continue
+        absolute = os.path.abspath(path)
+        try:
+            labels = label([Listed(path, absolute, 0, 0)], [], []).values
+        except LabelError:
+            continue  # not a manifest of the lab
+        rtt = labels.get(absolute, {}).get("link_rtt_ms")
+        if isinstance(rtt, float | int) and 0 <= rtt < _LONGEST_RTT_MS:
+            places[path] = Place("responder", round(rtt * 1_000_000))
+    return places
+
+
+def _warn(flow: "Flow", messages: MessageOptions) -> None:
+    """Print what is unknown in the capture and changes the predicted times."""
+    name = display_path(flow.capture)
+    if flow.path is None:
+        messages.remark(
+            f"{name}: unknown capture point: the path delay is counted as processing time. "
+            "Set --vantage and --recorded-rtt"
+        )
+    elif flow.path == "estimated":
+        messages.remark(
+            f"{name}: the round-trip time of the path is an upper estimate, which makes processing times too short. "
+            "Set --recorded-rtt"
+        )
+    if flow.unknown:
+        messages.remark(
+            f"{name}: unknown processing time where a retransmission was answered ({', '.join(flow.unknown)}); "
+            "it is counted as 0"
+        )
+
+
+def _read_scenario(name: str) -> dict[str, Any]:
+    try:
+        return dict(read_scenario(name).fields)
+    except ScenarioError as error:
+        _refuse("--link", str(error))
+
+
+def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
+    try:
+        return () if text is None else numbers(text)
+    except SweepError as error:
+        _refuse(option, str(error))
+
+
+def _to_integers(values: tuple[float, ...], option: str) -> tuple[int, ...]:
+    for value in values:
+        if value != int(value):
+            _refuse(option, f"{value:g} is not a whole number")
+    return tuple(map(int, values))
+
+
+def _parse_rates(text: str | None) -> list[dict[str, float]]:
+    if text is None:
+        return [{}]
+    rates = []
+    for part in text.split(","):
+        up, slash, down = part.partition("/")
+        try:
+            rates.append({"rate_up": read_rate(up), "rate_down": read_rate(down if slash else up)})
+        except ScenarioError as error:
+            _refuse("--rate", str(error))
+    return rates
+
+
+def _parse_burst(text: str | None, loss: float | None) -> Burst | None:
+    """Parse `200ms`, or a number of frames."""
+    if text is None:
+        if loss is not None:
+            _refuse("--burst-loss", "needs --burst")
+        return None
+    stripped = text.strip()
+    try:
+        mean = float(stripped.removesuffix("ms"))
+    except ValueError:
+        _refuse("--burst", f"{text!r} is not the length of a burst, such as 200ms, or 3 for frames")
+    return Burst(mean, not stripped.endswith("ms"), 1.0 if loss is None else loss)
+
+
+def _refuse(option: str, problem: str) -> NoReturn:
+    raise typer.BadParameter(problem, param_hint=option)

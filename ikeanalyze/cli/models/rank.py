@@ -1,0 +1,79 @@
+"""`ikeanalyze rank`: alternatives ranked by several criteria."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ikeanalyze.cli.exit_status import CommandError
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import TableOptions
+from ikeanalyze.model.criteria import CriteriaError, Measured, criteria_text, read_criteria
+from ikeanalyze.model.ranking import Ranking
+from ikeanalyze.model.ranking import rank as rank_alternatives
+from ikeanalyze.render.output import opened
+from ikeanalyze.render.ranking_formats import FORMATS
+
+app = make_app()
+
+
+@command(app, "CRITERIA.toml [OPTIONS]")
+def rank(
+    criteria: Annotated[str, typer.Argument(metavar="CRITERIA.toml", hidden=True)],
+    output: TableOptions,
+    messages: MessageOptions,
+    print_example: Annotated[
+        bool, typer.Option("--print-example", help="Print the criteria file, as an example to start from.")
+    ] = False,
+) -> None:
+    """Rank alternatives by several criteria with the multiplicative analytic hierarchy process.
+
+    The file defines the alternatives, the importance of each criterion (weights, or by how many steps experts prefer one
+    to another), and the grades of the alternatives: numbers, or values that a table of thresholds or the comparison with
+    a reference converts to grades. Values may come from a dataset that `batch` wrote.
+
+    The result shows the order, what each criterion contributes to it, and the weights at which it would change.
+
+    CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
+    """
+    output.check()
+    try:
+        if print_example:
+            text = criteria_text(criteria)
+            with opened(output.output) as out:
+                out.write(text)
+            return
+        ranking = rank_alternatives(read_criteria(criteria), _look_up)
+    except CriteriaError as error:
+        raise CommandError(str(error)) from None
+    output.write(FORMATS, ranking)
+    output.write_figures(_write_figures, ranking, messages)
+
+
+def _write_figures(ranking: Ranking, directory: str) -> Sequence[Path]:
+    # imported here because they load altair, which takes a quarter of a second
+    from ikeanalyze.render.figures.files import write_figures
+    from ikeanalyze.render.figures.ranking import ranking_figures
+
+    return write_figures(directory, ranking_figures(ranking))
+
+
+def _look_up(measured: Measured) -> dict[str, float]:
+    """Return the values of the alternatives in a dataset."""
+    # imported here because they load polars and scipy, and few criteria use datasets
+    from ikeanalyze.dataset.compare_columns import Condition
+    from ikeanalyze.dataset.compare_error import CompareError
+    from ikeanalyze.dataset.measured import group_values
+
+    where = [Condition(column, value) for column, value in measured.where]
+    try:
+        values = group_values(str(measured.dataset), measured.by, measured.metric, measured.statistic, where)
+    except CompareError as error:
+        raise CriteriaError(str(error)) from None
+    if missing := [group for group in measured.groups.values() if group not in values]:
+        known = ", ".join(values) or "none"
+        raise CriteriaError(
+            f"{measured.dataset} has no {measured.metric} where {measured.by} is {missing[0]}; it has: {known}"
+        )
+    return {name: values[group] for name, group in measured.groups.items()}

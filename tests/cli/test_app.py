@@ -1,0 +1,76 @@
+"""The table of commands: modules are loaded when a command is called, and shells complete commands and options."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ikeanalyze.cli.app import COMMANDS
+
+#: Commands that read captures with the reader that forks, which it cannot do after polars has started its threads.
+FORKING = ["report", "ladder", "view", "decrypt", "verify", "predict", "replay"]
+
+
+def loaded_by(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split("\n")[-2].split())
+
+
+def test_the_help_loads_no_command():
+    loaded = loaded_by(
+        "import sys; from ikeanalyze.cli.app import app; from typer.testing import CliRunner; "
+        "assert 'Commands:' in CliRunner().invoke(app, ['--help']).stdout"
+    )
+    modules = {f"ikeanalyze.cli.{module}" for module, _ in COMMANDS.values()}
+    assert loaded & {*modules, "polars", "numpy", "rich"} == set()
+    assert "ikeanalyze.cli.app" in loaded
+
+
+@pytest.mark.parametrize("name", FORKING)
+def test_polars_is_not_loaded_before_captures_are_read(name):
+    module = f"ikeanalyze.cli.{COMMANDS[name][0]}"
+    loaded = loaded_by(f"import sys, {module}")
+    assert module in loaded
+    assert "polars" not in loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run, name):
+    done = run(name, "--help")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: ikeanalyze {name} ")
+    assert f"\n  {name} " in run("--help").stdout
+
+
+def complete(*words: str) -> list[str]:
+    """What bash is offered for the last word."""
+    environment = {
+        **os.environ,
+        "_IKEANALYZE_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["ikeanalyze", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run([sys.executable, "-m", "ikeanalyze"], capture_output=True, text=True, env=environment)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        (("re",), ["report", "replay"]),
+        (("overhead", ""), ["compute", "paper", "measure"]),
+        (("report", "--no"), ["--no-limit"]),
+        (("keys", "x", "--to", ""), ["wireshark", "json"]),
+        (("overhead", "compute", "--format", ""), ["terminal", "json", "csv", "markdown"]),
+        (("overhead", "compute", "--mode", "t"), ["transport", "tunnel"]),
+        (("replay", "x", "--mode", "re"), ["reenact"]),
+        (("predict", "x", "--vantage", ""), ["initiator", "responder"]),
+        (("doctor", "--format", "j"), ["json"]),
+    ],
+    ids=" ".join,
+)
+def test_completion(words, completions):
+    assert complete(*words) == completions
