@@ -59,7 +59,7 @@ bench: $(VENV)/.test-installed $(VENV)/.system-installed
 
 figures: $(VENV)/.installed
 	@mkdir -p figures
-	$(BIN)/ikeanalyze overhead --paper --figures figures/overhead -o figures/overhead.txt
+	$(BIN)/ikeanalyze overhead paper --figures figures/overhead -o figures/overhead.txt
 	$(BIN)/ikeanalyze rank epc-authentication --figures figures/rank -o figures/rank.txt
 	$(BIN)/ikeanalyze rank epc-aka --figures figures/rank-aka -o figures/rank-aka.txt
 	$(BIN)/ikeanalyze predict captures/psk-classic.pcap captures/pq-mlkem768-psk.pcap --quiet --rtt 10 --loss 0:0.2:0.02 \

@@ -50,7 +50,7 @@ def _lines(section: Section) -> Iterator[str]:
                 yield _row([f"**{_escape(cell)}**" if bold else _escape(cell) for cell in row])
             if section.more:
                 yield ""
-                yield f"... and {section.more:,} more (--all shows them)"
+                yield f"... and {section.more:,} more (--no-limit shows them)"
             for note in section.notes:
                 yield ""
                 yield _escape(note)

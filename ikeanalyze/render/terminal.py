@@ -91,7 +91,7 @@ def _table(section: Table, paint: Painter) -> Iterator[str]:
             style = "bold"
         yield "  " + paint(line, style)
     if section.more:
-        yield f"  ... and {section.more:,} more (--all shows them)"
+        yield f"  ... and {section.more:,} more (--no-limit shows them)"
     notes = list(section.notes)
     if fitted.left_out:
         names = ", ".join(section.columns[i].name for i in fitted.left_out)

@@ -57,7 +57,7 @@ def sections(verification: Verification, *, every: bool) -> Iterator[Section]:
         if rows := _troubles(verification.handshakes, outcome):
             shown = rows if every else rows[:FEW]
             if len(rows) > len(shown):
-                shown.append(("", f"and {len(rows) - len(shown):,} more (--all shows them)"))
+                shown.append(("", f"and {len(rows) - len(shown):,} more (--no-limit shows them)"))
             yield Facts(outcome.capitalize(), shown)
 
 

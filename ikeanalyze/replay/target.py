@@ -92,7 +92,7 @@ def read_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT
         raise TargetError(f"{text}: there is no interface {zone!r}")
     if not any_target and not any(address in network for network in _NEAR if network.version == address.version):
         raise TargetError(
-            f"{address} is not a loopback, private or link-local address. If its owner agrees, say --any-target"
+            f"{address} is not a loopback, private or link-local address. If its owner agrees, use --allow-public-target"
         )
     return Target(str(address), port, nat_port)
 

@@ -219,7 +219,7 @@ def test_from_the_command_line(tmp_path):
     (tmp_path / "x.pcap").write_bytes(pcap([Packet(10**18 + n, data) for n, data in enumerate(frames)]))
     row = f'"IPv6","*","*","0x00000007","{GCM}","0x{bytes(20).hex()}","NULL",""\n'
     (tmp_path / "esp_sa").write_text(row)
-    arguments = ["overhead", "--from", str(tmp_path / "x.pcap"), "--keys", str(tmp_path / "esp_sa")]
+    arguments = ["overhead", "measure", str(tmp_path / "x.pcap"), "--keys", str(tmp_path / "esp_sa")]
     done = CliRunner().invoke(app, [*arguments, "--format", "json"])
     (sa,) = json.loads(done.stdout)["measured"]["sas"]
     assert sa["inside"]["sizes"] == [{"bytes": 60, "packets": 1}, {"bytes": 70, "packets": 1}]

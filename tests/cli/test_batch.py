@@ -117,7 +117,10 @@ def test_no_key_in_the_output(run):
         (["runs", "-o", "out", "--label", "{x"], "expected '}' before end of string"),
         (["runs", "-o", "out", "--label", "{x:date}.pcap"], "a label is int, float or str"),
         (["runs", "-o", "out", "--workers", "0"], "Invalid value for '--workers'"),
-        (["runs", "-o", "out", "--workers", "2", "--cluster", "tcp://x:1"], "--workers cannot be combined with --cluster"),
+        (
+            ["runs", "-o", "out", "--workers", "2", "--cluster", "tcp://x:1"],
+            "--workers cannot be combined with --cluster",
+        ),
         (["runs", "-o", "out", "--vantage", "left"], "'left' is not one of 'initiator', 'responder'"),
     ],
 )

@@ -75,7 +75,10 @@ def test_a_full_standard_output_is_one_line():
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == "ikeanalyze: standard output: cannot be written: No space left on device. Name another output with -o\n"
+    assert (
+        done.stderr
+        == "ikeanalyze: standard output: cannot be written: No space left on device. Name another output with -o\n"
+    )
 
 
 def test_wrong_usage(tmp_path):

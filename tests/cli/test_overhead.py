@@ -9,7 +9,9 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def test_computed(run):
-    done = run("overhead", "compute", "--suite", "aes256gcm16", "--suite", "AES256GCM16", "--size", "64,128", "--format", "csv")
+    done = run(
+        "overhead", "compute", "--suite", "aes256gcm16", "--suite", "AES256GCM16", "--size", "64,128", "--format", "csv"
+    )
     assert (done.exit_code, done.stderr) == (0, "")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [(row["clear_bytes"], row["esp_packet_bytes"]) for row in rows][:2] == [

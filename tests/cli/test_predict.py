@@ -65,8 +65,10 @@ def test_every_option(run, tmp_path):
     policy.write_text('kind = "table"\nwaits = [1, 2]\n')
     (one,) = predictions(
         run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384k/7.2M", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
-        "--burst-loss", "0.5", "--extra-aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600", "--retransmission-policy", str(policy),
-        "--responder-retransmit-trigger", "all-fragments", "--seed", "7", "--handshake", "1", "--vantage", "responder", "--recorded-rtt", "0.1",
+        "--burst-loss", "0.5", "--extra-aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600",
+        "--retransmission-policy", str(policy),
+        "--responder-retransmit-trigger", "all-fragments",
+        "--seed", "7", "--handshake", "1", "--vantage", "responder", "--recorded-rtt", "0.1",
     )  # fmt: skip
     assert one["link"] == {
         "scenario": None, "rtt_ms": 80, "loss": 0.1, "jitter_ms": 5, "rate_up": 384e3, "rate_down": 7.2e6, "mtu": 1280,
@@ -79,9 +81,7 @@ def test_every_option(run, tmp_path):
 def test_scenarios(run, tmp_path):
     mine = tmp_path / "ship.toml"
     mine.write_text("rtt_ms = 700\nloss = 0.02\n[burst]\nframes = 3\n")
-    found = predictions(
-        run, CLASSIC, "--link", "geostationary", "--link", str(mine), "--loss", "0.1", "--burst", "2"
-    )
+    found = predictions(run, CLASSIC, "--link", "geostationary", "--link", str(mine), "--loss", "0.1", "--burst", "2")
     assert [one["link"]["scenario"] for one in found] == ["geostationary", "ship"]
     assert [one["link"]["rtt_ms"] for one in found] == [600, 700]
     assert [one["link"]["rate_up"] for one in found] == [2e6, None]
@@ -93,7 +93,16 @@ def test_scenarios(run, tmp_path):
 
 
 def test_policies_of_one_kind_are_told_apart(run):
-    found = predictions(run, CLASSIC, "--rtt", "1", "--retransmission-policy", "strongswan:tries=1", "--retransmission-policy", "strongswan:tries=2")
+    found = predictions(
+        run,
+        CLASSIC,
+        "--rtt",
+        "1",
+        "--retransmission-policy",
+        "strongswan:tries=1",
+        "--retransmission-policy",
+        "strongswan:tries=2",
+    )
     assert [one["policy"]["name"] for one in found] == ["strongswan:tries=1", "strongswan:tries=2"]
 
 
@@ -175,9 +184,7 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
 def test_what_computation_is_not_known(run):
     done = run("predict", str(CAPTURES / "pq-loss15.pcap"), "--rtt", "10", "--runs", "10")
     assert "the round-trip time of the path is an upper estimate" in done.stderr
-    assert (
-        "unknown processing time where a retransmission was answered (responder in IKE_INTERMEDIATE 1" in done.stderr
-    )
+    assert "unknown processing time where a retransmission was answered (responder in IKE_INTERMEDIATE 1" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -201,7 +208,10 @@ def test_what_computation_is_not_known(run):
             ["--burst", "10ms", "--loss", "0.5", "--burst-loss", "0.4"],
             "--burst-loss: a mean loss of 0.5 needs",
         ),
-        (["--retransmission-policy", "cisco"], "--retransmission-policy: cisco: neither strongswan, libreswan, exponential nor a file"),
+        (
+            ["--retransmission-policy", "cisco"],
+            "--retransmission-policy: cisco: neither strongswan, libreswan, exponential nor a file",
+        ),
         (["--transport", "sctp"], "'--transport': 'sctp' is not one of 'udp', 'tcp'"),
         (["--responder-retransmit-trigger", "never"], "'--responder-retransmit-trigger': 'never' is not one of"),
         (["--link", "mars"], "--link: mars: neither epc-centralized-hsdpa"),

@@ -13,6 +13,6 @@ WITH_KEYS = sorted(path.name.removesuffix(".charon.log.gz") for path in CAPTURES
 
 @cache
 def keys_of(name):
-    """What `ikeanalyze keys LOG --to json --reveal` prints."""
+    """What `ikeanalyze keys LOG --to json --show-secrets` prints."""
     found = read_keys(str(CAPTURES / f"{name.split('.')[0]}.charon.log.gz"))
     return json.dumps(ikejson.document(found.key_sets, found.phase1, found.esp))

@@ -72,7 +72,7 @@ def test_for_people(tmp_path):
 @pytest.mark.parametrize("form", [Format.TERMINAL, Format.MARKDOWN])
 def test_all_rows_if_that_is_asked_for(form, tmp_path):
     few, every = (written([*range(40)], form, tmp_path, every=every) for every in (False, True))
-    assert "... and 10 more (--all shows them)" in few
+    assert "... and 10 more (--no-limit shows them)" in few
     assert "more (" not in every
     assert "39" in every.split()
 

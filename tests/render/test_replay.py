@@ -122,8 +122,8 @@ Together
 def test_only_thirty_runs_unless_all_are_asked_for():
     one = replays.many()
     many = replace(one, runs=one.runs * 20)
-    assert "and 30 more (--all shows them)" in text(many)
-    assert "--all" not in text(many, every=True)
+    assert "and 30 more (--no-limit shows them)" in text(many)
+    assert "--no-limit" not in text(many, every=True)
 
 
 def test_a_delete_that_was_not_answered():

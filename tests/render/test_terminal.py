@@ -45,7 +45,7 @@ def test_no_color(monkeypatch):
 
 def test_few_or_all():
     a = analysis([1] * 45)
-    assert "... and 15 more (--all shows them)" in text_of(a)
+    assert "... and 15 more (--no-limit shows them)" in text_of(a)
     everything = text_of(a, every=True)
     assert "more (" not in everything
     assert any(line.split()[:1] == ["45"] for line in everything.splitlines())

@@ -88,7 +88,7 @@ def test_without_keys_there_is_nothing_to_list():
 
 def test_many():
     many = made(PASSED, count=40)
-    assert "... and 10 more (--all shows them)" in text(many)
+    assert "... and 10 more (--no-limit shows them)" in text(many)
     assert "more" not in text(many, every=True)
     reasons = Verification(
         [
@@ -97,7 +97,7 @@ def test_many():
         ],
         [],
     )
-    assert "and 10 more (--all shows them)" in text(reasons)
+    assert "and 10 more (--no-limit shows them)" in text(reasons)
     assert "reason 40" in text(reasons, every=True)
 
 

@@ -135,8 +135,8 @@ def ml_kem(lab, tmp_path):
 @pytest.mark.parametrize("sockets", [False, True])
 def test_a_live_handshake_of_the_same_shape(ml_kem, tmp_path, sockets):
     path = tmp_path / "live.pcapng"
-    way = ["--sockets"] if sockets else []
-    found, said = ml_kem("--mode", "reenact", "--compare", "-w", str(path), *way)
+    way = ["--udp-sockets"] if sockets else []
+    found, said = ml_kem("--mode", "reenact", "--compare-recorded", "-w", str(path), *way)
     (run,) = found["runs"]
     assert found["way"] == ("UDP" if sockets else "layer 3")
     assert run["handshake"]["established"]
@@ -168,7 +168,7 @@ def test_a_target_that_is_port_4500(ml_kem):
 
 def test_the_responder_keeps_no_ike_sa(ml_kem):
     """Its answer to IKE_AUTH never comes, so it stands for the responder alone; then our own delete is met by faults."""
-    policy = ("--policy", "exponential:timeout=0.5,tries=1")
+    policy = ("--retransmission-policy", "exponential:timeout=0.5,tries=1")
     found, said = ml_kem("--mode", "impair", "--drop", "IKE_AUTH:response:x*", *policy, status=1)
     assert found["runs"][0]["handshake"]["deleted"] is True
     assert "no IKE SA was established: no answer; faults of our own met" in said
@@ -182,7 +182,7 @@ def test_twenty_runs_at_a_loss_of_20_percent(ml_kem, tmp_path):
     path = tmp_path / "live.pcapng"
     policy = "exponential:timeout=0.06,base=1.25,tries=14"
     found, _ = ml_kem(
-        "--mode", "impair", "--drop", "0.2", "--runs", "20", "--seed", "1", "--policy", policy, "-w", str(path)
+        "--mode", "impair", "--drop", "0.2", "--runs", "20", "--seed", "1", "--retransmission-policy", policy, "-w", str(path)
     )  # fmt: skip
     runs = found["runs"]
     assert len(runs) == 20
@@ -214,7 +214,7 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
         command = [
             sys.executable, "-m", "ikeanalyze", "replay", str(capture), "--keys", str(capture.with_suffix(".keys.json")),
             "--target", responder.remote, "--credentials", str(write_credentials(responder, case, tmp_path)),
-            "--mode", "impair", "--drop", "IKE_AUTH:response", "--policy", "exponential:timeout=1", "-w", str(path),
+            "--mode", "impair", "--drop", "IKE_AUTH:response", "--retransmission-policy", "exponential:timeout=1", "-w", str(path),
             "--format", "json",
         ]  # fmt: skip
         done = subprocess.run(responder.host.inside(*command), capture_output=True, text=True, timeout=60, check=False)
@@ -231,7 +231,7 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
 
 def test_a_named_fragment_is_lost_once(ml_kem):
     found, _ = ml_kem(
-        "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--policy", "exponential:timeout=1"
+        "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--retransmission-policy", "exponential:timeout=1"
     )  # fmt: skip
     (run,) = found["runs"]
     assert run["faults_met"] == {"drop": 1}
@@ -242,7 +242,7 @@ def test_a_named_fragment_is_lost_once(ml_kem):
 
 
 def test_two_hundred_mutated_messages_leave_the_responder_up(ml_kem):
-    found, said = ml_kem("--mutate", "200", "--seed", "1", "--rate", "200")
+    found, said = ml_kem("--fuzz", "200", "--seed", "1", "--rate", "200")
     mutated = found["mutated"]
     assert (mutated["up"], mutated["sent"]) == (True, 200)
     assert sum(mutated["answered"].values()) > 50

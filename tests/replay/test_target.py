@@ -39,7 +39,7 @@ def test_targets(text, address, port):
 )
 def test_only_near_ones(inside, outside):
     read_target(inside)
-    with pytest.raises(TargetError, match="--any-target"):
+    with pytest.raises(TargetError, match="--allow-public-target"):
         read_target(outside)
     assert read_target(outside, any_target=True).address == outside
 

@@ -131,7 +131,7 @@ def _notices(analysis: Analysis, table: Table | None, chosen: list[Chosen]) -> I
     if table is not None and table.more:
         yield (
             f"The table has the first {len(table.rows):,} of {analysis.handshakes.height:,} handshakes. "
-            "The formats csv and parquet have all, --all puts them into this page."
+            "The formats csv and parquet have all, --no-limit puts them into this page."
         )
     if len(chosen) < analysis.handshakes.height:
         yield (
