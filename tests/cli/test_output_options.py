@@ -23,19 +23,24 @@ def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
 #: The module of `render` for the result of each command that has an option --format.
 FORMATS = {
     "report": "report",
-    "keys": "keys",
-    "verify": "verification",
-    "compare": "comparison",
-    "replay": "replay",
-    "predict": "prediction",
-    "rank": "ranking",
+    "keys": "keys_formats",
+    "verify": "verification_formats",
+    "compare": "comparison_formats",
+    "replay": "replay_formats",
+    "predict": "prediction_formats",
+    "rank": "ranking_formats",
+    "overhead compute": "overhead_formats",
+    "overhead measure": "overhead_formats",
+    "overhead paper": "overhead_formats",
 }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_command_takes_the_formats_that_its_result_has(run, name):
     formats = [str(form) for form in import_module(f"ikeanalyze.render.{FORMATS[name]}").FORMATS]
-    done = run(name, "x", "--format", "pdf")
-    assert done.exit_code == 2
+    done = run(*name.split(), "x", "--format", "pdf")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "Invalid value for '--format': 'pdf' is not one of" in done.stderr
     assert re.findall(r"'(\w+)'", done.stderr.partition("is not one of ")[2]) == formats
+    usage = run(*name.split(), "--help").stdout.replace("\n", " ")
+    assert re.findall(r"\w+", re.search(r"--format [<[](.*?)[]>]", usage)[1]) == formats
