@@ -1,8 +1,8 @@
-"""Analyse captures of IKEv2 handshakes, post-quantum ones above all: messages, bytes, round trips.
+"""Analyze captures of IKEv2 handshakes, in particular post-quantum ones: messages, bytes, round trips.
 
 `ikeanalyze.read("capture.pcap")` gives an `Analysis` with `.frames`, `.messages`, `.exchanges` and
-`.handshakes` as polars frames. Importing this module loads nothing else: the rest is loaded when it is
-first used.
+`.handshakes` as polars data frames. Importing this module imports nothing else: the rest is imported when it
+is first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,21 +33,21 @@ def read(
 ) -> "Analysis":
     """Read captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    What cannot be read does not raise, so that one bad file of many does not stop the rest: a Python warning names
-    it, and it is in `Analysis.skipped` with the reason.
+    A file that cannot be read does not raise, so that the other files are still read. A Python warning names it, and
+    `Analysis.skipped` has it with the reason.
 
     Args:
-        captures: the path of one, or several; many small ones take a fraction of the time in one call.
-        keys: files with keys to decrypt with, of any kind that `ikeanalyze keys` lists.
-        ports: UDP and TCP ports that carry IKE besides 500 and 4500.
-        vantage: the side that the captures were taken on, where the TTLs do not tell.
-        rtt_ms: round-trip time of the path in milliseconds, in place of the shortest one seen.
-        payloads: name the payloads of clear messages too, in the column `payloads` of `messages`.
-        progress: called with the bytes read of a file and its size (None: not known).
+        captures: one path or several. Many small captures take a fraction of the time in one call.
+        keys: key files for decryption, in any format that `ikeanalyze keys` reads.
+        ports: UDP and TCP ports that carry IKE, in addition to 500 and 4500.
+        vantage: side on which the captures were taken, if it cannot be inferred from the TTLs.
+        rtt_ms: round-trip time of the path in milliseconds (default: the shortest one seen).
+        payloads: also name the payloads of clear messages, in the column `payloads` of `messages`.
+        progress: called with the bytes read of a file and its size (None: unknown).
 
     Raises:
-        TypeError: a capture or a file with keys is named by something that is no path, or a port is no integer.
-        ValueError: no capture, or a port, a side or a time that there is not.
+        TypeError: a capture or key file is not a path, or a port is not an integer.
+        ValueError: there is no capture, or a port, side or time is invalid.
     """
     import warnings
     from collections.abc import Iterable

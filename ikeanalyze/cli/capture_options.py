@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.read import Vantage
+from ikeanalyze.analysis.options import ReadOptions, Vantage
 from ikeanalyze.analysis.read import read as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.verification import Verification
 
 _LARGEST_KEY_FILE: Final = 16 << 20  # bytes of a file named as a capture that is tested for keys
+_DEFAULT: Final = ReadOptions()
 
 CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
 PortOption = Annotated[
@@ -66,22 +67,21 @@ def check_rtt(ms: float | None, option: str) -> None:
 
 
 def read_captures(
-    captures: Sequence[str], options: CaptureOptions, messages: MessageOptions, **more: Any
+    captures: Sequence[str], inputs: CaptureOptions, messages: MessageOptions, options: ReadOptions = _DEFAULT
 ) -> "Analysis":
     """Read captures and print the problems with them; exit with status 1 if no capture can be read.
 
-    `more` is passed to `analysis.read.read`.
+    Ports, keys and progress of `options` are those of `inputs` and `messages`.
     """
     start = time.perf_counter()
     with make_progress_bar(quiet=messages.quiet) as progress:
-        analysis = read_analysis(
-            list(captures), ports=tuple(options.port), keys=tuple(options.keys), progress=progress, **more
-        )
+        options = replace(options, ports=tuple(inputs.port), keys=tuple(inputs.keys), progress=progress)
+        analysis = read_analysis(list(captures), options)
     if messages.verbose:
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
         log_stderr(f"{packets:,} packets, {analysis.handshakes.height:,} handshakes read in {seconds:.2f} s")
-    report_problems(analysis, captures, options.keys, messages)
+    report_problems(analysis, captures, inputs.keys, messages)
     return analysis
 
 

@@ -1,3 +1,5 @@
+from dataclasses import fields
+
 import pytest
 from typer.testing import CliRunner
 
@@ -13,8 +15,8 @@ class Reader:
         self.raises: BaseException | None = None
         self.asked: dict = {}
 
-    def __call__(self, paths, **options):
-        self.asked = {"paths": paths, **options}
+    def __call__(self, paths, options):
+        self.asked = {"paths": paths, **{field.name: getattr(options, field.name) for field in fields(options)}}
         if self.raises is not None:
             raise self.raises
         return self.analysis

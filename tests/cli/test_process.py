@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 STAND_IN = """
 import ikeanalyze.analysis.read
 from tests.render import handmade
-def read(paths, **options):
+def read(paths, options):
     if paths == ["slow"]:
         import time
         print("reading", flush=True)

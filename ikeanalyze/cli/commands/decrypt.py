@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
@@ -52,7 +53,7 @@ def decrypt(
     if capture == "-":
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
     check(output)
-    analysis = read_captures([capture], inputs, messages, cleartext=True)
+    analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
     from ikeanalyze.analysis.clear_edits import clear_edits  # loads polars, after which the capture reader cannot fork

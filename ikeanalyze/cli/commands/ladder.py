@@ -2,6 +2,7 @@
 
 import typer
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -30,7 +31,7 @@ def ladder(
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     check(output.output)
-    analysis = read_captures([capture], inputs, messages, payloads=True)
+    analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.render import select
     from ikeanalyze.render.ladder import write

@@ -3,10 +3,11 @@
 import os
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.source import open_source
 from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, VantageOption, check_rtt, read_captures
@@ -18,6 +19,7 @@ from ikeanalyze.render.parquet import Writer
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.analysis.steps import Finished
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
@@ -89,7 +91,7 @@ def report(
     streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
     if streamed:
         with Writer(output.output) as writer:  # writes a table while the next one is computed
-            analysis = _read(captures, output, inputs, messages, finished=writer.add)
+            analysis = _read(captures, output, inputs, messages, writer.add)
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
@@ -105,12 +107,15 @@ def report(
 
 
 def _read(
-    captures: list[str], output: ReportOutputOptions, inputs: ReportInputOptions, messages: MessageOptions, **more: Any
+    captures: list[str],
+    output: ReportOutputOptions,
+    inputs: ReportInputOptions,
+    messages: MessageOptions,
+    finished: "Finished | None" = None,
 ) -> "Analysis":
     payloads = output.is_drawn and _is_small(captures)
-    analysis = read_captures(
-        captures, inputs, messages, vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, **more
-    )
+    options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, finished=finished)
+    analysis = read_captures(captures, inputs, messages, options)
     if not output.is_drawn:
         return analysis
     from ikeanalyze.render.named import without_looks  # loads polars, after which the capture reader cannot fork

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt, display_path, read_captures
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -240,7 +241,9 @@ def predict(
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
     output.check()
-    analysis = read_captures(captures, inputs, messages, vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
+    analysis = read_captures(
+        captures, inputs, messages, ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
+    )
     flows = _get_flows(analysis, inputs, messages)
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
