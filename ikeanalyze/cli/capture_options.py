@@ -14,7 +14,6 @@ from ikeanalyze.analysis.read import read as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.keys.files import KeyFileError, read_keys
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, Skipped
@@ -99,6 +98,9 @@ def report_problems(
 
 def _suggest(skipped: "Skipped", captures: Sequence[str], keys: Sequence[str]) -> str:
     """Return advice for a capture that was named as keys, and for keys that were named as a capture."""
+    # imported here because it loads cryptography, and few captures are skipped
+    from ikeanalyze.keys.files import KeyFileError, read_keys
+
     path = skipped.path
     if path in keys and path not in captures:
         return ". Name it as CAPTURE, without --keys" if "is a capture" in skipped.reason else ""

@@ -116,7 +116,7 @@ def test_not_a_terminal():
     command = [sys.executable, "-m", "ikeanalyze", "view", str(CAPTURES / "psk-classic.pcap")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("ikeanalyze: view needs a terminal, and standard input is none. ")
+    assert done.stderr.startswith("ikeanalyze: view needs a terminal, but standard input is not one. ")
     assert done.stderr.count("\n") == 1
 
 
