@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tsharks import NAMES, TREES, Tshark, find
+
+from tests.tsharks import NAMES, TREES, Tshark, find
 
 # Examples read captures, and the machine may be busy: no test fails because an example was slow.
 settings.register_profile(

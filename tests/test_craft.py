@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from craft import (
+
+from tests.craft import (
     MS,
     SECOND,
     Handshake,

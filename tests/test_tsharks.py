@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tsharks import TEMPORARY, TREES, find
+
+from tests.tsharks import TEMPORARY, TREES, find
 
 SCRIPT = Path(__file__).parent.parent / "ikeanalyze" / "lab" / "debian_tree.sh"
 CAPTURE = Path(__file__).parent.parent / "captures" / "pq-mlkem768-psk.pcap"

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from craft import MS, Handshake, Message, Packet, Trace, pcap
-from craft.trace import START_NS
 
 from ikeanalyze import Analysis
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
+from tests.craft import MS, Handshake, Message, Packet, Trace, pcap
+from tests.craft.trace import START_NS
 
 COUNTS = ("messages", "frames", "bytes")
 MESSAGE_COLUMNS = (

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from analysed import obey
-from craft import Trace, ike
 from polars.testing import assert_frame_equal
-from protected import Key, Sa
 
 import ikeanalyze
 from ikeanalyze import Analysis
@@ -19,6 +16,9 @@ from ikeanalyze.analysis.conversation import Conversation
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.keyset import KeySet
+from tests.analysis.analysed import obey
+from tests.analysis.protected import Key, Sa
+from tests.craft import Trace, ike
 
 #: What keys fill in. All else is the same without them.
 FILLED = {

@@ -1,9 +1,8 @@
 """IKEv1 IKE SAs of which the test has the key of phase 1."""
 
-from craft import MS, Trace, ikev1
-from keys.test_phase1 import COOKIE_I, COOKIE_R, PUBLIC_I, PUBLIC_R, Sender
-
 from ikeanalyze.wire.registries.ikev1_phase1 import Hash
+from tests.craft import MS, Trace, ikev1
+from tests.keys.test_phase1 import COOKIE_I, COOKIE_R, PUBLIC_I, PUBLIC_R, Sender
 
 NAME = ikev1.ID, b"\x02\0\0\0gateway.example"
 

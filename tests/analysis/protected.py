@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from craft import Handshake, Message, ike
-from craft.ike import Payload, Proposal
-
 from ikeanalyze.keys.keyset import KeySet, Origin
 from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
+from tests.craft import Handshake, Message, ike
+from tests.craft.ike import Payload, Proposal
 
 #: By cipher: bytes of SK_e and SK_a, of the IV, Wireshark's names.
 CIPHERS = {
@@ -92,8 +91,15 @@ class Sa(Handshake):
         integrity = ike.AUTH_HMAC_SHA2_256_128 if size_a else 0
         parts = [self.rng.randbytes(size) for size in (size_e, size_e, size_a, size_a)]
         return KeySet(
-            origin=Origin("test", None), spi_i=self.spi_i, spi_r=self.spi_r, encryption=self.cipher, integrity=integrity,
-            sk_ei=parts[0], sk_er=parts[1], sk_ai=parts[2], sk_ar=parts[3],
+            origin=Origin("test", None),
+            spi_i=self.spi_i,
+            spi_r=self.spi_r,
+            encryption=self.cipher,
+            integrity=integrity,
+            sk_ei=parts[0],
+            sk_er=parts[1],
+            sk_ai=parts[2],
+            sk_ar=parts[3],
         )
 
     def put(

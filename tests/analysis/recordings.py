@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from keys.dumps import contents, excerpt, logged_keys
+from tests.keys.dumps import contents, excerpt, logged_keys
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 DATA = Path(__file__).parent / "data"

@@ -5,9 +5,10 @@ from random import Random
 
 import polars as pl
 import pytest
-from analysed import Handshake, analyse, only, rows, size, timed
-from craft import MS, SECOND, Trace, ike, ikev1
-from craft.transport import NON_ESP_MARKER
+
+from tests.analysis.analysed import Handshake, analyse, only, rows, size, timed
+from tests.craft import MS, SECOND, Trace, ike, ikev1
+from tests.craft.transport import NON_ESP_MARKER
 
 
 def twins(rng: int = 1, **second):

@@ -1,8 +1,9 @@
 """AUTH payloads that daemons made and accepted, and one that was refused."""
 
 import pytest
-from analysis.verified import changed_log, failed, log_of, outcomes, recorded
-from keys.logs_of import LOGS
+
+from tests.analysis.verified import changed_log, failed, log_of, outcomes, recorded
+from tests.keys.logs_of import LOGS
 
 NAME = "pq-mlkem768-psk"
 PSK = "swordfish"  # the log's "secret"

@@ -2,13 +2,13 @@
 
 import polars as pl
 import pytest
-from craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
-from looked import look
-from phases import Phase
-from protected import CHILD, IDENTITIES, PSK, Sa, table
 
 from ikeanalyze.analysis.clear_edits import clear_edits
 from ikeanalyze.analysis.cleartexts import Cleartext
+from tests.analysis.looked import look
+from tests.analysis.phases import Phase
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
 
 
 def edits_of(trace, *keys):

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from craft import Trace, ike
-from craft.ike import ike_header
-from looked import look
-from phases import NAME, Phase
-from protected import CHILD, IDENTITIES, PSK, Sa, table
-from test_proofs import content
 
 from ikeanalyze.analysis.cleartexts import clear_message, write_clear
 from ikeanalyze.analysis.contents import Contents
+from tests.analysis.looked import look
+from tests.analysis.phases import NAME, Phase
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.test_proofs import content
+from tests.craft import Trace, ike
+from tests.craft.ike import ike_header
 
 
 def texts(found):

@@ -4,19 +4,19 @@ from datetime import datetime
 from pathlib import Path
 
 import polars as pl
-from craft import SECOND, Trace, ike
-from craft import radius as radius_
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from looked import look
-from phases import Phase
-from protected import CHILD, IDENTITIES, Sa, table
-from recordings import CAPTURES, followup_keys, log_of
 
 import ikeanalyze
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.content_columns import payload_names
+from tests.analysis.looked import look
+from tests.analysis.phases import Phase
+from tests.analysis.protected import CHILD, IDENTITIES, Sa, table
+from tests.analysis.recordings import CAPTURES, followup_keys, log_of
+from tests.craft import SECOND, Trace, ike
+from tests.craft import radius as radius_
 
 MADE = Path(__file__).parents[1] / "wire" / "certificates"
 

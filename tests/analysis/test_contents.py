@@ -1,12 +1,12 @@
 """What is inside messages, as one object each."""
 
 import numpy as np
-from craft import Trace, ike
-from looked import look
-from protected import Sa, table
-from test_proofs import content
 
 from ikeanalyze.analysis.contents import Contents
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, table
+from tests.analysis.test_proofs import content
+from tests.craft import Trace, ike
 
 
 def test_bodies_of_one_type_in_order():

@@ -1,8 +1,9 @@
 """A capture's IKE traffic taken apart: its columns refer to one another."""
 
 import polars as pl
-from looked import look
-from recordings import CAPTURES, log_of
+
+from tests.analysis.looked import look
+from tests.analysis.recordings import CAPTURES, log_of
 
 
 def test_everything_refers_to_something():

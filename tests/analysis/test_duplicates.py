@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
-from analysed import Handshake, analyse, only, size
-from craft import MS, SECOND, Interface, Trace, ipv4, ipv6, udp
-from craft.link import ethernet
+
+from tests.analysis.analysed import Handshake, analyse, only, size
+from tests.craft import MS, SECOND, Interface, Trace, ipv4, ipv6, udp
+from tests.craft.link import ethernet
 
 
 def frame(message, *, ident, ttl=64, sport=None, vlans=(), source=None, part=0):

@@ -4,17 +4,17 @@ from random import Random
 
 import polars as pl
 import pytest
-from craft import MS, Trace, ike
-from craft import eap as eap_
-from craft import radius as radius_
-from looked import look
-from protected import CHILD, IDENTITIES, PSK, Sa, table
-from recordings import CAPTURES, log_of
 
 from ikeanalyze.analysis.clear_edits import clear_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.capture.rewrite import rewrite
+from tests.analysis.looked import look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.recordings import CAPTURES, log_of
+from tests.craft import MS, Trace, ike
+from tests.craft import eap as eap_
+from tests.craft import radius as radius_
 
 NAS, AAA = "198.51.100.1", "198.51.100.2"
 

@@ -8,12 +8,13 @@ with EAP-AKA (RFC 4187, section 3; RFC 7296, section 2.16) with one packet more 
 from random import Random
 
 import pytest
-from analysed import MS, Trace, analyse, only
-from craft import eap as eap_
-from craft import ike
-from craft import radius as radius_
-from looked import look
-from protected import CHILD, IDENTITIES, PSK, Sa, table
+
+from tests.analysis.analysed import MS, Trace, analyse, only
+from tests.analysis.looked import look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import eap as eap_
+from tests.craft import ike
+from tests.craft import radius as radius_
 
 GATEWAY, AAA = "198.51.100.1", "198.51.100.2"
 USER = b"0232010000000000@nai.epc.mnc001.mcc232.3gppnetwork.org"

@@ -8,10 +8,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from craft import MS, Packet, link, pcap
 
 from ikeanalyze.analysis.esp_traffic import read_esp
 from ikeanalyze.keys.keyset import EspKey, Origin
+from tests.craft import MS, Packet, link, pcap
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
 GCM = "AES-GCM with 16 octet ICV [RFC4106]"

@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
-from craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 from ikeanalyze.analysis import esp_traffic
 from ikeanalyze.analysis.esp_traffic import WINDOW, Interval, read_esp
 from ikeanalyze.capture import esp as capture
+from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 START = 10**18
 

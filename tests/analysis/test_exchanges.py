@@ -2,8 +2,9 @@
 
 import polars as pl
 import pytest
-from analysed import Handshake, analyse, at, only, rows, size, timed
-from craft import MS, SECOND, Trace, ike
+
+from tests.analysis.analysed import Handshake, analyse, at, only, rows, size, timed
+from tests.craft import MS, SECOND, Trace, ike
 
 COLUMNS = ("type", "message_id", "attempt", "extra_round_trip", "request_messages", "response_messages")
 

@@ -3,9 +3,10 @@
 from random import Random
 
 import pytest
-from analysed import AROUND, Handshake, analyse, at, only, rows
-from craft import MS, SECOND, Trace, ike, ikev1
-from craft.transport import NON_ESP_MARKER
+
+from tests.analysis.analysed import AROUND, Handshake, analyse, at, only, rows
+from tests.craft import MS, SECOND, Trace, ike, ikev1
+from tests.craft.transport import NON_ESP_MARKER
 
 TRANSACTION = 6  # exchange type of XAuth and mode configuration
 

@@ -4,12 +4,13 @@ from random import Random
 
 import polars as pl
 import pytest
-from analysed import MS, Handshake, Trace, analyse, analyse_files, at, obey, only, rows
-from craft import SECOND, hip, ipv4
-from craft.hip import Association
-from craft.link import ethernet
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.analysis.analysed import MS, Handshake, Trace, analyse, analyse_files, at, obey, only, rows
+from tests.craft import SECOND, hip, ipv4
+from tests.craft.hip import Association
+from tests.craft.link import ethernet
 
 #: Ethernet and IPv4.
 AROUND = 14 + 20

@@ -1,6 +1,6 @@
-from analysed import MS, Trace, analyse, rows
-from craft import hip
-from craft.hip import Association
+from tests.analysis.analysed import MS, Trace, analyse, rows
+from tests.craft import hip
+from tests.craft.hip import Association
 
 
 def test_parameters_by_name_where_they_are_asked_for():

@@ -3,9 +3,10 @@
 import struct
 
 import pytest
-from analysed import MS, Trace, analyse, only
-from craft import hip
-from craft.hip import Association
+
+from tests.analysis.analysed import MS, Trace, analyse, only
+from tests.craft import hip
+from tests.craft.hip import Association
 
 
 def handshake(association, packets):

@@ -8,11 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from analysed import obey
-from craft import SECOND, Trace, ike
-from looked import look, payloads_add_up
-from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
 
 from ikeanalyze.analysis.clear_edits import clear_edits
 from ikeanalyze.analysis.options import ReadOptions
@@ -21,6 +16,11 @@ from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite
 from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
+from tests.analysis.analysed import obey
+from tests.analysis.looked import look, payloads_add_up
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
+from tests.craft import SECOND, Trace, ike
 
 KEYS = {
     **dict.fromkeys(LOGGED, log_of),

@@ -4,10 +4,10 @@ import json
 
 import dpkt
 import pytest
-from analysis.verified import capture_of, log_of, outcomes, recorded
-from keys.logs_of import CAPTURES, LOGS
 
 from ikeanalyze.analysis.verification import verify
+from tests.analysis.verified import capture_of, log_of, outcomes, recorded
+from tests.keys.logs_of import CAPTURES, LOGS
 
 
 def icvs(verification):

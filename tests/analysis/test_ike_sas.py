@@ -1,15 +1,15 @@
 import json
 
 import pytest
-from analysis.analysed import timed
-from analysis.verified import log_of, taken_apart
-from craft import Handshake
-from keys.logs_of import CAPTURES
-from wire.recorded import ike_messages
 
 from ikeanalyze.analysis.ike_sas import ike_sas
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
+from tests.analysis.analysed import timed
+from tests.analysis.verified import log_of, taken_apart
+from tests.craft import Handshake
+from tests.keys.logs_of import CAPTURES
+from tests.wire.recorded import ike_messages
 
 
 def test_messages_as_they_were_sent():

@@ -1,7 +1,7 @@
 """IKE_SA_INIT in masses: one parsed stands for all of its form, and each keeps what is its own."""
 
-from analysed import Handshake, analyse, only
-from craft import MS, Trace, ike
+from tests.analysis.analysed import Handshake, analyse, only
+from tests.craft import MS, Trace, ike
 
 
 def many(*handshakes):

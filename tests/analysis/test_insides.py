@@ -4,16 +4,16 @@ import tempfile
 
 import numpy as np
 import pytest
-from craft import Trace, ike
-from looked import look
-from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from recordings import CAPTURES, LOGGED, followup_keys, log_of
 
 from ikeanalyze.analysis.insides import look_inside
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.sealed import Opener, seal
 from ikeanalyze.wire.header import Header
+from tests.analysis.looked import look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of
+from tests.craft import Trace, ike
 
 
 def played(*messages):

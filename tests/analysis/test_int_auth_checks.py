@@ -1,10 +1,10 @@
 """IntAuth of RFC 9242 against the values that charon logged."""
 
 import pytest
-from analysis.verified import changed_log, failed, log_of, outcomes, recorded, taken_apart
-from keys.dumps import contents, log
 
 from ikeanalyze.analysis.int_auth_checks import int_auth_checks
+from tests.analysis.verified import changed_log, failed, log_of, outcomes, recorded, taken_apart
+from tests.keys.dumps import contents, log
 
 NAME = "pq-mlkem768-psk"
 

@@ -1,14 +1,14 @@
 """Key schedules of daemons, as they logged them, and with one bit of a log changed."""
 
 import pytest
-from analysis.verified import changed_log, failed, outcomes, recorded, taken_apart
-from keys.logs_of import LOGS
 
 from ikeanalyze.analysis.ike_sas import EpochKeys, IkeSa
 from ikeanalyze.analysis.key_checks import current_sk_d, key_checks
 from ikeanalyze.analysis.logged import logged
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.keys.files import read_keys
+from tests.analysis.verified import changed_log, failed, outcomes, recorded, taken_apart
+from tests.keys.logs_of import LOGS
 
 NAME = "pq-mlkem768-psk"
 AEAD = ["SK_d", "SK_ei", "SK_er", "SK_pi", "SK_pr"]

@@ -3,13 +3,13 @@
 from random import Random
 
 import pytest
-from craft import Trace, ike
-from looked import look
-from protected import Sa, encapsulation_key, nameless, table
-from recordings import CAPTURES, followup_keys
 
 import ikeanalyze
 from ikeanalyze.analysis.key_exchanges import KeyExchangeRow, Part, key_exchanges
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, encapsulation_key, nameless, table
+from tests.analysis.recordings import CAPTURES, followup_keys
+from tests.craft import Trace, ike
 
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_1024)])
 RNG = Random(5)

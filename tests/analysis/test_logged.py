@@ -1,9 +1,8 @@
-from analysis.verified import log_of
-from keys.logs_of import LOGS
-
 from ikeanalyze.analysis.ike_sas import values_of
 from ikeanalyze.analysis.logged import logged
 from ikeanalyze.keys.files import read_keys
+from tests.analysis.verified import log_of
+from tests.keys.logs_of import LOGS
 
 
 def test_what_stands_beside_keys():

@@ -1,9 +1,10 @@
 """Rows of messages: what one transmission took."""
 
 import polars as pl
-from analysed import Handshake, analyse, at, only, rows, size, sizes, timed
-from craft import MS, SECOND, Trace, ike, ip_fragments, link, udp_packet
-from craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
+
+from tests.analysis.analysed import Handshake, analyse, at, only, rows, size, sizes, timed
+from tests.craft import MS, SECOND, Trace, ike, ip_fragments, link, udp_packet
+from tests.craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
 
 
 def test_a_message_in_fragments_is_one_row():

@@ -1,10 +1,10 @@
 """What the clear messages tell of proposals, abilities and authentication."""
 
 import pytest
-from analysed import Handshake, analyse, only
-from craft import Trace, ike
 
 from ikeanalyze.analysis.methods import AuthMethods, exchange_name, guess_auth, type_names
+from tests.analysis.analysed import Handshake, analyse, only
+from tests.craft import Trace, ike
 
 
 def row_of(handshake, **setup):

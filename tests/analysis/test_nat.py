@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysed import Handshake, analyse, only
-from craft import MS, Trace, ike, ikev1
 
 import ikeanalyze
 from ikeanalyze.analysis.nat import WORDS, describe
+from tests.analysis.analysed import Handshake, analyse, only
+from tests.craft import MS, Trace, ike, ikev1
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 OWN = ("10.0.0.1", 500)

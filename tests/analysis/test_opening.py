@@ -6,17 +6,17 @@ from random import Random
 
 import polars as pl
 import pytest
-from craft import MS, SECOND, Trace, ike, pcap
-from daemon_log import differences, generated, looked_into
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from looked import is_what_was_sealed, look
-from protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from recordings import CAPTURES, LOGGED, log_of
 
 import ikeanalyze
 from ikeanalyze.analysis.opening import NO_KEYS, Keys
 from ikeanalyze.keys.keyset import KeySet, Origin, Phase1Key
+from tests.analysis.daemon_log import differences, generated, looked_into
+from tests.analysis.looked import is_what_was_sealed, look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recordings import CAPTURES, LOGGED, log_of
+from tests.craft import MS, SECOND, Trace, ike, pcap
 
 #: Two additional key exchanges, so three epochs.
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_512)])
@@ -432,7 +432,9 @@ def test_a_rekeyed_ike_sa_whose_keys_say_nothing():
 
 
 def test_the_spis_that_keys_are_for():
-    named = KeySet(origin=Origin("x", 1), spi_i=bytes(7) + b"\1", spi_r=None, encryption=12, integrity=12, sk_ei=b"", sk_er=b"")
+    named = KeySet(
+        origin=Origin("x", 1), spi_i=bytes(7) + b"\1", spi_r=None, encryption=12, integrity=12, sk_ei=b"", sk_er=b""
+    )
     phase1 = Phase1Key(Origin("x", 1), bytes(7) + b"\2", b"")
     assert Keys([named], [phase1]).spis() == {1, 2}
     assert Keys([named, replace(named, spi_i=None)]).spis() is None

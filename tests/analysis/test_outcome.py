@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from analysed import Handshake, analyse, only, timed
-from craft import MS, SECOND, Trace, ike, udp_packet
 
 from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
+from tests.analysis.analysed import Handshake, analyse, only, timed
+from tests.craft import MS, SECOND, Trace, ike, udp_packet
 
 
 def evidence(**given):

@@ -1,10 +1,6 @@
 """Where the bytes of a handshake go."""
 
 import pytest
-from craft import SECOND, Trace, ike, link
-from looked import look
-from protected import CHILD, IDENTITIES, PSK, Sa, table
-from test_proofs import content
 
 from ikeanalyze.analysis.payload_bytes import (
     ENCRYPTION,
@@ -16,6 +12,10 @@ from ikeanalyze.analysis.payload_bytes import (
     payload_bytes,
     payload_name,
 )
+from tests.analysis.looked import look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.test_proofs import content
+from tests.craft import SECOND, Trace, ike, link
 
 #: Ethernet, IPv4, UDP.
 AROUND = 14 + 20 + 8

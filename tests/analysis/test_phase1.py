@@ -5,15 +5,15 @@ from random import Random
 
 import polars as pl
 import pytest
-from craft import MS, SECOND, Trace, ikev1, pcap
-from craft.ike import chain
-from daemon_log import differences, generated, looked_into
-from keys.test_phase1 import CIPHERS, Sender
-from looked import look
-from phases import NAME, Phase
-from recordings import CAPTURES, generated_of, xauth_keys
 
 import ikeanalyze
+from tests.analysis.daemon_log import differences, generated, looked_into
+from tests.analysis.looked import look
+from tests.analysis.phases import NAME, Phase
+from tests.analysis.recordings import CAPTURES, generated_of, xauth_keys
+from tests.craft import MS, SECOND, Trace, ikev1, pcap
+from tests.craft.ike import chain
+from tests.keys.test_phase1 import CIPHERS, Sender
 
 LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
 

@@ -4,21 +4,21 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from craft import SECOND, Trace, eap, ike, ikev1
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
-from looked import look
-from phases import Phase
-from protected import CHILD, ESP, IDENTITIES, PSK, Sa, table
-from recordings import CAPTURES
 
 import ikeanalyze
 from ikeanalyze.analysis.contents import Content
 from ikeanalyze.analysis.proofs import certificates, prove
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.chain import Payload
+from tests.analysis.looked import look
+from tests.analysis.phases import Phase
+from tests.analysis.protected import CHILD, ESP, IDENTITIES, PSK, Sa, table
+from tests.analysis.recordings import CAPTURES
+from tests.craft import SECOND, Trace, eap, ike, ikev1
 
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)

@@ -4,12 +4,12 @@ from random import Random
 
 import polars as pl
 import pytest
-from analysed import AROUND, Handshake, analyse, analyse_files, only, rows
-from craft import MS, SECOND, Trace
-from craft import eap as eap_
-from craft import radius as radius_
 
 from ikeanalyze.wire.radius import read_radius
+from tests.analysis.analysed import AROUND, Handshake, analyse, analyse_files, only, rows
+from tests.craft import MS, SECOND, Trace
+from tests.craft import eap as eap_
+from tests.craft import radius as radius_
 
 NAS, AAA = "198.51.100.1", "198.51.100.2"
 SUCCESS = eap_.eap(eap_.SUCCESS, 9)

@@ -4,11 +4,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from analysed import analyse, analyse_files, obey, only, unsorted
-from craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
-from craft.link import ethernet
-from craft.trace import START_NS
-from craft.transport import NON_ESP_MARKER
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -16,6 +11,11 @@ from polars.testing import assert_frame_equal
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
+from tests.analysis.analysed import analyse, analyse_files, obey, only, unsorted
+from tests.craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
+from tests.craft.link import ethernet
+from tests.craft.trace import START_NS
+from tests.craft.transport import NON_ESP_MARKER
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 

@@ -7,21 +7,21 @@ from struct import unpack_from
 
 import polars as pl
 import pytest
-from analysed import obey
-from craft import MS, SECOND, Handshake, Trace, pcap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from protected import Sa, table
-from recordings import CAPTURES, followup_keys, xauth_keys
-from test_radius import Login
-from test_read import FEW, random_trace
-from test_redirects import redirected
 
 from ikeanalyze.analysis import read as reading
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.result import Analysis
+from tests.analysis.analysed import obey
+from tests.analysis.protected import Sa, table
+from tests.analysis.recordings import CAPTURES, followup_keys, xauth_keys
+from tests.analysis.test_radius import Login
+from tests.analysis.test_read import FEW, random_trace
+from tests.analysis.test_redirects import redirected
+from tests.craft import MS, SECOND, Handshake, Trace, pcap
 
 TABLES = ("frames", "messages", "exchanges", "handshakes")
 #: Of the many that the lab has recorded, some.

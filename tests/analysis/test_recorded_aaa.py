@@ -5,9 +5,9 @@ import re
 from collections import defaultdict
 
 import pytest
-from recordings import CAPTURES
 
 from ikeanalyze.analysis.read import read
+from tests.analysis.recordings import CAPTURES
 
 NAME = "lab/eap-aaa-loss"
 SENT = re.compile(

@@ -1,8 +1,9 @@
 """A gateway that sends the initiator on to another (RFC 5685)."""
 
 import pytest
-from analysed import Handshake, analyse, only, rows, size, timed
-from craft import MS, SECOND, Trace, ike
+
+from tests.analysis.analysed import Handshake, analyse, only, rows, size, timed
+from tests.craft import MS, SECOND, Trace, ike
 
 REDIRECTED_FROM = 16408
 

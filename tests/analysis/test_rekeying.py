@@ -2,14 +2,14 @@
 
 import polars as pl
 import pytest
-from craft import SECOND, Trace, ike
-from daemon_log import differences, generated, looked_into
-from looked import look
-from protected import Sa, table
-from recordings import CAPTURES, followup_keys, generated_of
-from test_proofs import content
 
 from ikeanalyze.analysis.rekeying import successors
+from tests.analysis.daemon_log import differences, generated, looked_into
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, table
+from tests.analysis.recordings import CAPTURES, followup_keys, generated_of
+from tests.analysis.test_proofs import content
+from tests.craft import SECOND, Trace, ike
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

@@ -1,9 +1,8 @@
 """What an analysis gives besides the tables."""
 
-from analysed import Handshake, analyse, analyse_files, at
-from craft import MS, Trace, udp_packet
-
 from ikeanalyze.analysis.result import ACCOUNTING
+from tests.analysis.analysed import Handshake, analyse, analyse_files, at
+from tests.craft import MS, Trace, udp_packet
 
 
 def test_the_summary_of_a_capture():

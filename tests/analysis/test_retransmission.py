@@ -4,12 +4,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from analysed import Handshake, analyse, only, rows, size, sizes
-from craft import MS, SECOND, Trace, ike
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.retransmission import Sent, Turn, find_turns, turns
+from tests.analysis.analysed import Handshake, analyse, only, rows, size, sizes
+from tests.craft import MS, SECOND, Trace, ike
 
 
 def sent(text: str) -> list[Sent]:

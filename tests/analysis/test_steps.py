@@ -1,10 +1,9 @@
 import subprocess
 import sys
 
-from analysed import analyse_files
-from craft import SECOND, Handshake, Trace
-
 from ikeanalyze.analysis.steps import join_tables
+from tests.analysis.analysed import analyse_files
+from tests.craft import SECOND, Handshake, Trace
 
 
 def test_no_captures():

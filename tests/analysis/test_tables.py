@@ -1,14 +1,14 @@
 """The tables join, and say null for what is not known."""
 
 import polars as pl
-from analysed import Handshake, analyse, analyse_files, at, obey, rows
-from craft import MS, Trace, ipv4
-from craft import eap as eap_
-from craft import radius as radius_
-from craft.link import ethernet
-from craft.transport import udp_packet
 
 import ikeanalyze
+from tests.analysis.analysed import Handshake, analyse, analyse_files, at, obey, rows
+from tests.craft import MS, Trace, ipv4
+from tests.craft import eap as eap_
+from tests.craft import radius as radius_
+from tests.craft.link import ethernet
+from tests.craft.transport import udp_packet
 
 
 def setup(seed=1, **where):

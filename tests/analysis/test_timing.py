@@ -3,10 +3,11 @@
 from random import Random
 
 import pytest
-from analysed import PARTS, Handshake, analyse, only, timed
-from craft import MS, Trace, ikev1
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.analysis.analysed import PARTS, Handshake, analyse, only, timed
+from tests.craft import MS, Trace, ikev1
 
 TRANSACTION = 6
 

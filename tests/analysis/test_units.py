@@ -1,12 +1,12 @@
 """Datagrams, whole or in IP fragments, as the rules see them."""
 
 import numpy as np
-from analysed import Handshake
-from craft import MS, SECOND, Trace, ike
 
 from ikeanalyze.analysis.duplicates import find_duplicates
 from ikeanalyze.analysis.units import make_units
 from ikeanalyze.capture.frames import read_frames
+from tests.analysis.analysed import Handshake
+from tests.craft import MS, SECOND, Trace, ike
 
 
 def units_of(trace, tmp_path):

@@ -2,12 +2,12 @@
 
 import dpkt
 import pytest
-from analysis.verified import RECORDED, capture_of, log_of, outcomes, recorded
-from keys.dumps import log
-from keys.logs_of import CAPTURES, LOGS
 
 from ikeanalyze.analysis.verification import verify
 from ikeanalyze.keys.psk import PskError
+from tests.analysis.verified import RECORDED, capture_of, log_of, outcomes, recorded
+from tests.keys.dumps import log
+from tests.keys.logs_of import CAPTURES, LOGS
 
 #: With what their messages show by themselves: encrypted messages, AUTH payloads.
 EXPECTED = {

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from keys.logs_of import CAPTURES, LOGS
-
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
 from ikeanalyze.analysis.logged import Logged, logged
@@ -15,6 +13,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.analysis.verification import Verification, verify
 from ikeanalyze.keys.files import read_keys
+from tests.keys.logs_of import CAPTURES, LOGS
 
 #: Capture and log of what is recorded with both.
 RECORDED = {

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
-from craft import Interface, Packet, Trace, pcap, pcapng
 
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
+from tests.craft import Interface, Packet, Trace, pcap, pcapng
 
 KEPT = ("ike", "radius", "hip")
 

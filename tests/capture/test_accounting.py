@@ -6,7 +6,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from craft import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikeanalyze.capture.accounting import Accounting, Category
+from tests.capture.laws import KEPT, counted, read, read_packets, read_trace, total
+from tests.craft import (
     MS,
     SECOND,
     Handshake,
@@ -23,12 +28,7 @@ from craft import (
     radius,
     transport,
 )
-from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp, tcp_packet, udp_packet
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from laws import KEPT, counted, read, read_packets, read_trace, total
-
-from ikeanalyze.capture.accounting import Accounting, Category
+from tests.craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp, tcp_packet, udp_packet
 
 A, B = "2001:db8::1", "2001:db8::2"
 FRAMERS = {

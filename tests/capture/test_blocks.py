@@ -1,8 +1,6 @@
 import struct
 
 import pytest
-from craft import Interface, Packet, pcapng_file
-from savefiles import enhanced, interface, obsolete, option, section, simple
 
 from ikeanalyze.capture.blocks import (
     ENHANCED_PACKET,
@@ -24,6 +22,8 @@ from ikeanalyze.capture.blocks import (
     whole_blocks,
     write_options,
 )
+from tests.capture.savefiles import enhanced, interface, obsolete, option, section, simple
+from tests.craft import Interface, Packet, pcapng_file
 
 ORDERS = pytest.mark.parametrize("order", ["<", ">"])
 END = bytes(4)

@@ -1,8 +1,8 @@
-import craft.checksum
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests.craft.checksum
 from ikeanalyze.capture.checksums import frame_check_sequence, internet
 
 
@@ -22,7 +22,7 @@ def test_known_sums(data: bytes, expected: int) -> None:
 
 @given(st.binary(min_size=1, max_size=200).filter(any))
 def test_sums_word_by_word(data: bytes) -> None:
-    assert internet(data) == craft.checksum.internet(data)
+    assert internet(data) == tests.craft.checksum.internet(data)
     assert internet(bytearray(data)) == internet(data)
 
 

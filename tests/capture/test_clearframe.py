@@ -3,14 +3,14 @@
 from ipaddress import ip_address
 
 import pytest
-from craft import ike, ip, ip_fragments, ipv4, ipv6, link, tcp, udp, udp_packet
-from craft.ip import destination_options, hop_by_hop, routing
-from craft.transport import tcp_framed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, Clear, UnwritableError, clear_frame
 from ikeanalyze.capture.linktypes import LinkType
+from tests.craft import ike, ip, ip_fragments, ipv4, ipv6, link, tcp, udp, udp_packet
+from tests.craft.ip import destination_options, hop_by_hop, routing
+from tests.craft.transport import tcp_framed
 
 MARKER = bytes(4)
 SPI_I, SPI_R = bytes(range(1, 9)), bytes(range(11, 19))

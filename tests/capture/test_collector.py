@@ -3,12 +3,12 @@
 import tempfile
 
 import pytest
-from craft import SECOND, Handshake, Trace
 
 from ikeanalyze.capture.collector import Collector
 from ikeanalyze.capture.kept import Kept, MessageBytes
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.rows import LAYOUT, FrameRows
+from tests.craft import SECOND, Handshake, Trace
 
 
 def collect(*traces: Trace) -> list[Collector]:

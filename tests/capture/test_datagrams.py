@@ -2,10 +2,10 @@ import struct
 from random import Random
 
 import pytest
-from craft import Handshake, Trace, eap, ike, ikev1, ip, ipv4, ipv6, link, radius, transport, udp_packet
-from laws import counted, read, read_packets, read_trace, rows, texts
 
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
+from tests.capture.laws import counted, read, read_packets, read_trace, rows, texts
+from tests.craft import Handshake, Trace, eap, ike, ikev1, ip, ipv4, ipv6, link, radius, transport, udp_packet
 
 SHAKE = Handshake(1)
 INIT = SHAKE.init()[0].datagrams[0]

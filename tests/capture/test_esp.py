@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
 
 from ikeanalyze.capture import esp as module
 from ikeanalyze.capture.esp import LAYOUT, read_esp
 from ikeanalyze.capture.frames import address_text, read_frames
 from ikeanalyze.capture.records import CaptureError
+from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 

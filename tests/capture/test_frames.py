@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import pytest
 import zstandard
-from craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
-from laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
 
 from ikeanalyze.capture import frames, reader
 from ikeanalyze.capture.frames import CaptureFrames, address_text, read_frames
+from tests.capture.laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
+from tests.craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(path for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))

@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from craft import MS, SECOND, Handshake, Trace, transport, udp_packet
-from laws import obey, read
 
 from ikeanalyze.capture import forked, halves
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.halves import SecondHalf
+from tests.capture.laws import obey, read
+from tests.craft import MS, SECOND, Handshake, Trace, transport, udp_packet
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 

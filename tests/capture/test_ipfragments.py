@@ -3,7 +3,12 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from craft import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikeanalyze.capture.ipfragments import TIMEOUT_NS, Fragment, Reassembler
+from tests.capture.laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total
+from tests.craft import (
     MS,
     SECOND,
     Handshake,
@@ -18,11 +23,6 @@ from craft import (
     udp,
     udp_packet,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total
-
-from ikeanalyze.capture.ipfragments import TIMEOUT_NS, Fragment, Reassembler
 
 SHAKE = Handshake(1, switch=False)
 SHAKE.init()

@@ -1,12 +1,12 @@
 """The one way from frames to IP packets; what is made of them is tested in test_collector and test_esp."""
 
 import numpy as np
-from craft import Packet, ipv4, ipv6, link, pcap
 
 from ikeanalyze.capture.ipfragments import Datagram, Fragment
 from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
 from ikeanalyze.capture.network import AddressBook
 from ikeanalyze.capture.reader import open_capture
+from tests.craft import Packet, ipv4, ipv6, link, pcap
 
 
 def batch_of(tmp_path, *frames, **options):

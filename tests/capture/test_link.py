@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from craft import Handshake, link, udp_packet
-from laws import counted, mixed, read, read_mixed, read_packets, rows, texts
+
+from tests.capture.laws import counted, mixed, read, read_mixed, read_packets, rows, texts
+from tests.craft import Handshake, link, udp_packet
 
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 V4 = udp_packet(MESSAGE, 500, 501)

@@ -2,10 +2,10 @@ import struct
 
 import numpy as np
 import pytest
-from craft import Handshake, Trace, ip, ipv4, ipv6, link, transport, udp, udp_packet
-from laws import counted, read_packets, read_trace, rows, texts
 
 from ikeanalyze.capture.network import FIRST_IPV6, NO_IDENT, AddressBook
+from tests.capture.laws import counted, read_packets, read_trace, rows, texts
+from tests.craft import Handshake, Trace, ip, ipv4, ipv6, link, transport, udp, udp_packet
 
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 A, B = "2001:db8::1", "2001:db8::2"

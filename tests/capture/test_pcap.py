@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from savefiles import MODIFIED, NANOSECONDS, pcap_header, pcap_record
 
 from ikeanalyze.capture.pcap import Pcap, is_pcap
 from ikeanalyze.capture.records import PADDING, Walked
+from tests.capture.savefiles import MODIFIED, NANOSECONDS, pcap_header, pcap_record
 
 SECOND = 1_000_000_000
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from craft import Interface, Packet, pcap, pcapng, pcapng_file
-from savefiles import interface as interface_block
-from savefiles import option, section
 
 from ikeanalyze.capture import records
 from ikeanalyze.capture.pcapblocks import file_head, packet_blocks, timestamps
 from ikeanalyze.capture.reader import open_capture
+from tests.capture.savefiles import interface as interface_block
+from tests.capture.savefiles import option, section
+from tests.craft import Interface, Packet, pcap, pcapng, pcapng_file
 
 PACKETS = [
     Packet(1_700_000_000_123_456_000, b"one"),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from savefiles import block, enhanced, interface, obsolete, option, section, simple
 
 from ikeanalyze.capture.pcapng import Clock, Pcapng, header_size, is_pcapng
 from ikeanalyze.capture.records import PADDING, Walked
+from tests.capture.savefiles import block, enhanced, interface, obsolete, option, section, simple
 
 US = 1000
 

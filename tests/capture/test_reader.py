@@ -14,7 +14,10 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from savefiles import (
+
+from ikeanalyze.capture.reader import CHUNK, CaptureReader, open_capture
+from ikeanalyze.capture.records import MAX_RECORD, PADDING, CaptureError, Damage
+from tests.capture.savefiles import (
     MODIFIED,
     NANOSECONDS,
     block,
@@ -27,9 +30,6 @@ from savefiles import (
     section,
     simple,
 )
-
-from ikeanalyze.capture.reader import CHUNK, CaptureReader, open_capture
-from ikeanalyze.capture.records import MAX_RECORD, PADDING, CaptureError, Damage
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(p for p in CAPTURES.iterdir() if p.suffix in (".pcap", ".pcapng"))

@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from craft import Interface, Packet, ike, ip, ip_fragments, link, pcap, pcapng, pcapng_file, tcp, udp_packet
-from craft.transport import tcp_framed
 from hypothesis import given
 from hypothesis import strategies as st
-from savefiles import block, enhanced, obsolete, option, section, simple
-from savefiles import interface as interface_block
 
 from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, Clear
 from ikeanalyze.capture.frames import read_frames
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import Edit, RewriteResult, rewrite
+from tests.capture.savefiles import block, enhanced, obsolete, option, section, simple
+from tests.capture.savefiles import interface as interface_block
+from tests.craft import Interface, Packet, ike, ip, ip_fragments, link, pcap, pcapng, pcapng_file, tcp, udp_packet
+from tests.craft.transport import tcp_framed
 
 ROOT = Path(__file__).parents[2]
 SPI = bytes(range(1, 9))

@@ -2,15 +2,15 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from craft import MS, SECOND, Handshake, Trace, ike, link, transport
-from craft.transport import ACK, FIN, RST, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import bytes_by_unit, counted, read_trace, rows, texts
 
 from ikeanalyze.capture import tcpstreams
 from ikeanalyze.capture.datagrams import Encapsulation
 from ikeanalyze.capture.tcpstreams import Segment, Streams
+from tests.capture.laws import bytes_by_unit, counted, read_trace, rows, texts
+from tests.craft import MS, SECOND, Handshake, Trace, ike, link, transport
+from tests.craft.transport import ACK, FIN, RST, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp
 
 SHAKE = Handshake(1, switch=False)
 INIT, INIT_ANSWER = (message.datagrams[0] for message in SHAKE.init())

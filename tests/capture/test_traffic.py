@@ -1,11 +1,11 @@
 import numpy as np
-from craft import Handshake, Trace, pcap
-from laws import read, read_trace
 
 from ikeanalyze.capture.frames import address_text
 from ikeanalyze.capture.network import addresses_of, captures_of
 from ikeanalyze.capture.rows import LAYOUT
 from ikeanalyze.capture.traffic import Group, alone, kept_bytes
+from tests.capture.laws import read, read_trace
+from tests.craft import Handshake, Trace, pcap
 
 
 def traces():

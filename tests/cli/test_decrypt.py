@@ -9,15 +9,15 @@ from random import Random
 
 import dpkt
 import pytest
-from analysis.looked import look
-from analysis.protected import Sa, table
-from analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
-from craft import Trace, checksum, ike
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.clear_edits import clear_edits
 from ikeanalyze.capture.rewrite import rewrite
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, table
+from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
+from tests.craft import Trace, checksum, ike
 
 KEYS = {
     **dict.fromkeys(LOGGED, log_of),

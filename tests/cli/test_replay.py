@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from replay.peers import free_port, peer
-from replay.responder import Responder
 
 import ikeanalyze
+from tests.replay.peers import free_port, peer
+from tests.replay.responder import Responder
 
 pytestmark = pytest.mark.alone
 

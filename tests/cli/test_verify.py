@@ -1,8 +1,9 @@
 import json
 
 import pytest
-from analysis.verified import capture_of, changed_log, log_of
-from keys.dumps import log
+
+from tests.analysis.verified import capture_of, changed_log, log_of
+from tests.keys.dumps import log
 
 NAME = "pq-mlkem768-psk"
 

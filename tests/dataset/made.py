@@ -5,14 +5,13 @@ import json
 from concurrent.futures import Future
 from pathlib import Path
 
-from craft.handshake import Handshake
-from craft.packet import MS
-from craft.trace import Trace
-
 from ikeanalyze.dataset import plan
 from ikeanalyze.dataset.batch import Options, Summary, run
 from ikeanalyze.dataset.labels import read_pattern
 from ikeanalyze.dataset.task import perform
+from tests.craft.handshake import Handshake
+from tests.craft.packet import MS
+from tests.craft.trace import Trace
 
 TABLES = ("captures", "handshakes", "exchanges", "messages")
 #: Messages of each handshake made here: IKE_SA_INIT and IKE_AUTH, a request and a response each.

@@ -9,9 +9,10 @@ import struct
 from dataclasses import dataclass, field
 from random import Random
 
-from craft import Handshake, ike
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
+
+from tests.craft import Handshake, ike
 
 
 def _gcm(icv):

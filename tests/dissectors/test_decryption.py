@@ -4,8 +4,8 @@ import json
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Trace, ike
 
+from tests.craft import MS, Handshake, Trace, ike
 from tests.dissectors.asked import CAPTURES, ask, fields, findings
 from tests.dissectors.keysets import keys_of
 from tests.dissectors.sealing import CIPHERS, Sealed

@@ -2,8 +2,7 @@
 
 from random import Random
 
-from craft import MS, Handshake, Trace, ike, transport
-
+from tests.craft import MS, Handshake, Trace, ike, transport
 from tests.dissectors.asked import CAPTURES, fields, findings, recorded_frames
 
 PQ = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, ike.ML_KEM_768)])

@@ -5,8 +5,8 @@ import time
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Trace, ike
 
+from tests.craft import MS, Handshake, Trace, ike
 from tests.dissectors.asked import CAPTURES, ask
 from tests.dissectors.keysets import keys_of
 from tests.dissectors.sealing import Sealed

@@ -4,8 +4,8 @@ import re
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Trace, ike, ip, link, udp
 
+from tests.craft import MS, Handshake, Trace, ike, ip, link, udp
 from tests.dissectors.asked import CAPTURES, PLUGIN, ask, fields
 
 SCRIPTS = sorted(PLUGIN.rglob("*.lua"))

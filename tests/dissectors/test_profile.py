@@ -5,7 +5,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Trace
+
+from tests.craft import MS, Handshake, Trace
 
 ROOT = Path(__file__).parents[2]
 DISSECTORS = ROOT / "dissectors"

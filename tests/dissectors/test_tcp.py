@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Trace, ike, transport
 
 import ikeanalyze
+from tests.craft import MS, Handshake, Trace, ike, transport
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded"

@@ -6,9 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from wire.recorded import CAPTURES
-
 from ikeanalyze.keys.keyset import KeySet, Origin
+from tests.wire.recorded import CAPTURES
 
 DATA = Path(__file__).parent / "data"
 _LINE = re.compile(r"^\S+ \d+\[\w+\] (?:<\S+> )?(.*)$")

@@ -4,8 +4,6 @@ import hashlib
 import hmac
 
 import pytest
-from craft import ike
-from wire.recorded import ike_messages
 
 from ikeanalyze.keys.algorithms import PRF, Suite
 from ikeanalyze.keys.authentication import (
@@ -19,7 +17,9 @@ from ikeanalyze.keys.defragment import Fragments
 from ikeanalyze.keys.sealed import Opened, Opener, find_sealed
 from ikeanalyze.wire.ikev2 import payloads, read_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Prf
-from keys.dumps import contents, log, recorded_key_sets
+from tests.craft import ike
+from tests.keys.dumps import contents, log, recorded_key_sets
+from tests.wire.recorded import ike_messages
 
 SHA384 = PRF[Prf.HMAC_SHA2_384]
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))

@@ -2,17 +2,17 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from craft import ike
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire.recorded import ike_messages
 
 from ikeanalyze.keys.chain import KeyRing
 from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
 from ikeanalyze.keys.sealed import Opener, Suite, find_sealed, seal
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
-from keys.dumps import excerpt, key_set, log, logged_keys, recorded_key_sets
+from tests.craft import ike
+from tests.keys.dumps import excerpt, key_set, log, logged_keys, recorded_key_sets
+from tests.wire.recorded import ike_messages
 
 GCM = Suite(Encryption.AES_GCM_16, 256, 0)
 CBC = Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA1_96)

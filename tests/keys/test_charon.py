@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from keys.logs_of import LOGS, RECORDED, expected, lines, plain, read
+from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain, read
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.keys.charonlines import Messages
-from keys.logs_of import expected, lines, plain, read
+from tests.keys.logs_of import expected, lines, plain, read
 
 DUMP = [
     (

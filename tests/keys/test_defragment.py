@@ -2,11 +2,11 @@ import tracemalloc
 from itertools import permutations
 
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.keys.defragment import Fragments
+from tests.craft import ike
 
 FIRST, CHAIN = ike.chain([ike.notify(16384, bytes(50)), ike.delete()])
 PARTS = CHAIN[:20], CHAIN[20:41], CHAIN[41:]

@@ -3,7 +3,7 @@ from hashlib import sha256
 
 from ikeanalyze.keys.epochs import distinct, epochs, fingerprint
 from ikeanalyze.keys.keyset import EspKey, Phase1Key
-from keys.logs_of import lines, read
+from tests.keys.logs_of import lines, read
 
 SETS = read(lines("charon-6.1-followup.i"))[0].key_sets
 OTHER_SIDE = read(lines("charon-6.1-followup.r"))[0].key_sets

@@ -3,14 +3,14 @@
 import os
 
 import pytest
-from craft import ike
 
 from ikeanalyze.keys.algorithms import Suite
 from ikeanalyze.keys.defragment import Fragments
 from ikeanalyze.keys.fragment import NoRoomError, seal_message
 from ikeanalyze.keys.sealed import Opener, find_sealed, room_in_fragment, seal
 from ikeanalyze.wire.ikev2 import fragment_of
-from keys.test_sealed import CHAIN, FIRST, SUITES, header, iv_for, keys_for
+from tests.craft import ike
+from tests.keys.test_sealed import CHAIN, FIRST, SUITES, header, iv_for, keys_for
 
 LONG_FIRST, LONG = ike.chain([ike.notify(16384, os.urandom(1000)), ike.nonce(os.urandom(200))])
 
@@ -52,7 +52,7 @@ def test_no_room(largest):
 
 def test_the_fragments_of_strongswan_have_the_same_size():
     """pq-mlkem768-psk: an IKE_INTERMEDIATE request of ML-KEM-768, AES-GCM-16-256, cut at 1,248 bytes (charon: fragment_size 1280)."""
-    from wire.recorded import ike_messages
+    from tests.wire.recorded import ike_messages
 
     recorded = [one for one in ike_messages("pq-mlkem768-psk") if fragment_of(one)]
     first, chain = ike.chain([ike.ke(ike.ML_KEM_768, os.urandom(1184))])

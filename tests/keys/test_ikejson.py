@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ikeanalyze.keys.findings import Findings
 from ikeanalyze.keys.ikejson import document, encryption_label, integrity_label, read
 from ikeanalyze.keys.keyset import Derivation, EspKey, KeySet, Origin, Phase1Key
-from keys.logs_of import RECORDED, expected, lines, plain
-from keys.logs_of import read as read_log
+from tests.keys.logs_of import RECORDED, expected, lines, plain
+from tests.keys.logs_of import read as read_log
 
 ORIGIN = Origin("x", None)
 

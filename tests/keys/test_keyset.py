@@ -8,7 +8,12 @@ def test_no_repr_has_a_secret():
     things = [
         derivation,
         KeySet(
-            origin=origin, spi_i=bytes(8), spi_r=bytes(8), encryption=12, integrity=2, derivation=derivation,
+            origin=origin,
+            spi_i=bytes(8),
+            spi_r=bytes(8),
+            encryption=12,
+            integrity=2,
+            derivation=derivation,
             **dict.fromkeys(("sk_ei", "sk_er", "sk_ai", "sk_ar", "sk_d", "sk_pi", "sk_pr"), secret),
         ),
         Phase1Key(origin, bytes(8), secret),

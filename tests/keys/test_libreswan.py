@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.keys.findings import Findings
 from ikeanalyze.keys.libreswan import LibreswanReader
-from keys.logs_of import LOGS, lines
+from tests.keys.logs_of import LOGS, lines
 
 SECRETS = (LOGS / "libreswan-4.10.secrets").read_bytes().splitlines()
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from craft import Packet, ikev1, link, pcap, udp_packet
-from craft.ike import chain
 from cryptography.hazmat.decrepit.ciphers.algorithms import Camellia, TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
-from wire.recorded import ike_messages
 
 from ikeanalyze.keys.phase1 import Phase1Opener, encryption_key
 from ikeanalyze.keys.sealed import KeyUnusable, Opened
 from ikeanalyze.wire.ikev1 import payloads
 from ikeanalyze.wire.ikev2 import read_payloads
 from ikeanalyze.wire.registries.ikev1_phase1 import Encryption, Hash
-from keys.dumps import contents, excerpt
+from tests.craft import Packet, ikev1, link, pcap, udp_packet
+from tests.craft.ike import chain
+from tests.keys.dumps import contents, excerpt
+from tests.wire.recorded import ike_messages
 
 TRANSACTION = 6
 COOKIE_I, COOKIE_R = b"cookie-i", b"cookie-r"

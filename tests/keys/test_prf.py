@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.keys.algorithms import PRF
 from ikeanalyze.keys.prf import prf, prf_plus
 from ikeanalyze.wire.registries.ikev2_transforms import Prf
-from keys.dumps import excerpt, logged_keys
+from tests.keys.dumps import excerpt, logged_keys
 
 TWENTY = bytes(range(20))
 SIXTEEN = bytes(range(16))

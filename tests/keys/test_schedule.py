@@ -7,7 +7,6 @@ from dataclasses import astuple
 import pytest
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.cmac import CMAC
-from wire.recorded import ike_messages
 
 from ikeanalyze.keys.algorithms import PRF, Suite
 from ikeanalyze.keys.schedule import (
@@ -19,7 +18,8 @@ from ikeanalyze.keys.schedule import (
     with_ppk,
 )
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf
-from keys.dumps import excerpt, log, logged_keys
+from tests.keys.dumps import excerpt, log, logged_keys
+from tests.wire.recorded import ike_messages
 
 SHA256, SHA384 = PRF[Prf.HMAC_SHA2_256], PRF[Prf.HMAC_SHA2_384]
 CBC_128 = Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128)

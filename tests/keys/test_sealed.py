@@ -6,10 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from craft import Packet, ike, link, pcap, udp_packet
 from hypothesis import given
 from hypothesis import strategies as st
-from wire.recorded import ike_messages, truth
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.keys.schedule import MessageKeys
@@ -17,7 +15,9 @@ from ikeanalyze.keys.sealed import KeyUnusable, Opener, Suite, find_sealed, make
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.ikev2 import read_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
-from keys.dumps import recorded_key_sets
+from tests.craft import Packet, ike, link, pcap, udp_packet
+from tests.keys.dumps import recorded_key_sets
+from tests.wire.recorded import ike_messages, truth
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 INITIATOR = 0x08
@@ -161,7 +161,9 @@ def test_made_and_opened(encryption, key_bits, integrity):
         (INITIATOR, None, (0, b"")),
         (INITIATOR, (2, 3), (0, CHAIN[3:31])),
     ):
-        message = seal(Opener(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)])
+        message = seal(
+            Opener(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
+        )
         opened = opener.open(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
         assert find_sealed(message).fragment == fragment

@@ -11,7 +11,7 @@ from ikeanalyze.keys.wireshark_names import (
     encryption_name,
     integrity_name,
 )
-from keys.logs_of import CAPTURES
+from tests.keys.logs_of import CAPTURES
 
 SPIS = "1122334455667788,99aabbccddeeff00"
 

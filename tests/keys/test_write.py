@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.keys.keyset import EspKey, Origin, Phase1Key
 from ikeanalyze.keys.write import json_text, tables, write_private, write_tables
-from keys.logs_of import CAPTURES, LOGS, lines, read
+from tests.keys.logs_of import CAPTURES, LOGS, lines, read
 
 PQ = read_keys(str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")).key_sets
 ORIGIN = Origin("x", 7)

@@ -11,7 +11,7 @@ from ikeanalyze.lab import LabError, emulation, machine, network
 from ikeanalyze.lab.emulation import netem_command
 from ikeanalyze.lab.scenario import LinkConditions, cases
 from ikeanalyze.lab.space import Space, execute
-from lab import traffic
+from tests.lab import traffic
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from ikeanalyze.lab import libreswan, machine, scenario
 from ikeanalyze.lab.network import Network
 from ikeanalyze.lab.run import run
 from ikeanalyze.lab.space import Host
-from lab.agreement import check
+from tests.lab.agreement import check
 
 HOSTS = [Host(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path")]
 NET = Network(*HOSTS, None, None, "192.0.2.1", "192.0.2.2", None, None)

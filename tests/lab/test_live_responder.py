@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from craft import ike
 
 from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.space import PREFIX
+from tests.craft import ike
 from tests.lab.live_responder import standing, write_credentials
 
 pytestmark = pytest.mark.lab

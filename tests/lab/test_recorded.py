@@ -12,7 +12,7 @@ from scapy.utils import PcapReader
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.lab import scenario
-from lab.agreement import check
+from tests.lab.agreement import check
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]

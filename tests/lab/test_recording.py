@@ -7,7 +7,7 @@ import pytest
 from ikeanalyze.lab import LabError, emulation, network, recording
 from ikeanalyze.lab.scenario import LinkConditions, cases
 from ikeanalyze.lab.space import Space, execute
-from lab import traffic
+from tests.lab import traffic
 
 pytestmark = pytest.mark.lab
 

@@ -19,7 +19,7 @@ import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.run import run
 from ikeanalyze.lab.space import PREFIX
-from lab.agreement import check
+from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab
 SCENARIOS = Path(__file__).parent.parent.parent / "captures" / "scenarios"

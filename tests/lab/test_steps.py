@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.lab import machine, network, scenario, steps
 from ikeanalyze.lab.run import run
 from ikeanalyze.lab.space import Space, execute
-from lab.agreement import check
+from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab
 

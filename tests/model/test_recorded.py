@@ -2,16 +2,16 @@ import json
 
 import polars as pl
 import pytest
-from craft.handshake import Handshake
-from craft.hip import Association
-from craft.packet import MS
-from craft.trace import Trace
-from craft.transport import ACK, PSH, TCP_PREFIX, tcp_framed, tcp_packet
 
 import ikeanalyze
 from ikeanalyze.model.layout import over_udp
 from ikeanalyze.model.link import Link
 from ikeanalyze.model.recorded import FlowError, recorded
+from tests.craft.handshake import Handshake
+from tests.craft.hip import Association
+from tests.craft.packet import MS
+from tests.craft.trace import Trace
+from tests.craft.transport import ACK, PSH, TCP_PREFIX, tcp_framed, tcp_packet
 from tests.model.flows import CAPTURES, capture, flow
 
 

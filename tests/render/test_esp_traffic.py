@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 from ikeanalyze.analysis.esp_traffic import read_esp
 from ikeanalyze.model.esp_algorithms import suite
 from ikeanalyze.render.esp_traffic import document, flat, sections
+from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 NAT = Path(__file__).parents[2] / "captures" / "lab" / "nat.pcapng"
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from craft import MS, Trace, hip
 
 import ikeanalyze
 from ikeanalyze.render import View, ladder, select
+from tests.craft import MS, Trace, hip
 from tests.render.handmade import analysis
 
 

@@ -99,8 +99,13 @@ def test_no_keys_in_it():
 
     one = replays.reenact()
     keys = KeySet(
-        origin=Origin("replay", None), spi_i=b"\1" * 8, spi_r=b"\2" * 8, encryption=20, integrity=0,
-        sk_ei=b"\xaa" * 36, sk_er=b"\xbb" * 36,
+        origin=Origin("replay", None),
+        spi_i=b"\1" * 8,
+        spi_r=b"\2" * 8,
+        encryption=20,
+        integrity=0,
+        sk_ei=b"\xaa" * 36,
+        sk_er=b"\xbb" * 36,
     )
     run = replace(one.runs[0], result=replays.result(keys=(keys,)))
     assert "aaaa" not in written(FORMATS, replace(one, runs=(run,)), Format.JSON) + repr(run)

@@ -1,8 +1,6 @@
 import json
 
 import pytest
-from analysis.verified import recorded
-from keys.logs_of import LOGS
 
 from ikeanalyze.analysis.checks import Check
 from ikeanalyze.analysis.verification import Verification, Verified
@@ -10,6 +8,8 @@ from ikeanalyze.keys.keyset import Origin
 from ikeanalyze.render import Format
 from ikeanalyze.render.verification import label, summary
 from ikeanalyze.render.verification_formats import FORMATS
+from tests.analysis.verified import recorded
+from tests.keys.logs_of import LOGS
 from tests.render.written import written
 
 PASSED = Check(

@@ -1,9 +1,8 @@
 """Recorded handshakes made by craft, without a capture."""
 
-from craft import Handshake, ike
-from craft.handshake import Message
-
 from ikeanalyze.replay.recorded import RecordedHandshake, RecordedMessage
+from tests.craft import Handshake, ike
+from tests.craft.handshake import Message
 
 MS = 1_000_000
 START = 10**18

@@ -9,11 +9,12 @@ import hmac
 import struct
 from dataclasses import dataclass, field
 
-from craft import eap as craft_eap
-from craft import ike
 from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tests.craft import eap as craft_eap
+from tests.craft import ike
 
 X25519, ECP_256, ECP_384, ML_KEM_768, ML_KEM_1024 = 31, 19, 20, 36, 37
 SPI_R = b"RESPONDE"

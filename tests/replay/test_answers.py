@@ -1,7 +1,7 @@
 import pytest
-from craft import Handshake, ike
 
 from ikeanalyze.replay.answers import Answer, differences, header_of, read_answer
+from tests.craft import Handshake, ike
 
 #: What craft's responder says.
 NOTIFIES = (

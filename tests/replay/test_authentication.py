@@ -24,8 +24,8 @@ from ikeanalyze.replay.authentication import (
 from ikeanalyze.replay.credentials import Credentials, identification
 from ikeanalyze.replay.steps import CannotReplayError, RefusedError
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
-from replay.driving import shape
-from replay.responder import KEY_PAD, prf
+from tests.replay.driving import shape
+from tests.replay.responder import KEY_PAD, prf
 
 CHAIN = pki.make("ecdsa", 256, 3, "responder.lab")
 OTHER = pki.make("ecdsa", 256, 3, "responder.lab")

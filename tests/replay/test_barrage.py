@@ -1,7 +1,6 @@
-from craft import ike
-
 from ikeanalyze.replay.barrage import Barrage
 from ikeanalyze.replay.mutation import Mutant
+from tests.craft import ike
 
 MS = 1_000_000
 NOW = 10**18

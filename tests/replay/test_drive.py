@@ -10,7 +10,7 @@ from ikeanalyze.replay.steps import Outgoing, Step
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.udp import UdpTransport
 from ikeanalyze.wire.header import HEADER
-from replay.peers import free_port, peer
+from tests.replay.peers import free_port, peer
 
 MS = 1_000_000
 

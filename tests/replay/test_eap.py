@@ -1,10 +1,10 @@
 """EAP conversations: recorded between strongSwan and FreeRADIUS, and with the values of RFC 2759."""
 
 import pytest
-from craft import eap
 
 from ikeanalyze.replay.eap import EapPeer
 from ikeanalyze.replay.steps import RefusedError
+from tests.craft import eap
 
 #: eap-md5-radius: what strongSwan answered as carol, whose password was tuna; without the SHA-1 of anything, it is bit by bit.
 MD5 = [

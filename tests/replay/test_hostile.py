@@ -3,10 +3,10 @@
 from random import Random
 
 import pytest
-from craft import eap, ike
 
-from replay.driving import Wire, credentials, initiator, shape
-from replay.responder import ML_KEM_768, X25519, Responder
+from tests.craft import eap, ike
+from tests.replay.driving import Wire, credentials, initiator, shape
+from tests.replay.responder import ML_KEM_768, X25519, Responder
 
 EAP = credentials(eap_identity="carol", eap_password="tuna")
 

@@ -3,13 +3,13 @@
 import struct
 
 import pytest
-from craft import ike
 
 from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox
 from ikeanalyze.replay.outstanding import Outstanding
 from ikeanalyze.replay.steps import Ignored
-from replay.driving import MS, initiator
-from replay.responder import SPI_R, Responder
+from tests.craft import ike
+from tests.replay.driving import MS, initiator
+from tests.replay.responder import SPI_R, Responder
 
 SPI_I = b"INITIATO"
 

@@ -4,15 +4,15 @@ import json
 from dataclasses import replace
 
 import pytest
-from craft import ike
 
 from ikeanalyze.keys.write import json_text
 from ikeanalyze.replay.inbox import MOST_DATAGRAMS
 from ikeanalyze.replay.initiator import MOST_COOKIES, MOST_EXCHANGES
 from ikeanalyze.replay.steps import CannotReplayError, Ignored
 from ikeanalyze.wire.proposals import Transform
-from replay.driving import MS, PATIENCE, REMOTE, Wire, credentials, established, initiator, proposal, shape
-from replay.responder import ECP_256, ECP_384, ML_KEM_768, ML_KEM_1024, SPI_R, X25519, Responder
+from tests.craft import ike
+from tests.replay.driving import MS, PATIENCE, REMOTE, Wire, credentials, established, initiator, proposal, shape
+from tests.replay.responder import ECP_256, ECP_384, ML_KEM_768, ML_KEM_1024, SPI_R, X25519, Responder
 
 
 @pytest.mark.parametrize("aead", [True, False])

@@ -13,7 +13,7 @@ from ikeanalyze.replay.modp import PRIMES
 from ikeanalyze.replay.offer import offer
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from replay import driving
+from tests.replay import driving
 
 #: Method, bytes of our data, what OpenSSL calls it, how the payload's data become its key.
 ELLIPTIC = {

@@ -14,10 +14,10 @@ from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import TransportError
 from ikeanalyze.replay.udp import UdpTransport
-from replay.peers import free_port, peer
-from replay.reassembled import Reassembled
-from replay.test_udp import exchange
 from tests.lab.live_responder import Standing
+from tests.replay.peers import free_port, peer
+from tests.replay.reassembled import Reassembled
+from tests.replay.test_udp import exchange
 
 pytestmark = pytest.mark.lab
 MTU = 1500

@@ -22,8 +22,8 @@ from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import read_shape
 from ikeanalyze.wire.proposals import Proposal, Transform
-from replay.driving import CBC, SHA2_256, SHA2_256_128
 from tests.lab.live_responder import standing, write_credentials
+from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 
 pytestmark = pytest.mark.lab
 RECORDED = Path(__file__).parents[2] / "captures" / "lab"

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from ikeanalyze.replay.mutation import _ERRORS, MOST_BYTES, MOST_ERRORS, mutate
-from replay.recorded_messages import hybrid
+from tests.replay.recorded_messages import hybrid
 
 FIRST = hybrid().first.data
 

@@ -1,11 +1,8 @@
 """Answers to IKE_SA_INIT, built by craft or recorded."""
 
 import pytest
-from craft import ike
-from craft.ike import Proposal, Transform
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire.recorded import ike_messages
 
 from ikeanalyze.replay.negotiation import (
     Accepted,
@@ -17,7 +14,10 @@ from ikeanalyze.replay.negotiation import (
     read_answer,
 )
 from ikeanalyze.wire.ikev2 import payloads, read_init
-from replay.driving import LOCAL, REMOTE, proposal
+from tests.craft import ike
+from tests.craft.ike import Proposal, Transform
+from tests.replay.driving import LOCAL, REMOTE, proposal
+from tests.wire.recorded import ike_messages
 
 SPI_I, SPI_R = b"INITIATO", b"RESPONDE"
 OFFERED = [proposal(31, 36)]

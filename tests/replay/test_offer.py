@@ -7,7 +7,7 @@ import pytest
 from ikeanalyze.replay.offer import is_among, methods_of, offer
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.proposals import Attribute, Proposal, Transform
-from replay.driving import CBC, GCM, SHA2_256, SHA2_256_128, proposal
+from tests.replay.driving import CBC, GCM, SHA2_256, SHA2_256_128, proposal
 
 X25519, X448, ECP_256, MODP_8192, ML_KEM_512, ML_KEM_768 = 31, 32, 19, 18, 35, 36
 

@@ -6,7 +6,7 @@ import pytest
 from ikeanalyze.replay.ports import Ports
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import Counts, TransportError
-from replay.peers import free_port
+from tests.replay.peers import free_port
 
 pytestmark = pytest.mark.alone
 

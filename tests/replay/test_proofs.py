@@ -1,10 +1,10 @@
 """IKE_AUTH where it goes another way than in `test_initiator`: EAP alone, and responses that lack something."""
 
 import pytest
-from craft import eap, ike
 
-from replay.driving import Wire, credentials, initiator, shape
-from replay.responder import IDENTITY, Responder
+from tests.craft import eap, ike
+from tests.replay.driving import Wire, credentials, initiator, shape
+from tests.replay.responder import IDENTITY, Responder
 
 EAP = credentials(eap_identity="carol", eap_password="tuna")
 

@@ -1,10 +1,9 @@
 """The keys of an IKE SA with an additional key exchange, and IntAuth, as charon logged them."""
 
-from analysis.verified import taken_apart
-
 from ikeanalyze.analysis.suites import prf_of, suite_of
 from ikeanalyze.keys.sealed import find_sealed
 from ikeanalyze.replay.protection import Protection
+from tests.analysis.verified import taken_apart
 
 KEYS = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 

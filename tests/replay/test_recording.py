@@ -8,7 +8,7 @@ import ikeanalyze
 from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
 from ikeanalyze.replay import recording
 from ikeanalyze.replay.recording import Recording
-from replay.recorded_messages import hybrid
+from tests.replay.recorded_messages import hybrid
 
 ENDS = [Endpoint(ip_address(f"192.0.2.{number}").packed, 500) for number in (1, 2)]
 AT = 1_700_000_000_123_456_789

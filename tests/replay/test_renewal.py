@@ -3,10 +3,10 @@ from ipaddress import ip_address
 from random import Random
 
 import pytest
-from craft import Handshake, ike
 
 from ikeanalyze.replay.renewal import Endpoint, renew
-from replay.recorded_messages import hybrid, recorded
+from tests.craft import Handshake, ike
+from tests.replay.recorded_messages import hybrid, recorded
 
 OURS, THEIRS = ("198.51.100.7", 61000), ("203.0.113.9", 1500)
 ENDS = [Endpoint(ip_address(address).packed, port) for address, port in (OURS, THEIRS)]

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from analysis.verified import taken_apart
-from wire.recorded import ike_messages
 
 from ikeanalyze.replay.credentials import Credentials, identification
 from ikeanalyze.replay.requests import auth_payloads, init_payloads
@@ -12,6 +10,8 @@ from ikeanalyze.replay.shape import read_shape
 from ikeanalyze.wire.encoding import encode_chain
 from ikeanalyze.wire.ikev2 import payloads
 from ikeanalyze.wire.ikev2_payloads import Authentication
+from tests.analysis.verified import taken_apart
+from tests.wire.recorded import ike_messages
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NAME = "pq-mlkem768-psk"

@@ -11,10 +11,10 @@ from ikeanalyze.replay import runs as module
 from ikeanalyze.replay.faults import What, read_fault
 from ikeanalyze.replay.runs import Runs
 from ikeanalyze.replay.udp import UdpTransport
-from replay import driving
-from replay.peers import free_port, peer
-from replay.recorded_messages import hybrid
-from replay.responder import Responder
+from tests.replay import driving
+from tests.replay.peers import free_port, peer
+from tests.replay.recorded_messages import hybrid
+from tests.replay.responder import Responder
 
 pytestmark = pytest.mark.alone
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -16,7 +15,8 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read
 from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, read_shape, shape_of
 from ikeanalyze.replay.steps import CannotReplayError
-from replay.driving import initiator
+from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
+from tests.replay.driving import initiator
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 #: A handshake with everything: charon's log has "generating IKE_AUTH request 2 [ IDi N(INIT_CONTACT) IDr AUTH SA TSi TSr
@@ -57,7 +57,7 @@ def test_with_keys():
 
 def test_the_size_of_fragments_is_that_of_the_recorded_ones():
     """tshark -T fields -e isakmp.length: 1248 and 66 are the fragments of the IKE_INTERMEDIATE request."""
-    from wire.recorded import ike_messages
+    from tests.wire.recorded import ike_messages
 
     sizes = [len(one) for one in ike_messages(NAME) if one[16] == ike.SKF]
     assert shape(NAME).fragment_size == max(sizes)

@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import LONGEST_MESSAGE, TransportError
 from ikeanalyze.replay.udp import UdpTransport
-from replay.peers import free_port, peer
+from tests.replay.peers import free_port, peer
 
 pytestmark = pytest.mark.alone
 

@@ -1,9 +1,8 @@
-from craft import ike
-
 from ikeanalyze.replay.recorded import RecordedHandshake
 from ikeanalyze.replay.renewal import Renewed
 from ikeanalyze.replay.verbatim import MOST_ANSWERS, MOST_MESSAGES, Verbatim
-from replay.recorded_messages import MS, hybrid
+from tests.craft import ike
+from tests.replay.recorded_messages import MS, hybrid
 
 NOW = 5 * 10**18
 

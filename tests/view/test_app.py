@@ -5,11 +5,11 @@ import threading
 import time
 
 import pytest
-from craft import Handshake, Trace
-from craft.hip import Association
 
 import ikeanalyze
 from ikeanalyze.view.opening import Browsed
+from tests.craft import Handshake, Trace
+from tests.craft.hip import Association
 from tests.view.driven import CAPTURES, browsed, drive
 
 pytestmark = pytest.mark.alone

@@ -2,11 +2,11 @@ import json
 import re
 
 import pytest
-from craft import Handshake, Trace
 
 import ikeanalyze
 from ikeanalyze.view.details import detail_lines, hex_lines, message_facts, told, whole_bytes
 from ikeanalyze.view.opening import Browsed
+from tests.craft import Handshake, Trace
 from tests.view.driven import CAPTURES, browsed
 
 

@@ -2,11 +2,10 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from craft import MS, Handshake, Trace, ike
-
 import ikeanalyze
 from ikeanalyze.view.differences import differences
 from ikeanalyze.view.opening import Browsed
+from tests.craft import MS, Handshake, Trace, ike
 from tests.view.driven import browsed
 
 

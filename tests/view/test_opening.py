@@ -2,9 +2,6 @@ import json
 
 import polars as pl
 import pytest
-from analysis.recordings import followup_keys
-from craft import MS, Handshake, Trace, hip, link, transport
-from craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
 
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
@@ -12,6 +9,9 @@ from ikeanalyze.analysis.read import read
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.details import detail_lines, told
 from ikeanalyze.view.opening import Browsed
+from tests.analysis.recordings import followup_keys
+from tests.craft import MS, Handshake, Trace, hip, link, transport
+from tests.craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
 from tests.view.driven import CAPTURES, browsed
 
 #: Of the variants of one scenario ("_" in their names) none: they differ in what is of no matter here.

@@ -1,11 +1,10 @@
-from craft import ike
-
 from ikeanalyze.view.payloads import ikev1_facts, octets, payload_facts, radius_facts
 from ikeanalyze.wire.bodies import read_body
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.eap_methods import read_eap_message
 from ikeanalyze.wire.radius import read_radius
 from ikeanalyze.wire.registries.ikev2 import PayloadType
+from tests.craft import ike
 from tests.view.driven import browsed
 
 

@@ -2,10 +2,10 @@ import io
 import struct
 
 import pytest
-from craft import MS, Handshake, Interface, Trace
 
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.view.selection import write_selection
+from tests.craft import MS, Handshake, Interface, Trace
 
 
 def trace(numbers=range(7), interfaces: int = 2) -> Trace:

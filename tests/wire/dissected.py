@@ -3,8 +3,8 @@
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from craft import Packet, ike, link, pcap, udp_packet
-from craft.ike import Payload
+from tests.craft import Packet, ike, link, pcap, udp_packet
+from tests.craft.ike import Payload
 
 SPI_I, SPI_R = bytes(range(1, 9)), bytes(range(9, 17))
 

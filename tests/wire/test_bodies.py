@@ -1,5 +1,4 @@
 import pytest
-from craft import eap, ike
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from ikeanalyze.wire.ikev2_payloads import (
     Identification,
     KeyExchange,
 )
+from tests.craft import eap, ike
 
 
 def body_of(payload):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.certificates import check_certificate, read_certificate
 from ikeanalyze.wire.ikev2_payloads import Certificate
-from wire.opened import opened
+from tests.wire.opened import opened
 
 MADE = Path(__file__).parent / "certificates"
 #: FIPS 204, table 2: bytes of public key and signature.

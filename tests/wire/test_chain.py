@@ -1,11 +1,11 @@
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.chain import Payload, message_chain, read_chain
 from ikeanalyze.wire.cursor import Cursor
-from wire.recorded import NAMES, ike_messages
+from tests.craft import ike
+from tests.wire.recorded import NAMES, ike_messages
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

@@ -1,13 +1,13 @@
 import struct
 
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.contrib.ikev2 import ConfigurationAttribute, IKEv2_CP
 
 from ikeanalyze.wire.configuration import read_configuration
-from wire.dissected import clear, dissected
+from tests.craft import ike
+from tests.wire.dissected import clear, dissected
 
 
 def entry(kind, data=b""):

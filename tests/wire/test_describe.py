@@ -1,16 +1,16 @@
 from itertools import pairwise
 
 import pytest
-from craft import eap, ike
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from ikeanalyze.wire.chain import Chain, Payload
 from ikeanalyze.wire.describe import describe_payload, describe_payloads
 from ikeanalyze.wire.ikev2 import payloads, read_payloads
-from wire.opened import logged, opened
-from wire.recorded import NAMES, ike_messages
-from wire.test_certificates import MADE
+from tests.craft import eap, ike
+from tests.wire.opened import logged, opened
+from tests.wire.recorded import NAMES, ike_messages
+from tests.wire.test_certificates import MADE
 
 EXCHANGES = {34: "IKE_SA_INIT", 35: "IKE_AUTH", 37: "INFORMATIONAL", 43: "IKE_INTERMEDIATE"}
 #: charon's short names.

@@ -1,11 +1,11 @@
 import pytest
-from craft import eap
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.eap import method_of, read_eap
 from ikeanalyze.wire.radius import read_radius
-from wire.recorded import radius_packets
+from tests.craft import eap
+from tests.wire.recorded import radius_packets
 
 IDENTITY = [eap.eap(1, 0, 1), eap.eap(2, 0, 1, b"someone")]
 EXPANDED_NAK = eap.eap(2, 2, 254, b"\x00\x00\x00\x00\x00\x00\x03")

@@ -1,7 +1,6 @@
 import struct
 
 import pytest
-from craft import eap, ike
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +16,9 @@ from ikeanalyze.wire.eap_methods import (
     describe_eap,
     read_eap_message,
 )
-from wire.dissected import clear, dissected
-from wire.opened import opened
+from tests.craft import eap, ike
+from tests.wire.dissected import clear, dissected
+from tests.wire.opened import opened
 
 PASSWORD = b"correct horse battery staple"
 

@@ -1,7 +1,6 @@
 """Encoders against recorded messages (what is read is written again bit by bit), craft, tshark and scapy."""
 
 import pytest
-from craft import eap, ike
 
 from ikeanalyze.wire.encoding import (
     encode_authentication,
@@ -28,9 +27,10 @@ from ikeanalyze.wire.ikev2_payloads import (
 from ikeanalyze.wire.registries.eap import Code
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.traffic_selectors import read_traffic_selectors
-from wire.dissected import SPI_I, SPI_R, dissected
-from wire.opened import opened
-from wire.recorded import NAMES, ike_messages
+from tests.craft import eap, ike
+from tests.wire.dissected import SPI_I, SPI_R, dissected
+from tests.wire.opened import opened
+from tests.wire.recorded import NAMES, ike_messages
 
 CLEAR = ("pq-mlkem768-psk", "invalid-ke", "psk-classic", "pq-followup-ke", "mobike")
 

@@ -1,14 +1,14 @@
 """SA payloads: as craft builds them, and whatever was read is written again. Recorded ones: `test_encoding`."""
 
 import pytest
-from craft import ike
-from craft.ike import Proposal, Transform
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.encoding_sa import encode_sa
 from ikeanalyze.wire.proposals import read_sa
-from wire.dissected import clear, dissected
+from tests.craft import ike
+from tests.craft.ike import Proposal, Transform
+from tests.wire.dissected import clear, dissected
 
 transforms = st.lists(
     st.builds(

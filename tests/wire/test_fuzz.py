@@ -7,7 +7,6 @@ from random import Random
 from time import process_time
 
 import pytest
-from craft import Handshake, eap, ike, ikev1
 
 from ikeanalyze.wire import ikev1 as version1
 from ikeanalyze.wire.chain import Payload
@@ -21,9 +20,10 @@ from ikeanalyze.wire.ikev1_phase2 import read_phase2_sa
 from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init, read_payloads, read_sa
 from ikeanalyze.wire.inspection import inspect_chain
 from ikeanalyze.wire.radius import read_radius
-from wire.opened import opened
-from wire.recorded import NAMES, ike_messages
-from wire.test_certificates import MADE
+from tests.craft import Handshake, eap, ike, ikev1
+from tests.wire.opened import opened
+from tests.wire.recorded import NAMES, ike_messages
+from tests.wire.test_certificates import MADE
 
 CASES = 10_000
 #: Milliseconds of the processor that a message of 64 KiB may take on a slow machine, ten times what it takes on a usual one.

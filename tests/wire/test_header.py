@@ -1,9 +1,9 @@
 import pytest
-from craft import ike, ikev1
 
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import parse_header
-from wire.recorded import NAMES, ike_messages
+from tests.craft import ike, ikev1
+from tests.wire.recorded import NAMES, ike_messages
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

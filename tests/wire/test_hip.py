@@ -2,12 +2,12 @@ import struct
 from ipaddress import ip_address
 
 import pytest
-from craft import Trace, hip
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.hip import checksum_fits, inspect_hip, read_hip
 from ikeanalyze.wire.hip_parameters import EspInfo, HostId, Notification, Puzzle
+from tests.craft import Trace, hip
 
 ENDS = {"v4": ("192.0.2.1", "192.0.2.2"), "v6": ("2001:db8::1", "2001:db8::2")}
 

@@ -2,7 +2,6 @@ import struct
 from contextlib import suppress
 
 import pytest
-from craft import hip
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from ikeanalyze.wire.hip_parameters import (
     read_value,
 )
 from ikeanalyze.wire.registries.hip import ParameterType
+from tests.craft import hip
 
 RELAYED = struct.pack(">HBx", 10500, 17) + bytes(10) + b"\xff\xff\xc0\0\2\1"
 

@@ -1,14 +1,14 @@
 from ipaddress import IPv4Network, IPv6Network
 
 import pytest
-from craft import ike
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.identification import identity_text, prefix_bits
-from wire.dissected import clear, dissected
+from tests.craft import ike
+from tests.wire.dissected import clear, dissected
 
 DN = x509.Name([x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribute(NameOID.COMMON_NAME, "gw")])
 

@@ -1,11 +1,11 @@
 from random import Random
 
 import pytest
-from craft import ikev1 as craft
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev1 import Fragment, fragment_of, payloads, read_phase1
+from tests.craft import ikev1 as craft
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

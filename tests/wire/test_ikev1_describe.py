@@ -2,13 +2,13 @@ import struct
 from random import Random
 
 import pytest
-from craft import ikev1
 
 from ikeanalyze.wire import ikev1 as ours
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.ikev1_describe import describe_ikev1_payload, describe_ikev1_payloads
-from wire.dissected import dissected
-from wire.recorded import ike_messages
+from tests.craft import ikev1
+from tests.wire.dissected import dissected
+from tests.wire.recorded import ike_messages
 
 #: Short names by tshark's numbers of payload types (RFC 2408, section 3.1; RFC 3947).
 NAMES = {1: "SA", 4: "KE", 5: "ID", 7: "CR", 8: "HASH", 10: "No", 13: "V", 20: "NAT-D"}

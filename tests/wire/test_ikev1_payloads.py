@@ -1,7 +1,6 @@
 import struct
 
 import pytest
-from craft import ikev1
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from ikeanalyze.wire.ikev1_payloads import (
     VendorId1,
     read_ikev1_body,
 )
+from tests.craft import ikev1
 
 PASSWORD = b"correct horse"
 

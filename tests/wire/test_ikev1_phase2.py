@@ -1,12 +1,12 @@
 import struct
 
 import pytest
-from craft import ikev1
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev1_phase2 import read_phase2_sa
-from wire.dissected import dissected
+from tests.craft import ikev1
+from tests.wire.dissected import dissected
 
 
 def attribute(kind, value):

@@ -1,11 +1,11 @@
 import struct
 
 import pytest
-from craft import ikev1 as craft
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev1_sa import read_phase1_sa
+from tests.craft import ikev1 as craft
 
 
 def only(attributes):

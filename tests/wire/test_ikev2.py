@@ -1,10 +1,10 @@
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_payloads
-from wire.recorded import ike_messages
+from tests.craft import ike
+from tests.wire.recorded import ike_messages
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

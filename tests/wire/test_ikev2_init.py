@@ -1,12 +1,12 @@
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev2 import parse_header, read_init
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.ikev2 import NotifyType
-from wire.recorded import NAMES, ike_messages, truth
+from tests.craft import ike
+from tests.wire.recorded import NAMES, ike_messages, truth
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

@@ -1,7 +1,6 @@
 import hashlib
 
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +14,8 @@ from ikeanalyze.wire.ikev2 import (
     payloads,
 )
 from ikeanalyze.wire.notify_data import Redirect
-from wire.recorded import ike_messages
+from tests.craft import ike
+from tests.wire.recorded import ike_messages
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

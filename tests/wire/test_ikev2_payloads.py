@@ -1,10 +1,10 @@
 import pytest
-from craft import ike
 
 from ikeanalyze.wire import ikev2_payloads as ours
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2 import payloads
-from wire.recorded import ike_messages
+from tests.craft import ike
+from tests.wire.recorded import ike_messages
 
 CASES = [
     (ours.parse_key_exchange, ike.ke(36, b"data")[1], ours.KeyExchange(36, b"data"), 4),

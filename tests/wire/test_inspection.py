@@ -1,14 +1,14 @@
 import pytest
-from craft import eap, ike
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.ikev2 import payloads, read_payloads
 from ikeanalyze.wire.inspection import inspect_chain, inspect_payload
-from wire.opened import opened
-from wire.recorded import NAMES, ike_messages
-from wire.test_certificates import MADE
+from tests.craft import eap, ike
+from tests.wire.opened import opened
+from tests.wire.recorded import NAMES, ike_messages
+from tests.wire.test_certificates import MADE
 
 
 def findings_of(payload, critical=False, **known):

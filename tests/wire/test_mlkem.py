@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.mlkem import PARAMETER_SETS, check_encapsulation_key, of_size
-from wire.opened import opened
+from tests.wire.opened import opened
 
 #: FIPS 203, table 3: bytes of encapsulation keys and ciphertexts.
 SIZES = {35: (800, 768), 36: (1184, 1088), 37: (1568, 1568)}

@@ -1,7 +1,6 @@
 import struct
 
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +22,8 @@ from ikeanalyze.wire.notify_data import (
 )
 from ikeanalyze.wire.proposals import Attribute
 from ikeanalyze.wire.signatures import SignatureAlgorithm
-from wire.dissected import clear, dissected
+from tests.craft import ike
+from tests.wire.dissected import clear, dissected
 
 V4, OTHER_V4 = b"\xc0\x00\x02\x01", b"\xc6\x33\x64\x02"
 V6 = b"\x20\x01\x0d\xb8" + bytes(11) + b"\x01"

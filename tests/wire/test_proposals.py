@@ -1,10 +1,10 @@
 import pytest
-from craft import ike
-from craft.ike import Proposal, Transform
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.proposals import Attribute, read_sa
+from tests.craft import ike
+from tests.craft.ike import Proposal, Transform
 
 
 def body(*proposals):

@@ -1,11 +1,11 @@
 from random import Random
 
-from craft import eap, radius
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.radius import read_radius
-from wire.recorded import radius_packets
+from tests.craft import eap, radius
+from tests.wire.recorded import radius_packets
 
 NAME = "eap-md5-radius"
 

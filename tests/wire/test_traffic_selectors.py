@@ -2,13 +2,13 @@ import struct
 from ipaddress import ip_address, summarize_address_range
 
 import pytest
-from craft import ike
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.contrib.ikev2 import IKEv2_TSi, IPv4TrafficSelector, IPv6TrafficSelector
 
 from ikeanalyze.wire.traffic_selectors import read_traffic_selectors
-from wire.dissected import clear, dissected
+from tests.craft import ike
+from tests.wire.dissected import clear, dissected
 
 
 def selector(kind, start, end, protocol=0, ports=(0, 65535)):

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 from ikeanalyze.analysis.esp_traffic import read_esp
 from ikeanalyze.model.esp_algorithms import suite
@@ -12,6 +11,7 @@ from ikeanalyze.model.esp_overhead import Form
 from ikeanalyze.model.overhead import Question, overhead
 from ikeanalyze.render.figures.overhead import computed_figures, measured_figures, paper_figures
 from ikeanalyze.render.figures.style import DOUBLE, SINGLE
+from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 
 LAB = Path(__file__).parents[3] / "captures" / "lab"
 

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from tsharks import HOST, Tshark
+from tests.tsharks import HOST, Tshark
 
 
 @cache

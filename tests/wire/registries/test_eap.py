@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.eap import Code, Type
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ikeanalyze.wire.registries.eap_methods import (
     SimAkaNotification,
     SimAkaSubtype,
 )
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 
 def test_names():

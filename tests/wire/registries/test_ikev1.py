@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.wire.registries import ikev1, name_of
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 
 from ikeanalyze.wire.registries import ikev1_phase2 as ours
 from ikeanalyze.wire.registries import name_of
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(

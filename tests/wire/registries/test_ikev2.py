@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.wire.registries import ikev2, name_of
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 #: IANA's long names of payload types, by notation.
 PAYLOADS = {

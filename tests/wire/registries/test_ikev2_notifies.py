@@ -7,7 +7,7 @@ from ikeanalyze.wire.registries.ikev2_notifies import (
     NotifyType,
     RohcAttribute,
 )
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 #: Numbers that tshark names wrongly, in one version or another, or did before they were renamed.
 NOT_ASKED = {

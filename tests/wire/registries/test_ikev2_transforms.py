@@ -2,7 +2,7 @@ import pytest
 
 from ikeanalyze.wire.registries import ikev2_transforms as ours
 from ikeanalyze.wire.registries import name_of
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 #: Long spellings of tshark, by what our short ones stand for.
 WORDS = (

@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID, SignatureAlgorithmOID
 
 from ikeanalyze.wire.registries.oids import CURVES, HASHES, KEYS, NAME_PARTS, SIGNATURES
-from wire.registries.oracle import normal
+from tests.wire.registries.oracle import normal
 
 #: RFC 8017, appendix B.1, RFC 5758, NIST's register of objects.
 KNOWN_HASHES = {

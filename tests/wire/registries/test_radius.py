@@ -2,7 +2,7 @@ import pytest
 
 from ikeanalyze.wire.registries import name_of
 from ikeanalyze.wire.registries.radius import Code
-from wire.registries.oracle import normal, values
+from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(
