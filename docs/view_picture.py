@@ -13,7 +13,7 @@ from pathlib import Path
 import ikeanalyze
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.app import Browser
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.opening import CaptureSession
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs/images/view.svg"
@@ -28,7 +28,7 @@ async def picture() -> str:
     """The browser's screen as SVG."""
     os.chdir(ROOT)  # the screen shows the path as it was given
     keys = [read_keys(KEYS)]
-    app = Browser(Browsed(CAPTURE, ikeanalyze.read(CAPTURE, keys=KEYS), keys))
+    app = Browser(CaptureSession(CAPTURE, ikeanalyze.read(CAPTURE, keys=KEYS), keys))
     async with app.run_test(size=SIZE) as pilot:
         for key in STEPS:
             await pilot.press(key)

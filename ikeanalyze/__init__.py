@@ -54,7 +54,7 @@ def read(
     from operator import index
 
     from ikeanalyze.analysis.options import ReadOptions
-    from ikeanalyze.analysis.read import read as read_captures
+    from ikeanalyze.analysis.read import read_captures
 
     paths, key_paths = _paths(captures, "a capture"), _paths(keys, "a file with keys")
     if not paths:

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from ikeanalyze.io.toml import LARGEST, TomlFileError, decode_toml, parse_toml, read_toml, toml_text
+from ikeanalyze.io.toml import LARGEST, TomlFileError, decode_toml, load_toml_text, parse_toml, read_toml
 
 
 def test_what_a_file_says(tmp_path):
     path = tmp_path / "x.toml"
     path.write_bytes(b'a = 1\r\n[b]\nc = "\xc3\xa9"\n')
     assert read_toml(str(path)) == {"a": 1, "b": {"c": "é"}}
-    assert toml_text(str(path)) == 'a = 1\n[b]\nc = "é"\n'
+    assert load_toml_text(str(path)) == 'a = 1\n[b]\nc = "é"\n'
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ addresses. Only IKE_SA_INIT needs more, because the responder's SPI is still 0 i
 
 - one initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. That is
   nearly every one, and is seen for all of them at once;
-- anything else is settled message by message, in order of time (`_Settler`): a request with another body is
+- anything else is settled message by message, in order of time (`SpiDisambiguator`): a request with another body is
   the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
   nonce; it is another one if it comes from elsewhere (two initiators chose the same SPI) or after the IKE SA
   had got its answer (an SPI used again).
@@ -22,11 +22,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.ordering import bring_together, run_starts, within_captures
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.ordering import find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.ikev2 import InitView, read_init
+from ikeanalyze.wire.ikev2 import InitMessage, parse_init
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType
 
@@ -40,7 +40,7 @@ Endpoint = int
 
 
 @dataclass(slots=True)
-class Association:
+class SaAssociation:
     """For each unit: which handshake, and which side sent it."""
 
     handshake: Int64Array  # from 0, in order of the handshakes' first units, so by capture first
@@ -48,9 +48,9 @@ class Association:
     count: int  # handshakes
 
 
-def associate(
-    units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
-) -> Association:
+def associate_datagrams(
+    units: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
+) -> SaAssociation:
     """Tell the IKE SAs of IKE units apart, those of one capture from those of another too.
 
     `units` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by `units.unit`;
@@ -58,10 +58,10 @@ def associate(
     """
     total = len(units)
     if not total:
-        return Association(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    spi_i = within_captures(units.spi_i, units.source)
-    order = bring_together(spi_i)
-    new = run_starts(spi_i[order])
+        return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
+    spi_i = number_within_captures(units.spi_i, units.source)
+    order = group_order(spi_i)
+    new = find_group_starts(spi_i[order])
     start = np.flatnonzero(new)
     size = np.diff(np.append(start, total))
     group = np.cumsum(new, dtype=np.int32) - np.int32(1)
@@ -71,7 +71,7 @@ def associate(
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
-        candidate = _Settler(units, clear, translated).settle(rows)
+        candidate = SpiDisambiguator(units, clear, translated).settle(rows)
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(candidate == 0, index, fresh + candidate - 1)
         fresh += int(candidate.max())
@@ -82,13 +82,13 @@ def associate(
     rank[np.argsort(first, kind="stable")] = np.arange(fresh)
     handshake = np.empty(total, np.int64)
     handshake[order] = rank[label]
-    return Association(handshake, _senders(units, handshake, fresh), fresh)
+    return SaAssociation(handshake, _senders(units, handshake, fresh), fresh)
 
 
 _ALL: Final = slice(None)
 
 
-def _endpoints(units: Units, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
+def _endpoints(units: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
     """The initiator's address and port in some units, where `initiator` says whether it is the sender."""
     shift = np.uint64(16)
     sender = units.source[rows] << shift | units.source_port[rows]
@@ -96,17 +96,17 @@ def _endpoints(units: Units, initiator: BoolArray, rows: Int64Array | slice = _A
     return np.where(initiator, sender, receiver)
 
 
-def is_init(units: Units) -> BoolArray:
+def is_init(units: Datagrams) -> BoolArray:
     """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0.
 
     A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
     """
-    v1 = (units.spi_r == 0) & (units.exchange_type != int(ikev1_registry.ExchangeType.INFORMATIONAL))
+    v1 = (units.spi_r == 0) & (units.exchange_type != int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL))
     result: BoolArray = np.where(units.is_ikev1, v1, is_ikev2_init(units))
     return result
 
 
-def is_ikev2_init(units: Units) -> BoolArray:
+def is_ikev2_init(units: Datagrams) -> BoolArray:
     """Units whose exchange type is IKE_SA_INIT or IKE_SESSION_RESUME."""
     kind = units.exchange_type
     result: BoolArray = kind == int(ExchangeType.IKE_SA_INIT)
@@ -114,7 +114,7 @@ def is_ikev2_init(units: Units) -> BoolArray:
     return result
 
 
-def _unclear(units: Units, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
+def _unclear(units: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
     """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
     unclear = np.zeros(int(group[-1]) + 1, np.bool_)
 
@@ -135,7 +135,7 @@ def _unclear(units: Units, order: Int64Array, group: npt.NDArray[np.int32]) -> B
     return unclear
 
 
-def _senders(units: Units, handshake: Int64Array, count: int) -> BoolArray:
+def _senders(units: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
     """Who sent what: IKEv2 says it in a flag; in IKEv1 the initiator is who sent the first message."""
     result = units.from_initiator.copy()
     old = np.flatnonzero(units.is_ikev1)
@@ -152,7 +152,7 @@ def _senders(units: Units, handshake: Int64Array, count: int) -> BoolArray:
 
 
 @dataclass(slots=True)
-class _Candidate:
+class _IkeSaCandidate:
     """An IKE SA under construction."""
 
     index: int
@@ -165,20 +165,20 @@ class _Candidate:
     closed: bool = False  # no more protected messages with an SPI of their own are to be expected
 
 
-class _Settler:
+class SpiDisambiguator:
     """Units of one initiator SPI, taken in order of time."""
 
-    def __init__(self, units: Units, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
+    def __init__(self, units: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
         self._units = units
         self._clear = clear
         self._translated = translated
-        self._candidates: list[_Candidate] = []
-        self._by_digest: dict[int, _Candidate] = {}
-        self._by_endpoint: dict[Endpoint, _Candidate] = {}
-        self._by_spi: dict[tuple[int, int], _Candidate] = {}
-        self._by_address: dict[int, _Candidate] = {}
-        self._waiting: dict[int, deque[_Candidate]] = {}  # by address, for the responder's SPI; in order of time
-        self._by_nonce: dict[bytes, _Candidate] = {}
+        self._candidates: list[_IkeSaCandidate] = []
+        self._by_digest: dict[int, _IkeSaCandidate] = {}
+        self._by_endpoint: dict[Endpoint, _IkeSaCandidate] = {}
+        self._by_spi: dict[tuple[int, int], _IkeSaCandidate] = {}
+        self._by_address: dict[int, _IkeSaCandidate] = {}
+        self._waiting: dict[int, deque[_IkeSaCandidate]] = {}  # by address, for the responder's SPI; in order of time
+        self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
 
     def settle(self, rows: Int64Array) -> Int64Array:
         """Which of the IKE SAs, numbered from 0, each unit belongs to."""
@@ -186,7 +186,7 @@ class _Settler:
         init = is_init(some)
         request = np.where(some.is_ikev1, init, ~some.is_response)
         endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
-        place: Callable[..., _Candidate]
+        place: Callable[..., _IkeSaCandidate]
         result: list[int] = []
         columns = (init, request, endpoint, some.spi_r, some.protocol, some.digest, some.unit)
         for is_first, asks, end, spi_r, protocol, digest, unit in zip(
@@ -194,7 +194,7 @@ class _Settler:
         ):
             here = self._translated.get(end, end)
             if is_first:
-                view = read_init(self._clear.get(unit, b""))
+                view = parse_init(self._clear.get(unit, b""))
                 place = self._request if asks else self._response
                 candidate = place(view, here, protocol, digest, spi_r)
             else:
@@ -202,8 +202,8 @@ class _Settler:
             result.append(candidate.index)
         return np.array(result, np.int64)
 
-    def _new(self, endpoint: Endpoint, protocol: int) -> _Candidate:
-        candidate = _Candidate(len(self._candidates), protocol, endpoint >> 16)
+    def _new(self, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate:
+        candidate = _IkeSaCandidate(len(self._candidates), protocol, endpoint >> 16)
         self._candidates.append(candidate)
         before = self._by_endpoint.get(endpoint)
         if before is not None:
@@ -213,7 +213,9 @@ class _Settler:
         self._by_address[endpoint >> 16] = candidate
         return candidate
 
-    def _request(self, view: InitView, endpoint: Endpoint, protocol: int, digest: int, spi_r: int) -> _Candidate:
+    def _request(
+        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
+    ) -> _IkeSaCandidate:
         candidate = self._by_digest.get(digest)
         if candidate is None and view.nonce is not None:
             candidate = self._by_nonce.get(view.nonce)
@@ -233,7 +235,7 @@ class _Settler:
         candidate.asked_again = False
         return candidate
 
-    def _continues(self, candidate: _Candidate, view: InitView, protocol: int) -> bool:
+    def _continues(self, candidate: _IkeSaCandidate, view: InitMessage, protocol: int) -> bool:
         """Whether a request with a new body and a new nonce may still be the same IKE SA's."""
         if candidate.protocol != protocol:
             return False
@@ -242,7 +244,9 @@ class _Settler:
         has_cookie = any(kind == NotifyType.COOKIE for kind, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _response(self, view: InitView, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int) -> _Candidate:
+    def _response(
+        self, view: InitMessage, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int
+    ) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)
@@ -254,7 +258,7 @@ class _Settler:
         candidate.answered |= not candidate.asked_again
         return candidate
 
-    def _later(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _Candidate:
+    def _later(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r))
         if candidate is None:
             # the response that brought this SPI is not in the capture
@@ -266,7 +270,7 @@ class _Settler:
                 self._know_spi(candidate, protocol, spi_r)
         return candidate
 
-    def _without_spi(self, address: int, protocol: int) -> _Candidate | None:
+    def _without_spi(self, address: int, protocol: int) -> _IkeSaCandidate | None:
         """The first IKE SA of this initiator whose responder's SPI is not known yet.
 
         Refusals may have brought other SPIs. IKEv1's responder may have answered two transmissions with two cookies.
@@ -279,6 +283,6 @@ class _Settler:
             waiting.popleft()
         return waiting[0] if waiting else None
 
-    def _know_spi(self, candidate: _Candidate, protocol: int, spi_r: int) -> None:
+    def _know_spi(self, candidate: _IkeSaCandidate, protocol: int, spi_r: int) -> None:
         candidate.spis.add(spi_r)
         self._by_spi.setdefault((protocol, spi_r), candidate)

@@ -9,19 +9,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ikeanalyze.analysis.checks import Check, Outcome, compared, digest, message_name, side_of
-from ikeanalyze.analysis.ike_sas import IkeSa, Sent, values_of
-from ikeanalyze.analysis.int_auth_checks import Intermediate
-from ikeanalyze.analysis.logged import Logged
-from ikeanalyze.analysis.suites import prf_of
+from ikeanalyze.analysis.checks import (
+    Outcome,
+    VerificationCheck,
+    compare_values,
+    compute_digest,
+    describe_message,
+    name_sender,
+)
+from ikeanalyze.analysis.ike_sas import IkeSaRecord, SentMessage, get_key_values
+from ikeanalyze.analysis.int_auth_checks import IntAuthValues
+from ikeanalyze.analysis.logged import DaemonLogIndex
+from ikeanalyze.analysis.suites import get_prf
 from ikeanalyze.keys.algorithms import PrfAlgorithm
 from ikeanalyze.keys.authentication import shared_key_auth, signed_octets
-from ikeanalyze.keys.charonlog import Auth
+from ikeanalyze.keys.charonlog import LoggedAuth
 from ikeanalyze.keys.psk import PreSharedKeys
-from ikeanalyze.keys.signatures import SignatureUnverifiable, check_signature
-from ikeanalyze.wire.certificates import read_certificate
+from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
+from ikeanalyze.wire.certificates import decode_certificate
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.eap import method_of
+from ikeanalyze.wire.eap import get_eap_method
 from ikeanalyze.wire.ikev2_payloads import (
     Authentication,
     Certificate,
@@ -29,7 +36,7 @@ from ikeanalyze.wire.ikev2_payloads import (
     parse_certificate,
 )
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, ExchangeType, PayloadType
-from ikeanalyze.wire.signatures import authentication_name
+from ikeanalyze.wire.signatures import get_authentication_name
 
 _AUTHS: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
 #: EAP methods that make no key (RFC 3748, sections 5.4 to 5.6).
@@ -41,12 +48,12 @@ _NO_KEY: Final = frozenset({CertEncoding.CRL, CertEncoding.ARL, CertEncoding.OCS
 _PSK, _EAP = "pre-shared key", "EAP"
 
 
-class _MissingError(Exception):
+class MissingValueError(Exception):
     """A check cannot be made: what is missing."""
 
 
 @dataclass(slots=True)
-class _Side:
+class _AuthSide:
     """What one side has sent in IKE_AUTH so far."""
 
     identity: bytes | None = None  # body of its ID payload
@@ -55,7 +62,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Octets:
+class _SignedOctets:
     """What a side has to sign."""
 
     value: bytes = field(repr=False)
@@ -63,9 +70,11 @@ class _Octets:
     algorithm: PrfAlgorithm
 
 
-def auth_checks(sa: IkeSa, logs: Logged, intermediate: Intermediate, psk: PreSharedKeys | None) -> Iterator[Check]:
+def check_auth_payloads(
+    sa: IkeSaRecord, logs: DaemonLogIndex, intermediate: IntAuthValues, psk: PreSharedKeys | None
+) -> Iterator[VerificationCheck]:
     """The checks of one IKE SA's AUTH payloads, in their order. `psk` goes before what logs have."""
-    sides = {True: _Side(), False: _Side()}
+    sides = {True: _AuthSide(), False: _AuthSide()}
     eap: list[bytes] = []
     for one in sa.messages:
         content = one.content
@@ -80,12 +89,14 @@ def auth_checks(sa: IkeSa, logs: Logged, intermediate: Intermediate, psk: PreSha
         side.certificates = list(_certificates(content.bodies(PayloadType.CERT))) or side.certificates
         for body in content.bodies(PayloadType.AUTH):
             side.authenticated = True
-            yield from _Payload(sa, logs, intermediate, psk, one, side, list(eap)).checks(body)
+            yield from _AuthPayload(sa, logs, intermediate, psk, one, side, list(eap)).checks(body)
         eap.extend(content.bodies(PayloadType.EAP))
     if sa.parent is None and any(one.content.exchange_type in _AUTHS for one in sa.messages):
         for initiator, side in sides.items():
             if not side.authenticated:
-                yield Check(sa.handshake, "AUTH", "not made", why=_absent(sa, initiator), side=side_of(initiator))
+                yield VerificationCheck(
+                    sa.handshake, "AUTH", "not made", why=_absent(sa, initiator), side=name_sender(initiator)
+                )
 
 
 def _certificates(bodies: Sequence[bytes]) -> Iterator[Certificate]:
@@ -96,7 +107,7 @@ def _certificates(bodies: Sequence[bytes]) -> Iterator[Certificate]:
             continue
 
 
-def _absent(sa: IkeSa, initiator: bool) -> str:
+def _absent(sa: IkeSaRecord, initiator: bool) -> str:
     closed = [one for one in sa.closed if one.exchange_type in _AUTHS and one.from_initiator == initiator]
     if closed:
         return "not all of its IKE_AUTH messages could be decrypted"
@@ -104,18 +115,18 @@ def _absent(sa: IkeSa, initiator: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Payload:
+class _AuthPayload:
     """One AUTH payload, with what stood before it."""
 
-    sa: IkeSa
-    logs: Logged
-    intermediate: Intermediate
+    sa: IkeSaRecord
+    logs: DaemonLogIndex
+    intermediate: IntAuthValues
     psk: PreSharedKeys | None
-    sent: Sent
-    side: _Side
+    sent: SentMessage
+    side: _AuthSide
     eap: list[bytes]  # EAP packets before it
 
-    def checks(self, body: bytes) -> Iterator[Check]:
+    def checks(self, body: bytes) -> Iterator[VerificationCheck]:
         """What was signed, where a log says it, and the AUTH payload itself."""
         try:
             authentication = parse_authentication(body)
@@ -124,7 +135,7 @@ class _Payload:
             return
         try:
             candidates = self._octets()
-        except _MissingError as missing:
+        except MissingValueError as missing:
             yield self._check("AUTH", "not made", why=str(missing))
             return
         # with a PPK, the one of two that a log has is the one that counts
@@ -135,25 +146,25 @@ class _Payload:
         else:
             yield self._signature(authentication, octets)
 
-    def _octets(self) -> list[_Octets]:
+    def _octets(self) -> list[_SignedOctets]:
         sa, initiator = self.sa, self.sent.content.from_initiator
         own, peers_nonce = (sa.request, sa.nonce_r) if initiator else (sa.response, sa.nonce_i)
-        algorithm, keys = prf_of(sa.chosen), self.sent.content.keys
+        algorithm, keys = get_prf(sa.chosen), self.sent.content.keys
         if own is None or peers_nonce is None:
-            raise _MissingError("the capture lacks a message of its IKE_SA_INIT exchange")
+            raise MissingValueError("the capture lacks a message of its IKE_SA_INIT exchange")
         if self.side.identity is None:
-            raise _MissingError("the decrypted messages have no ID payload of this side")
+            raise MissingValueError("the decrypted messages have no ID payload of this side")
         if algorithm is None:
-            raise _MissingError("the PRF that was negotiated is not known")
+            raise MissingValueError("the PRF that was negotiated is not known")
         if self.intermediate.octets is None:
-            raise _MissingError(self.intermediate.lacks or "what IKE_INTERMEDIATE adds is not known")
+            raise MissingValueError(self.intermediate.lacks or "what IKE_INTERMEDIATE adds is not known")
         name = "SK_pi" if initiator else "SK_pr"
         sk_p = None if keys is None else keys.sk_pi if initiator else keys.sk_pr
-        some = [] if keys is None else self.logs.sk_p(values_of(keys), sk_p, initiator=initiator)
+        some = [] if keys is None else self.logs.sk_p(get_key_values(keys), sk_p, initiator=initiator)
         if not some:
-            raise _MissingError(f"no key file has the {name} of its epoch")
+            raise MissingValueError(f"no key file has the {name} of its epoch")
         return [
-            _Octets(
+            _SignedOctets(
                 signed_octets(algorithm, own.message, peers_nonce, one, self.side.identity, self.intermediate.octets),
                 one,
                 algorithm,
@@ -161,35 +172,37 @@ class _Payload:
             for one in some
         ]
 
-    def _records(self, octets: _Octets) -> list[Auth]:
+    def _records(self, octets: _SignedOctets) -> list[LoggedAuth]:
         """What logs have of this side with this SK_p."""
-        side = side_of(self.sent.content.from_initiator)
+        side = name_sender(self.sent.content.from_initiator)
         return [one for one in self.logs.auths.get(octets.sk_p, ()) if one.side in (side, None)]
 
-    def _signed(self, octets: _Octets) -> Iterator[Check]:
+    def _signed(self, octets: _SignedOctets) -> Iterator[VerificationCheck]:
         records = [one for one in self._records(octets) if one.identity in (self.side.identity, b"")]
         for record in {one.octets: one for one in reversed(records)}.values():
-            outcome = compared(octets.value, record.octets)
-            check = self._check("signed octets", outcome, expected=digest(octets.value), found=digest(record.octets))
+            outcome = compare_values(octets.value, record.octets)
+            check = self._check(
+                "signed octets", outcome, expected=compute_digest(octets.value), found=compute_digest(record.octets)
+            )
             why = None if outcome == "passed" else "the log has other octets than what follows from the capture"
             yield replace(check, why=why, origin=record.origin)
 
-    def _shared(self, authentication: Authentication, octets: _Octets) -> Check:
+    def _shared(self, authentication: Authentication, octets: _SignedOctets) -> VerificationCheck:
         try:
             secrets, how = self._secrets(authentication, octets)
-        except _MissingError as missing:
+        except MissingValueError as missing:
             return self._check("AUTH", "not made", why=str(missing))
         values = [shared_key_auth(octets.algorithm, secret, octets.value) for secret in secrets]
-        found = digest(authentication.data)
+        found = compute_digest(authentication.data)
         if authentication.data in values:
             return self._check("AUTH", "passed", how=how, expected=found, found=found)
         if len(values) > 1:
             why = f"none of {len(values)} secrets makes this value"
             return self._check("AUTH", "failed", how=how, why=why, found=found)
         why = "the capture has another value than this secret makes"
-        return self._check("AUTH", "failed", how=how, why=why, expected=digest(values[0]), found=found)
+        return self._check("AUTH", "failed", how=how, why=why, expected=compute_digest(values[0]), found=found)
 
-    def _secrets(self, authentication: Authentication, octets: _Octets) -> tuple[list[bytes], str]:
+    def _secrets(self, authentication: Authentication, octets: _SignedOctets) -> tuple[list[bytes], str]:
         """Secrets that may have been used, and what they are."""
         sk_p = "SK_pi" if self.sent.content.from_initiator else "SK_pr"
         if authentication.method == AuthMethod.NULL:
@@ -198,7 +211,7 @@ class _Payload:
             return self._psks(self._records(octets))
         records = self._records(octets)
         noted = [one.secret for one in records if one.secret is not None and one.method != _PSK]
-        method = method_of(self.eap)
+        method = get_eap_method(self.eap)
         if method in _KEYLESS:
             return [octets.sk_p], f"{sk_p}, since {method} makes no key"
         if own := list(dict.fromkeys(noted)):
@@ -207,9 +220,9 @@ class _Payload:
             )
         if self.logs.msks:
             return self.logs.msks, f"MSK of {method or 'EAP'}, of the log"
-        raise _MissingError(f"no key file has the MSK of {method or 'its EAP method'}")
+        raise MissingValueError(f"no key file has the MSK of {method or 'its EAP method'}")
 
-    def _psks(self, records: list[Auth]) -> tuple[list[bytes], str]:
+    def _psks(self, records: list[LoggedAuth]) -> tuple[list[bytes], str]:
         if self.psk is not None:
             return list(self.psk.secrets), f"PSK of {self.psk.path}"
         keys = self.sent.content.keys
@@ -219,18 +232,18 @@ class _Payload:
             secrets = [one.secret for one in some if one.secret is not None and one.method != _EAP]
             if secrets:
                 return list(dict.fromkeys(secrets)), "PSK of the log"
-        raise _MissingError("no key file has the PSK; --psk gives it")
+        raise MissingValueError("no key file has the PSK; --psk gives it")
 
-    def _signature(self, authentication: Authentication, octets: _Octets) -> Check:
-        found = digest(authentication.data)
+    def _signature(self, authentication: Authentication, octets: _SignedOctets) -> VerificationCheck:
+        found = compute_digest(authentication.data)
         keyed = [one for one in self.side.certificates if one.encoding not in _NO_KEY]
         if not keyed:
             return self._check("AUTH", "not made", why="the capture has no certificate of this side", found=found)
-        name = authentication_name(authentication)
-        how = f"{name}, {read_certificate(keyed[0]).name}, whose chain is not looked at"
+        name = get_authentication_name(authentication)
+        how = f"{name}, {decode_certificate(keyed[0]).name}, whose chain is not looked at"
         try:
             wrong = check_signature(authentication, keyed[0], octets.value)
-        except SignatureUnverifiable as problem:
+        except UnverifiableSignatureError as problem:
             return self._check("AUTH", "not made", how=how, why=problem.reason, found=found)
         return self._check("AUTH", "passed" if wrong is None else "failed", how=how, why=wrong, found=found)
 
@@ -243,9 +256,9 @@ class _Payload:
         how: str | None = None,
         expected: str | None = None,
         found: str | None = None,
-    ) -> Check:
+    ) -> VerificationCheck:
         content = self.sent.content
-        return Check(
+        return VerificationCheck(
             self.sa.handshake,
             what,
             outcome,
@@ -254,7 +267,7 @@ class _Payload:
             expected=expected,
             found=found,
             epoch=content.epoch,
-            side=side_of(content.from_initiator),
-            exchange=message_name(content.exchange_type, content.message_id, content.response),
+            side=name_sender(content.from_initiator),
+            exchange=describe_message(content.exchange_type, content.message_id, content.response),
             frame=content.frame,
         )

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ikeanalyze.keys.charonlog import Side
 from ikeanalyze.keys.keyset import Origin
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 Outcome = Literal["passed", "failed", "not made"]
@@ -18,7 +18,7 @@ _SHOWN: Final = 8  # hexadecimal digits of a digest
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerificationCheck:
     """One check."""
 
     handshake: int  # row in the capture's handshakes
@@ -35,22 +35,22 @@ class Check:
     origin: Origin | None = None  # where the value stands that was checked; None: in the capture
 
 
-def digest(value: bytes) -> str:
+def compute_digest(value: bytes) -> str:
     """The first 8 digits of a SHA-256."""
     return sha256(value).hexdigest()[:_SHOWN]
 
 
-def compared(expected: bytes, found: bytes) -> Outcome:
+def compare_values(expected: bytes, found: bytes) -> Outcome:
     """The outcome of a comparison."""
     return "passed" if expected == found else "failed"
 
 
-def side_of(from_initiator: bool) -> Side:
+def name_sender(from_initiator: bool) -> Side:
     """The word for who sent a message."""
     return "initiator" if from_initiator else "responder"
 
 
-def message_name(exchange_type: int, message_id: int, response: bool) -> str:
+def describe_message(exchange_type: int, message_id: int, response: bool) -> str:
     """IKE_AUTH 1 request."""
     kind = "response" if response else "request"
-    return f"{name_of(ExchangeType, exchange_type)} {message_id} {kind}"
+    return f"{get_name(ExchangeType, exchange_type)} {message_id} {kind}"

@@ -12,8 +12,8 @@ from typing import Any, Final
 import polars as pl
 
 from ikeanalyze.analysis.cleartexts import Cleartext
-from ikeanalyze.capture.clearframe import Clear
-from ikeanalyze.capture.rewrite import Edit
+from ikeanalyze.capture.clearframe import CleartextMessage
+from ikeanalyze.capture.rewrite import PacketEdit
 
 _TCP: Final = "TCP 4500"
 _NAT_TRAVERSAL: Final = 4500
@@ -27,14 +27,14 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ClearEdits:
+class DecryptionEdits:
     """What is to be done with the packets of a capture."""
 
-    edits: dict[int, Edit]  # by packet number
+    edits: dict[int, PacketEdit]  # by packet number
     messages: int  # transmissions that come to stand in clear, each once in however many places it was seen
 
 
-def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> ClearEdits:
+def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> DecryptionEdits:
     """The edits for `capture.rewrite`; `frames` are those of one capture."""
     wanted = frames.filter(pl.col("message").is_in(list(cleartexts))).select(_COLUMNS).sort("number")
     sightings: dict[int, dict[tuple[Any, ...], list[Row]]] = {}
@@ -42,7 +42,7 @@ def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> Cl
         # a frame that the capture has twice was seen on two interfaces, or before and behind a router
         place = (row["interface"], row["ttl"]) if row["capture_duplicate"] else ()
         sightings.setdefault(row["message"], {}).setdefault(place, []).append(row)
-    edits: dict[int, Edit] = {}
+    edits: dict[int, PacketEdit] = {}
     count = 0
     partial: dict[int, list[Row]] = {}
     done: set[int] = set()
@@ -68,7 +68,7 @@ def clear_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> Cl
         if _whole(list(first.values()), texts[key]):
             _replace(edits, sorted(first.values(), key=lambda row: row["number"]), texts[key])
             count += 1
-    return ClearEdits(edits, count)
+    return DecryptionEdits(edits, count)
 
 
 def _whole(rows: Sequence[Row], text: Cleartext) -> bool:
@@ -79,7 +79,7 @@ def _whole(rows: Sequence[Row], text: Cleartext) -> bool:
     return len({row["fragment"] for row in rows}) == total
 
 
-def _replace(edits: dict[int, Edit], rows: Sequence[Row], text: Cleartext) -> None:
+def _replace(edits: dict[int, PacketEdit], rows: Sequence[Row], text: Cleartext) -> None:
     """Put the message in the place of the last of its frames; the others go."""
     last = rows[-1]
     ports = last["source_port"], last["destination_port"]
@@ -87,14 +87,14 @@ def _replace(edits: dict[int, Edit], rows: Sequence[Row], text: Cleartext) -> No
     comment = _comment(numbers, len({row["fragment"] for row in rows}), text)
     if last["encapsulation"] == _TCP:
         # the segment may have other things in it as well
-        clear = Clear(text.message, comment, (_NAT_TRAVERSAL, _NAT_TRAVERSAL), marker=True)
+        clear = CleartextMessage(text.message, comment, (_NAT_TRAVERSAL, _NAT_TRAVERSAL), marker=True)
         before = edits.get(last["number"])
-        edits[last["number"]] = Edit((*(before.clear if before else ()), clear), keep=True)
+        edits[last["number"]] = PacketEdit((*(before.clear if before else ()), clear), keep=True)
         return
-    clear = Clear(text.message, comment, ports)
-    edits[last["number"]] = Edit((clear,))
+    clear = CleartextMessage(text.message, comment, ports)
+    edits[last["number"]] = PacketEdit((clear,))
     for number in numbers[:-1]:
-        edits[number] = Edit(into=last["number"])
+        edits[number] = PacketEdit(into=last["number"])
 
 
 def _comment(numbers: Sequence[int], fragments: int, text: Cleartext) -> str:

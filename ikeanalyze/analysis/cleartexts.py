@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content, Contents
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
@@ -24,7 +24,7 @@ class Cleartext:
     fragments: int = 1  # that it was put together from
 
 
-def write_clear(contents: Contents, ids: Int64Array) -> dict[int, Cleartext]:
+def collect_cleartexts(contents: DecodedMessages, ids: Int64Array) -> dict[int, Cleartext]:
     """All that was decrypted, by message id; `ids` are those of the rows of Messages."""
     found: dict[int, Cleartext] = {}
     texts: dict[int, Cleartext] = {}
@@ -35,13 +35,13 @@ def write_clear(contents: Contents, ids: Int64Array) -> dict[int, Cleartext]:
             continue
         if index not in texts:
             texts[index] = Cleartext(
-                clear_message(content), content.epoch, bool(content.verified), max(len(content.units), 1)
+                build_cleartext_message(content), content.epoch, bool(content.verified), max(len(content.units), 1)
             )
         found[int(ids[row])] = texts[index]
     return found
 
 
-def clear_message(content: Content) -> bytes:
+def build_cleartext_message(content: DecodedMessage) -> bytes:
     """The message without its encryption (RFC 7296, sections 3.1 and 3.2; of IKEv1 RFC 2408, section 3.1)."""
     spi_i, spi_r, _, version, exchange_type, flags, message_id, _ = HEADER.unpack(content.header)
     before = content.payloads[: content.clear]

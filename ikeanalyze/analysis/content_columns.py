@@ -7,20 +7,20 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.insides import Inside, Insides
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.insides import CaptureContents, HandshakeContents
 from ikeanalyze.analysis.key_exchanges import KeyExchangeRow
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.radius import Radius
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.radius import RadiusMessages
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.certificates import CertificateView
+from ikeanalyze.wire.certificates import ParsedCertificate
 from ikeanalyze.wire.describe import describe_payloads
 from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
-from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.key_exchanges import get_key_exchange_name
 
 
-def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
+def build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Series:
     """How each RADIUS packet was given to its exchange; null for the `count` messages of IKE before them."""
     words: list[str | None] = [None] * (count + extra)
     for pair in radius.pairs:
@@ -29,7 +29,9 @@ def matched_by(count: int, extra: int, radius: Radius) -> pl.Series:
     return pl.Series(words, dtype=pl.String)
 
 
-def message_contents(ike: Messages, extra: int, ids: Int64Array, insides: Insides) -> dict[str, Any]:
+def build_message_content_columns(
+    ike: MessageColumns, extra: int, ids: Int64Array, insides: CaptureContents
+) -> dict[str, Any]:
     """Columns of the messages table, those of IKE and HIP before the `extra` RADIUS packets; `ids` are theirs."""
     contents = insides.contents
     count = len(ike)
@@ -38,7 +40,7 @@ def message_contents(ike: Messages, extra: int, ids: Int64Array, insides: Inside
     opened = np.concatenate([contents.opened, nobody])
     epochs = np.array([*(-1 if one.epoch is None else one.epoch for one in contents.all), -1])[index]
     verified = np.array([*(bool(one.verified) for one in contents.all), False])[index]
-    names = pl.Series([*map(payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
+    names = pl.Series([*map(list_payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
     named = names.gather(np.where(index < 0, len(contents.all), index))
     if insides.parameters:
         lists = named.to_list()
@@ -57,7 +59,9 @@ def message_contents(ike: Messages, extra: int, ids: Int64Array, insides: Inside
     }
 
 
-def exchange_contents(count: int, exchange_of_message: Int64Array, contents: Contents) -> dict[str, Any]:
+def build_exchange_content_columns(
+    count: int, exchange_of_message: Int64Array, contents: DecodedMessages
+) -> dict[str, Any]:
     """Columns of the exchanges table: what could be decrypted, of all that the capture has of an exchange."""
     sealed = np.bincount(exchange_of_message[contents.sealed], minlength=count)
     opened = np.bincount(exchange_of_message[contents.opened], minlength=count)
@@ -68,9 +72,9 @@ def exchange_contents(count: int, exchange_of_message: Int64Array, contents: Con
     return {"epoch": (epochs, epochs >= 0), "decrypted": (sealed == opened, sealed > 0)}
 
 
-def handshake_contents(
+def build_handshake_content_columns(
     count: int,
-    inside: Mapping[int, Inside],
+    inside: Mapping[int, HandshakeContents],
     replaces: Mapping[int, int],
     handshake_ids: Int64Array,
     exchange_ids: Int64Array,
@@ -100,7 +104,7 @@ def handshake_contents(
     }
 
 
-def payload_names(content: Content) -> list[str]:
+def list_payload_names(content: DecodedMessage) -> list[str]:
     """The payloads of a message in a few words each."""
     if content.protocol == Protocol.IKEV1:
         return describe_ikev1_payloads(content.payloads)
@@ -113,7 +117,7 @@ def _key_exchange(row: KeyExchangeRow, exchange_ids: Int64Array) -> dict[str, An
         "exchange": int(exchange_ids[row.exchange]),
         "purpose": row.purpose,
         "slot": row.slot,
-        "method": method_name(row.method),
+        "method": get_key_exchange_name(row.method),
         "id": row.method,
         "linked_to": row.linked_to,
         "request": request and request.name,
@@ -124,7 +128,7 @@ def _key_exchange(row: KeyExchangeRow, exchange_ids: Int64Array) -> dict[str, An
     }
 
 
-def _certificate(sent_by_initiator: bool, view: CertificateView) -> dict[str, Any]:
+def _certificate(sent_by_initiator: bool, view: ParsedCertificate) -> dict[str, Any]:
     x509 = view.x509
     return {
         "side": "initiator" if sent_by_initiator else "responder",

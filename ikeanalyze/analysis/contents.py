@@ -12,7 +12,7 @@ from ikeanalyze.wire.chain import Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DecodedMessage:
     """One message, all its transmissions and fragments together."""
 
     handshake: int  # row in the capture's handshakes
@@ -42,18 +42,18 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class DecodedMessages:
     """What could be looked into of a capture."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`, -1: not looked into
-    all: list[Content]
+    all: list[DecodedMessage]
     sealed: BoolArray  # for each row of Messages: it was sent encrypted, in a capture that is looked into
     opened: BoolArray  # and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, what
 
-    def by_handshake(self) -> dict[int, list[Content]]:
+    def by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The contents of each handshake, in order of their exchanges, requests first."""
-        found: dict[int, list[Content]] = {}
+        found: dict[int, list[DecodedMessage]] = {}
         for content in sorted(self.all, key=lambda one: (one.exchange, one.response)):
             found.setdefault(content.handshake, []).append(content)
         return found

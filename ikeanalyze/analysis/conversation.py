@@ -3,26 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ikeanalyze.analysis.association import Association
-from ikeanalyze.analysis.exchanges import Exchanges
-from ikeanalyze.analysis.inits import UnitInits
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.association import SaAssociation
+from ikeanalyze.analysis.exchanges import ExchangeColumns
+from ikeanalyze.analysis.inits import InitMessages
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.kept import MessageBytes
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class AnalysisState:
     """The IKE and HIP traffic of one capture or of several, taken apart: what the handshakes are made of."""
 
-    units: Units
-    association: Association
-    messages: Messages
+    units: Datagrams
+    association: SaAssociation
+    messages: MessageColumns
     message_of_unit: Int64Array
-    exchanges: Exchanges
+    exchanges: ExchangeColumns
     exchange_of_message: Int64Array
-    inits: UnitInits
+    inits: InitMessages
     clear: MessageBytes
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.ordering import bring_together, within_captures
+from ikeanalyze.analysis.ordering import group_order, number_within_captures
 from ikeanalyze.analysis.units import RESPONSE
 from ikeanalyze.capture.columns import BoolArray
 from ikeanalyze.capture.datagrams import Protocol
@@ -34,7 +34,7 @@ HELD_NS: Final = 10_000_000_000
 
 
 @dataclass(slots=True)
-class Duplicates:
+class DuplicateFrames:
     """Second sightings."""
 
     mask: BoolArray  # of the frames
@@ -43,33 +43,33 @@ class Duplicates:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FirstSighting:
     """A first sighting, and which TTLs its echoes had."""
 
     row: int
     echoes: set[int] = field(default_factory=set)
 
 
-def find_duplicates(columns: Columns) -> Duplicates:
+def find_duplicates(columns: Columns) -> DuplicateFrames:
     """Which frames are later sightings of a frame that the capture holds already.
 
     IP fragments of one datagram are judged as a whole, by their first frames.
     """
     known = columns["capture_duplicate"].astype(np.bool_)
     time, unit, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
-    digest = within_captures(columns["digest"], columns["source"])
-    order = bring_together(digest)
+    digest = number_within_captures(columns["digest"], columns["source"])
+    order = group_order(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
     earlier_rows, later_rows = order[same], order[same + 1]
     apart = np.abs(time[later_rows] - time[earlier_rows])
     same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later_rows] != ttl[earlier_rows]))]
     if not len(same):
-        return Duplicates(known)
+        return DuplicateFrames(known)
     # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
     candidates = np.flatnonzero(np.isin(digest, np.unique(content[same])))
     judged: set[int] = set()
-    seen: dict[tuple[int, int, int, int], list[_Seen]] = {}
+    seen: dict[tuple[int, int, int, int], list[_FirstSighting]] = {}
     pairs: list[tuple[int, int]] = []
     names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
     looked_at = [column[candidates].tolist() for column in (unit, digest, *map(columns.__getitem__, names))]
@@ -90,14 +90,14 @@ def find_duplicates(columns: Columns) -> Duplicates:
                 pairs.append((row, first.row))
                 break
         else:
-            earlier.append(_Seen(row))
+            earlier.append(_FirstSighting(row))
     if pairs:
         units = unit[[row for row, _ in pairs]]
         known = known | np.isin(unit, units)
-    return Duplicates(known, pairs)
+    return DuplicateFrames(known, pairs)
 
 
-def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, int]:
+def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
     """Endpoints of initiators that a NAT translated before the eyes of the capture: each with the one that stands for both.
 
     An endpoint is `address << 16 | port`. IKE_SA_INIT alone is looked at: later messages are known by their SPIs.
@@ -121,14 +121,14 @@ def translated_endpoints(columns: Columns, duplicates: Duplicates) -> dict[int, 
     return {end: representative(end) for end in list(same)}
 
 
-def follow_originals(
+def relabel_duplicates(
     columns: Mapping[str, npt.NDArray[Any]],
     duplicate: BoolArray,
     message: npt.NDArray[np.int32],
     handshake: npt.NDArray[np.int32],
 ) -> None:
     """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
-    time, digest = columns["time_ns"], within_captures(columns["digest"], columns["source"])
+    time, digest = columns["time_ns"], number_within_captures(columns["digest"], columns["source"])
     originals: dict[int, list[tuple[int, int]]] = {}
     rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
     for row in rows[np.argsort(time[rows], kind="stable")].tolist():

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.radius import RadiusPair
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.radius import RadiusExchange
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.eap import read_eap
+from ikeanalyze.wire.eap import parse_eap_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Bytes of an EAP packet with a challenge or what is made of one: header, type, 16 bytes (RFC 3748, section 5.4).
@@ -24,17 +24,17 @@ _SHORTEST_CHALLENGE: Final = 5 + 16
 
 
 @dataclass(frozen=True, slots=True)
-class SameEap:
+class EapMatch:
     """An EAP message that is in an IKE message and in a RADIUS packet."""
 
     message: int  # row of Messages, of the first transmission
     unit: int  # row of the RADIUS units, of the first transmission
 
 
-class EapMessages:
+class EapMatcher:
     """The EAP messages of decrypted IKE_AUTH exchanges; `capture` is that of each handshake."""
 
-    def __init__(self, contents: Contents, capture: Int64Array) -> None:
+    def __init__(self, contents: DecodedMessages, capture: Int64Array) -> None:
         #: By capture, response and bytes: content indices.
         self._by_bytes: dict[tuple[int, bool, bytes], list[int]] = {}
         self._contents = contents
@@ -48,16 +48,16 @@ class EapMessages:
         for row, index in zip(known.tolist(), contents.of_message[known].tolist(), strict=True):
             self._row.setdefault(index, row)
 
-    def assign(self, pairs: Sequence[RadiusPair]) -> list[SameEap]:
+    def assign(self, pairs: Sequence[RadiusExchange]) -> list[EapMatch]:
         """Give RADIUS conversations that are the EAP of one handshake alone to it, and each pair to its exchange.
 
         Returns the messages that are the same.
         """
-        conversations: dict[int, list[RadiusPair]] = {}
+        conversations: dict[int, list[RadiusExchange]] = {}
         for pair in pairs:
             if not pair.forwarded:
                 conversations.setdefault(pair.conversation, []).append(pair)
-        same: list[SameEap] = []
+        same: list[EapMatch] = []
         for members in conversations.values():
             places = [place for pair in members for place in self._places(pair) if place]
             fitting = set.intersection(*(set(place) for place in places)) if places else set()
@@ -70,25 +70,25 @@ class EapMessages:
                         if pair.exchange in (None, content.exchange):
                             pair.handshake, pair.exchange = handshake, content.exchange
                             pair.matched_by = "EAP"
-                            same.append(SameEap(self._row[index], rows[0]))
+                            same.append(EapMatch(self._row[index], rows[0]))
                             break
         return same
 
-    def _tells(self, pair: RadiusPair) -> bool:
+    def _tells(self, pair: RadiusExchange) -> bool:
         """Whether an EAP message of it is found that no other handshake would have."""
         for response, (message, _) in zip((False, True), _said(pair), strict=True):
             if message is None or (pair.capture, response, message) not in self._by_bytes:
                 continue
-            packet = read_eap(message)
+            packet = parse_eap_header(message)
             if packet and packet.method is not None and len(message) >= _SHORTEST_CHALLENGE:
                 return True
         return False
 
-    def _places(self, pair: RadiusPair) -> list[dict[int, list[tuple[Content, int]]]]:
+    def _places(self, pair: RadiusExchange) -> list[dict[int, list[tuple[DecodedMessage, int]]]]:
         """For the request and the response: where its EAP message is, by handshake; empty: it has none."""
         found = []
         for response, (message, _) in zip((False, True), _said(pair), strict=True):
-            place: dict[int, list[tuple[Content, int]]] = {}
+            place: dict[int, list[tuple[DecodedMessage, int]]] = {}
             for index in self._by_bytes.get((pair.capture, response, message), ()) if message else ():
                 content = self._contents.all[index]
                 place.setdefault(content.handshake, []).append((content, index))
@@ -96,7 +96,7 @@ class EapMessages:
         return found
 
 
-def _said(pair: RadiusPair) -> list[tuple[bytes | None, list[int]]]:
+def _said(pair: RadiusExchange) -> list[tuple[bytes | None, list[int]]]:
     """EAP messages and units of the request and the response; None: there is none."""
     answer = pair.response_view.eap_message if pair.response_view is not None else None
     return [

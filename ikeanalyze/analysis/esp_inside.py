@@ -11,8 +11,8 @@ from ipaddress import ip_address, ip_interface
 from typing import Final, Self
 
 from ikeanalyze.capture.esp import MAX_ESP_SAS
-from ikeanalyze.capture.frames import address_text
-from ikeanalyze.keys.esp_packets import EspOpener, Inside
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.keys.esp_packets import EspDecryptor, EspPayload
 from ikeanalyze.keys.keyset import EspKey
 
 _IPV4: Final = 4
@@ -29,7 +29,7 @@ _PATIENCE: Final = 20
 
 
 @dataclass(slots=True)
-class Insides:
+class EspPayloadStats:
     """What the packets of an SA have inside, as far as keys open them."""
 
     opened: int = 0  # packets, their ICV verified
@@ -41,7 +41,7 @@ class Insides:
     sizes: Counter[int] = field(default_factory=Counter)  # packets by bytes of payload
     protocols: Counter[int] = field(default_factory=Counter)  # packets by next header
 
-    def add(self, inside: Inside) -> None:
+    def add(self, inside: EspPayload) -> None:
         """Count a packet."""
         size = _inner_size(inside)
         self.opened += 1
@@ -54,7 +54,7 @@ class Insides:
 
 
 @dataclass(frozen=True, slots=True)
-class _Addresses:
+class _AddressPattern:
     """Addresses that a key is for: those that are like one where bits are set in a mask."""
 
     version: int  # of IP
@@ -90,13 +90,13 @@ class _Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class _Usable:
+class _UsableEspKey:
     """A key, made ready once."""
 
     key: EspKey
-    opener: EspOpener
-    source: _Addresses | None  # None: any
-    destination: _Addresses | None
+    opener: EspDecryptor
+    source: _AddressPattern | None  # None: any
+    destination: _AddressPattern | None
 
     def between(self, source: str, destination: str) -> bool:
         """Whether it is for these addresses."""
@@ -105,7 +105,7 @@ class _Usable:
         )
 
 
-class Opened:
+class EspPacketDecryptor:
     """Takes packets and opens them with the keys that fit.
 
     `unusable` has why keys are of no use, one line each, without secrets.
@@ -113,9 +113,9 @@ class Opened:
 
     def __init__(self, keys: Sequence[EspKey]) -> None:
         self.unusable: list[str] = []
-        self.insides: dict[Sa, Insides] = {}
+        self.insides: dict[Sa, EspPayloadStats] = {}
         self._keys = [usable for key in keys if (usable := self._usable(key)) is not None]
-        self._fitting: dict[Sa, EspOpener] = {}
+        self._fitting: dict[Sa, EspDecryptor] = {}
         self._upper: dict[Sa, int] = {}  # of the last packet; without SAs whose sequence numbers have 32 bits
         self._tried: Counter[Sa] = Counter()  # packets that keys were tried with
 
@@ -125,7 +125,7 @@ class Opened:
         if insides is None:
             if len(self.insides) >= MAX_ESP_SAS:
                 return
-            insides = self.insides[sa] = Insides()
+            insides = self.insides[sa] = EspPayloadStats()
         inside = None
         if packet is not None:
             opener = self._fitting.get(sa)
@@ -157,14 +157,14 @@ class Opened:
                 )
         return found
 
-    def _usable(self, key: EspKey) -> _Usable | None:
+    def _usable(self, key: EspKey) -> _UsableEspKey | None:
         try:
-            opener = EspOpener(key.encryption, key.encryption_key, key.integrity, key.integrity_key)
+            opener = EspDecryptor(key.encryption, key.encryption_key, key.integrity, key.integrity_key)
         except ValueError as error:
             self.unusable.append(f"{_place(key)}: {error}")
             return None
         try:
-            return _Usable(key, opener, _Addresses.of(key.source), _Addresses.of(key.destination))
+            return _UsableEspKey(key, opener, _AddressPattern.of(key.source), _AddressPattern.of(key.destination))
         except ValueError:
             self.unusable.append(
                 f"{_place(key)}: {key.source!r} and {key.destination!r} are not both addresses; "
@@ -172,7 +172,7 @@ class Opened:
             )
             return None
 
-    def _try(self, sa: Sa, packet: bytes, ipv6: Sequence[bytes]) -> Inside | None:
+    def _try(self, sa: Sa, packet: bytes, ipv6: Sequence[bytes]) -> EspPayload | None:
         ends = _ends(sa, ipv6)
         for usable in self._keys:
             if usable.key.spi in (None, sa[2]) and usable.between(*ends):
@@ -185,7 +185,7 @@ class Opened:
 
 def _ends(sa: Sa, ipv6: Sequence[bytes]) -> tuple[str, str]:
     """Source and destination as text."""
-    return address_text(sa[0], ipv6), address_text(sa[1], ipv6)
+    return format_address_code(sa[0], ipv6), format_address_code(sa[1], ipv6)
 
 
 def _place(key: EspKey) -> str:
@@ -193,13 +193,13 @@ def _place(key: EspKey) -> str:
     return key.origin.path if line is None else f"{key.origin.path}, line {line}"
 
 
-def wanted_spis(keys: Sequence[EspKey]) -> frozenset[int] | None:
+def collect_key_spis(keys: Sequence[EspKey]) -> frozenset[int] | None:
     """SPIs of the SAs that there may be keys of; None: any."""
     spis = [key.spi for key in keys]
     return None if None in spis else frozenset(spi for spi in spis if spi is not None)
 
 
-def _inner_size(inside: Inside) -> int:
+def _inner_size(inside: EspPayload) -> int:
     """Bytes of an inner IP packet by its own header, else of the payload."""
     payload = inside.payload
     if inside.next_header == _IPV4 and len(payload) >= 20 and payload[0] >> 4 == 4:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ikeanalyze.capture.datagrams import Encapsulation
-from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, Wanted
+from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, EspPacketFilter
 from ikeanalyze.capture.esp import read_esp as read_packets
-from ikeanalyze.capture.frames import address_text
+from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.keys.keyset import EspKey
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.esp_inside import Insides
+    from ikeanalyze.analysis.esp_inside import EspPayloadStats
 
 #: Sequence numbers that are remembered behind the highest one. Receivers have 32 at least, 64 by default.
 WINDOW: Final = 1024
@@ -62,7 +62,7 @@ _SUMS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class RateInterval:
     """How much came within a stretch of time."""
 
     start_ns: int  # since 1970-01-01 UTC
@@ -93,8 +93,8 @@ class EspSa:
     late: int
     out_of_order: int
     histogram: tuple[tuple[int, int], ...]  # class of `SIZE_BOUNDS` by its upper bound, packets; no empty ones
-    rate: tuple[Interval, ...]  # no empty ones
-    inside: "Insides | None"  # None: there is no key for it
+    rate: tuple[RateInterval, ...]  # no empty ones
+    inside: "EspPayloadStats | None"  # None: there is no key for it
 
     @property
     def mean_bps(self) -> float | None:
@@ -115,7 +115,7 @@ class EspTraffic:
     unusable_keys: Sequence[str] = ()  # where they stand, and why
 
 
-def read_esp(
+def read_esp_traffic(
     path: str,
     ports: Collection[int] = (),
     progress: Callable[[int, int | None], None] | None = None,
@@ -128,22 +128,22 @@ def read_esp(
     Raises:
         CaptureError: nothing of it can be read.
     """
-    collected = _Collected()
+    collected = _EspSaTable()
     if not keys:
         capture = read_packets(path, collected.add, ports, progress)
         sas = collected.sas(capture.addresses, {})
         return EspTraffic(path, capture, sas, collected.width, collected.beyond)
     # ciphers are loaded with keys alone
-    from ikeanalyze.analysis.esp_inside import Opened, wanted_spis
+    from ikeanalyze.analysis.esp_inside import EspPacketDecryptor, collect_key_spis
 
-    opened = Opened(keys)
-    capture = read_packets(path, collected.add, ports, progress, Wanted(wanted_spis(keys), opened.add))
+    opened = EspPacketDecryptor(keys)
+    capture = read_packets(path, collected.add, ports, progress, EspPacketFilter(collect_key_spis(keys), opened.add))
     sas = collected.sas(capture.addresses, opened.insides)
     unusable = [*opened.unusable, *opened.misplaced(capture.addresses)]
     return EspTraffic(path, capture, sas, collected.width, collected.beyond, unusable)
 
 
-class _Collected:
+class _EspSaTable:
     """What is known of all SAs so far. `sa` numbers them from 0."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class _Collected:
         self._add_sizes(packets)
         self._add_rates(packets)
 
-    def sas(self, ipv6: Sequence[bytes], insides: "Mapping[tuple[int, int, int], Insides]") -> list[EspSa]:
+    def sas(self, ipv6: Sequence[bytes], insides: "Mapping[tuple[int, int, int], EspPayloadStats]") -> list[EspSa]:
         """All of them; `insides` by source, destination and SPI."""
         if self._keys is None or self._sums is None or self._sizes is None or self._rates is None:
             return []
@@ -174,8 +174,8 @@ class _Collected:
         rates = _by_sa(self._rates.sort("interval"), "interval", "packets", "bytes")
         return [
             EspSa(
-                source=address_text(row["source"], ipv6),
-                destination=address_text(row["destination"], ipv6),
+                source=format_address_code(row["source"], ipv6),
+                destination=format_address_code(row["destination"], ipv6),
                 spi=row["spi"],
                 encapsulation=_ENCAPSULATIONS[row["encapsulation"]],
                 **{
@@ -185,7 +185,7 @@ class _Collected:
                 },
                 missing=row["highest"] - row["lowest"] + 1 - row["distinct"],
                 histogram=tuple((bound, count) for bound, count in sizes.get(row["sa"], ())),
-                rate=tuple(Interval(n * self.width, count, size) for n, count, size in rates[row["sa"]]),
+                rate=tuple(RateInterval(n * self.width, count, size) for n, count, size in rates[row["sa"]]),
                 inside=insides.get((row["source"], row["destination"], row["spi"])),
             )
             for row in self._keys.join(self._sums, on="sa").sort("sa").iter_rows(named=True)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.ordering import run_starts
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.ordering import find_group_starts
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
@@ -38,18 +38,18 @@ _SET_UP: Final = np.array(
 #: Of IKEv1, besides the first quick mode; a transaction is XAuth or mode config.
 _IKEV1_SET_UP: Final = np.array(
     [
-        ikev1_registry.ExchangeType.BASE,
-        ikev1_registry.ExchangeType.MAIN_MODE,
-        ikev1_registry.ExchangeType.AUTHENTICATION_ONLY,
-        ikev1_registry.ExchangeType.AGGRESSIVE_MODE,
-        ikev1_registry.ExchangeType.TRANSACTION,
+        ikev1_registry.Ikev1ExchangeType.BASE,
+        ikev1_registry.Ikev1ExchangeType.MAIN_MODE,
+        ikev1_registry.Ikev1ExchangeType.AUTHENTICATION_ONLY,
+        ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE,
+        ikev1_registry.Ikev1ExchangeType.TRANSACTION,
     ],
     np.uint8,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanges:
+class ExchangeColumns:
     """Columns of one length, ordered by handshake and time."""
 
     handshake: Int64Array
@@ -72,15 +72,15 @@ class Exchanges:
     def __len__(self) -> int:
         return len(self.handshake)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "Exchanges":
+    def take(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
         """Some of the exchanges, or all in another order."""
-        return Exchanges(*(getattr(self, name)[chosen] for name in _COLUMNS))
+        return ExchangeColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
-_COLUMNS: Final = tuple(Exchanges.__dataclass_fields__)
+_COLUMNS: Final = tuple(ExchangeColumns.__dataclass_fields__)
 
 
-def make_exchanges(messages: Messages) -> tuple[Exchanges, Int64Array]:
+def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Array]:
     """The exchanges of a capture's messages, and for each message the exchange that it belongs to."""
     count = len(messages)
     attempt = _attempts(messages)
@@ -94,7 +94,7 @@ def make_exchanges(messages: Messages) -> tuple[Exchanges, Int64Array]:
         order[rows] = rows[np.lexsort((rows, messages.response[rows], attempt[rows], pair[rows]))]
         ordered = messages.take(order)
         pair, attempt = pair[order], attempt[order]
-    new = run_starts(pair, attempt)
+    new = find_group_starts(pair, attempt)
     start = np.flatnonzero(new)
     exchange_of = np.cumsum(new) - 1
     exchanges = _count(ordered, attempt, start)
@@ -107,7 +107,7 @@ def make_exchanges(messages: Messages) -> tuple[Exchanges, Int64Array]:
     return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
 
 
-def _in_time(exchanges: Exchanges) -> Int64Array:
+def _in_time(exchanges: ExchangeColumns) -> Int64Array:
     """The order of exchanges by handshake and time; they are in order of handshake and mostly of time already."""
     order = np.arange(len(exchanges))
     handshake, start = exchanges.handshake, exchanges.start_ns
@@ -118,7 +118,7 @@ def _in_time(exchanges: Exchanges) -> Int64Array:
     return order
 
 
-def _attempts(messages: Messages) -> Int64Array:
+def _attempts(messages: MessageColumns) -> Int64Array:
     """Which attempt each message belongs to, where a request was repeated with another body.
 
     A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side is answered by
@@ -175,7 +175,7 @@ def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
     return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
-def _count(messages: Messages, attempt: Int64Array, start: Int64Array) -> Exchanges:
+def _count(messages: MessageColumns, attempt: Int64Array, start: Int64Array) -> ExchangeColumns:
     count = len(start)
     response = messages.response
 
@@ -190,7 +190,7 @@ def _count(messages: Messages, attempt: Int64Array, start: Int64Array) -> Exchan
 
     request_ns, response_ns = first(~response), first(response)
     ones = np.ones(len(messages), np.int64)
-    return Exchanges(
+    return ExchangeColumns(
         handshake=messages.handshake[start],
         protocol=messages.protocol[start],
         exchange_type=messages.exchange_type[start],
@@ -210,7 +210,7 @@ def _count(messages: Messages, attempt: Int64Array, start: Int64Array) -> Exchan
     )
 
 
-def _sets_up(exchanges: Exchanges) -> BoolArray:
+def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
     """Which exchanges set up the IKE SA; `exchanges` are ordered by handshake and time. (exchanges,)"""
     ikev1 = exchanges.protocol == Protocol.IKEV1
     sets_up = np.isin(exchanges.exchange_type, _SET_UP)
@@ -219,7 +219,7 @@ def _sets_up(exchanges: Exchanges) -> BoolArray:
         sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)
     result: BoolArray = ~ikev1 & sets_up & exchanges.initiator_asked
     result |= ikev1 & np.isin(exchanges.exchange_type, _IKEV1_SET_UP)
-    quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(ikev1_registry.ExchangeType.QUICK_MODE)))
+    quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)))
     if len(quick):
         _, first, handshake = np.unique(exchanges.handshake[quick], return_index=True, return_inverse=True)
         message_id = exchanges.message_id[quick]

@@ -8,22 +8,30 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
-from ikeanalyze.analysis.handshakes import Handshakes
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import type_names
+from ikeanalyze.analysis.handshakes import HandshakeColumns
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.methods import build_type_names
 from ikeanalyze.analysis.nat import WORDS
-from ikeanalyze.analysis.radius import Radius
-from ikeanalyze.analysis.series import Array, address_texts, hex_texts, known_where, lists, make_table, sparse
+from ikeanalyze.analysis.radius import RadiusMessages
+from ikeanalyze.analysis.series import (
+    Array,
+    format_addresses,
+    format_spis,
+    make_list_column,
+    make_table,
+    null_unknown,
+    scatter_texts,
+)
 from ikeanalyze.analysis.tables import TableSources
 from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.frames import address_text
-from ikeanalyze.wire.addresses import address_text as packed_address
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.wire.addresses import format_address as packed_address
 
 #: Parts of the set-up time, and the time itself.
 _TIMES: Final = ("setup", "network", "initiator", "responder")
 
 
-def make_handshakes_table(sources: TableSources) -> pl.DataFrame:
+def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
     """All rows."""
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
@@ -38,34 +46,36 @@ def make_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": address_texts(ends.initiator, addresses),
+        "initiator_address": format_addresses(ends.initiator, addresses),
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": address_texts(ends.responder, addresses),
+        "responder_address": format_addresses(ends.responder, addresses),
         "responder_port": _ports(handshakes, ends.responder_port),
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "start_ns": handshakes.start_ns,
-        "end_ns": known_where(breakdown.end_ns),
+        "end_ns": null_unknown(breakdown.end_ns),
         "outcome": handshakes.outcome,
-        "reason": sparse(handshakes.reason, count),
+        "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
         **_volumes(sources, count),
         **_aaa(addresses, sources.radius, handshakes, count),
-        **{f"{name}_ns": known_where(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
+        **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
-        "retransmission_wait_ns": known_where(breakdown.wait_ns),
+        "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
-        "path_rtt_ns": known_where(breakdown.path_rtt_ns),
+        "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": lists([extra.get(row, []) for row in range(count)] if extra else [[]]).gather(
+        "extra_round_trips": make_list_column([extra.get(row, []) for row in range(count)] if extra else [[]]).gather(
             np.arange(count) if extra else np.zeros(count, np.int64)
         ),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
     if handshakes.inside is not None:
-        from ikeanalyze.analysis.content_columns import handshake_contents
+        from ikeanalyze.analysis.content_columns import build_handshake_content_columns
 
-        columns.update(handshake_contents(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange))
+        columns.update(
+            build_handshake_content_columns(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange)
+        )
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
 
 
@@ -99,9 +109,9 @@ def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
     }
 
 
-def _identifiers(handshakes: Handshakes) -> dict[str, Any]:
+def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
     """SPIs of IKE, HITs of HIP."""
-    spis = {"spi_i": hex_texts(handshakes.spi_i), "spi_r": hex_texts(handshakes.spi_r)}
+    spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
     hits = handshakes.hits
     if not hits:
         return spis
@@ -111,7 +121,7 @@ def _identifiers(handshakes: Handshakes) -> dict[str, Any]:
     return {
         **{name: spi.set(~is_ike, None) for name, spi in spis.items()},
         **{
-            f"{side}_hit": sparse(
+            f"{side}_hit": scatter_texts(
                 {row: packed_address(both[index]) for row, both in hits.items() if any(both[index])}, count
             )
             for side, index in sides
@@ -119,12 +129,12 @@ def _identifiers(handshakes: Handshakes) -> dict[str, Any]:
     }
 
 
-def _ports(handshakes: Handshakes, ports: Array) -> Array | tuple[Array, Array]:
+def _ports(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
     """HIP outside UDP has no ports."""
     return (ports, ports > 0) if handshakes.hits else ports
 
 
-def _methods(handshakes: Handshakes) -> dict[str, Any]:
+def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     """Proposals, what the peers support, and how they authenticated."""
     facts = handshakes.facts
     request, response = handshakes.request_form, handshakes.response_form
@@ -135,7 +145,7 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
         return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
 
     def listed(values: list[list[str]], form: Int64Array) -> pl.Series:
-        return lists([*values, []]).gather(np.where(form < 0, len(values), form))
+        return make_list_column([*values, []]).gather(np.where(form < 0, len(values), form))
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
@@ -164,7 +174,7 @@ def _methods(handshakes: Handshakes) -> dict[str, Any]:
     return methods
 
 
-def _add_phase1(methods: dict[str, Any], handshakes: Handshakes) -> None:
+def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
     """The same columns for IKEv1's handshakes, which have them in other messages."""
     columns = {name: series.to_list() for name, series in methods.items()}
     for row, fact in handshakes.phase1.items():
@@ -181,11 +191,11 @@ def _add_phase1(methods: dict[str, Any], handshakes: Handshakes) -> None:
         methods[name] = pl.Series(values, dtype=methods[name].dtype)
 
 
-def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
+def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
     rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
-    names = type_names()
+    names = build_type_names()
     kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
     # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
     present = np.flatnonzero(np.bincount(kind))
@@ -228,7 +238,9 @@ def _phases(messages: Messages, set_up: Array, count: int) -> pl.Series:
     return pl.concat(pieces).gather(place)
 
 
-def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, count: int) -> dict[str, Any]:
+def _aaa(
+    addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, count: int
+) -> dict[str, Any]:
     """The link to the AAA server."""
     names = [
         f"aaa_{kind}_{unit}"
@@ -239,8 +251,8 @@ def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, cou
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}
     for handshake, pairs in handshakes.pairs.items():
-        nas[handshake] = address_text(pairs[0].client, addresses)
-        aaa[handshake] = address_text(pairs[0].server, addresses)
+        nas[handshake] = format_address_code(pairs[0].client, addresses)
+        aaa[handshake] = format_address_code(pairs[0].server, addresses)
         for pair in pairs:
             again = pair.requests[1:] + pair.responses[1:]
             for kind, rows in (
@@ -254,7 +266,7 @@ def _aaa(addresses: Sequence[bytes], radius: Radius, handshakes: Handshakes, cou
     known = np.zeros(count, np.bool_)
     known[list(handshakes.pairs)] = True
     return {
-        "nas_address": sparse(nas, count),
-        "aaa_address": sparse(aaa, count),
+        "nas_address": scatter_texts(nas, count),
+        "aaa_address": scatter_texts(aaa, count),
         **{name: (values, known) for name, values in sums.items()},
     }

@@ -7,45 +7,45 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.association import ASKS_AGAIN, Association, is_ikev2_init
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
+from ikeanalyze.analysis.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.methods import (
     AuthMethods,
     InitFacts,
     Phase1Facts,
+    extract_init_facts,
+    extract_phase1_facts,
+    extract_proposal_facts,
     guess_auths,
-    init_facts,
-    phase1_facts,
-    proposal_facts,
 )
-from ikeanalyze.analysis.nat import describe, read_phase1_nat
-from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
-from ikeanalyze.analysis.radius import RadiusPair, ended_by_silence
-from ikeanalyze.analysis.taken_responses import Answers, unheard
-from ikeanalyze.analysis.timing import AaaTimes, Breakdown, break_down
-from ikeanalyze.analysis.units import Units
-from ikeanalyze.analysis.vantage import Path, pairs_of_hosts
+from ikeanalyze.analysis.nat import classify_nat, read_phase1_nat
+from ikeanalyze.analysis.outcome import Evidence, Outcome, decide_outcome
+from ikeanalyze.analysis.radius import RadiusExchange, find_aaa_timeouts
+from ikeanalyze.analysis.taken_responses import AnsweredTransmissions, find_unreceived_responses
+from ikeanalyze.analysis.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
+from ikeanalyze.analysis.units import Datagrams
+from ikeanalyze.analysis.vantage import NetworkPath, number_host_pairs
 from ikeanalyze.capture.columns import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.eap import method_of
+from ikeanalyze.wire.eap import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
-from ikeanalyze.wire.registries.radius import Code
+from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.hip_facts import HipFacts
-    from ikeanalyze.analysis.insides import Inside, Insides
-    from ikeanalyze.analysis.rekeying import Successor
+    from ikeanalyze.analysis.insides import CaptureContents, HandshakeContents
+    from ikeanalyze.analysis.rekeying import RekeyedSa
 
 
 _INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
 # plain numbers: numpy compares them faster than members of an enum
-_MAIN_MODE: Final = int(ikev1_registry.ExchangeType.MAIN_MODE)
-_AGGRESSIVE: Final = int(ikev1_registry.ExchangeType.AGGRESSIVE_MODE)
-_QUICK_MODE: Final = int(ikev1_registry.ExchangeType.QUICK_MODE)
-_IKEV1_INFORMATIONAL: Final = int(ikev1_registry.ExchangeType.INFORMATIONAL)
+_MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
+_AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
+_QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
+_IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
 #: Reason of a handshake that is none: the IKE SA replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake whose AAA server did not answer, however often it was asked, until the responder ended it.
@@ -63,7 +63,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Handshakes:
+class HandshakeColumns:
     """Columns of one length, one row per handshake, in order of their first units."""
 
     start_ns: Int64Array  # of the first unit
@@ -74,7 +74,7 @@ class Handshakes:
     outcome: UInt8Array
     reason: Mapping[int, str]
     vantage: UInt8Array
-    breakdown: Breakdown
+    breakdown: TimeBreakdown
     rtt_given: bool
     one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
@@ -87,10 +87,12 @@ class Handshakes:
     auth: Int64Array  # index into `auths`, -1: unknown
     extra_round_trips: Mapping[int, list[str]]
     extra_round_trip_of_exchange: Mapping[int, str]
-    pairs: Mapping[int, list[RadiusPair]]
+    pairs: Mapping[int, list[RadiusExchange]]
     replaces: Mapping[int, int]  # rows of the IKE SAs that some replaced
     hits: Mapping[int, tuple[bytes, bytes]]  # of HIP, see Conversation
-    inside: "Mapping[int, Inside] | None" = None  # contents of decrypted messages, by row; None: no keys were given
+    inside: "Mapping[int, HandshakeContents] | None" = (
+        None  # contents of decrypted messages, by row; None: no keys were given
+    )
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -100,15 +102,15 @@ class Handshakes:
 class HandshakeSources:
     """What the handshakes are made of."""
 
-    conversation: Conversation
-    answers: Answers
-    path: Path
-    pairs: Mapping[int, list[RadiusPair]]  # of each handshake
+    conversation: AnalysisState
+    answers: AnsweredTransmissions
+    path: NetworkPath
+    pairs: Mapping[int, list[RadiusExchange]]  # of each handshake
     aaa_times: AaaTimes  # how long each exchange waited for the AAA server
-    insides: "Insides | None"  # what decrypted messages contain; None: no keys were given
+    insides: "CaptureContents | None"  # what decrypted messages contain; None: no keys were given
 
     @property
-    def inside(self) -> "Mapping[int, Inside]":
+    def inside(self) -> "Mapping[int, HandshakeContents]":
         """Contents of the messages of each handshake that was looked into."""
         return {} if self.insides is None else self.insides.of
 
@@ -118,7 +120,7 @@ class HandshakeSources:
         return self.conversation.association.count
 
 
-def make_handshakes(sources: HandshakeSources) -> Handshakes:
+def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """The handshakes of a capture."""
     conversation, count = sources.conversation, sources.count
     units, association, exchanges = conversation.units, conversation.association, conversation.exchanges
@@ -128,15 +130,15 @@ def make_handshakes(sources: HandshakeSources) -> Handshakes:
     ends = _ends(conversation, head, request)
     phase1 = _phase1(conversation, units.protocol[head])
     hip = _hip(conversation)
-    facts = [init_facts(view) for view in conversation.inits.inits.views]
+    facts = [extract_init_facts(view) for view in conversation.inits.inits.views]
     request_form, response_form = conversation.inits.forms(request), conversation.inits.forms(response)
     # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
     final_form = np.where(_followed(conversation, request, response), -1, response_form)
     reason = _reasons(facts, final_form, _not_agreed(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
-    reason.update(dict.fromkeys(ended_by_silence(sources.pairs, exchanges), AAA_SILENT))
+    reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
     evidence = _evidence(sources, head, reason)
-    proved_outcome = decide(evidence)
+    proved_outcome = decide_outcome(evidence)
     outcome = proved_outcome.copy()
     auths, auth = _auth(sources, phase1, hip)
     extra_of_exchange, extra = _extra_round_trips(conversation)
@@ -148,11 +150,11 @@ def make_handshakes(sources: HandshakeSources) -> Handshakes:
         # made and proved by its predecessor's messages
         outcome[row] = Outcome.ESTABLISHED
         request_form[row] = response_form[row] = len(facts)
-        facts.append(proposal_facts(successor.offered, successor.chosen))
+        facts.append(extract_proposal_facts(successor.offered, successor.chosen))
     for row, fact in hip.items():
         request_form[row], response_form[row] = len(facts), len(facts) + 1
         facts += [fact.request, fact.response]
-    return Handshakes(
+    return HandshakeColumns(
         start_ns=units.first_ns[head],
         protocol=units.protocol[head],
         spi_i=spi_i,
@@ -180,16 +182,16 @@ def make_handshakes(sources: HandshakeSources) -> Handshakes:
     )
 
 
-def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outcome: UInt8Array) -> Breakdown:
+def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outcome: UInt8Array) -> TimeBreakdown:
     """The set-up times of the handshakes that the capture has from their beginning to their end."""
     whole = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
-    hosts = pairs_of_hosts(ends.initiator, ends.responder)
+    hosts = number_host_pairs(ends.initiator, ends.responder)
     exchanges = sources.conversation.exchanges
-    return break_down(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
+    return compute_time_breakdown(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
 
 
-def _ends(conversation: Conversation, head: Int64Array, request: Int64Array) -> Ends:
+def _ends(conversation: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
     """The ends of each handshake, by its first unit and its last IKE_SA_INIT request, -1: none."""
     units = conversation.units
     by_initiator = conversation.association.from_initiator[head]
@@ -205,11 +207,11 @@ def _ends(conversation: Conversation, head: Int64Array, request: Int64Array) -> 
 
 
 def _replaced(
-    insides: "Insides | None",
+    insides: "CaptureContents | None",
     capture: Int64Array,
     spi_i: UInt64Array,
     spi_r: UInt64Array,
-) -> "dict[int, tuple[int, Successor]]":
+) -> "dict[int, tuple[int, RekeyedSa]]":
     """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
     known = {} if insides is None else insides.successor_of(capture)
     if not known:
@@ -219,7 +221,7 @@ def _replaced(
     return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
 
 
-def _last_inits(units: Units, association: Association, count: int) -> tuple[Int64Array, Int64Array]:
+def _last_inits(units: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
     """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
     init = is_ikev2_init(units) & ~units.is_ikev1
     request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
@@ -233,7 +235,7 @@ def _last_inits(units: Units, association: Association, count: int) -> tuple[Int
     return request, response
 
 
-def _followed(conversation: Conversation, request: Int64Array, response: Int64Array) -> BoolArray:
+def _followed(conversation: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
     """Whether another request followed the last response, so that this was not the end."""
     exchange = conversation.exchange_of_message[conversation.message_of_unit]
     if not len(exchange):
@@ -241,7 +243,7 @@ def _followed(conversation: Conversation, request: Int64Array, response: Int64Ar
     return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
 
 
-def _responder_spis(units: Units, association: Association, count: int) -> UInt64Array:
+def _responder_spis(units: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
     """The responder's SPI: that of the protected messages, else the last one that it answered with."""
     spi_r = np.zeros(count, np.uint64)
     known = units.spi_r != 0
@@ -251,7 +253,7 @@ def _responder_spis(units: Units, association: Association, count: int) -> UInt6
     return spi_r
 
 
-def _one_sided(units: Units, association: Association, count: int) -> npt.NDArray[np.int8]:
+def _one_sided(units: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
     """Whose messages alone are in the capture, though the other side must have sent some."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
@@ -264,17 +266,17 @@ def _one_sided(units: Units, association: Association, count: int) -> npt.NDArra
     return result
 
 
-def _hip(conversation: Conversation) -> "Mapping[int, HipFacts]":
+def _hip(conversation: AnalysisState) -> "Mapping[int, HipFacts]":
     """What the packets of HIP tell."""
     if not conversation.hits:
         return {}
     # what most captures do without
-    from ikeanalyze.analysis.hip_facts import hip_facts
+    from ikeanalyze.analysis.hip_facts import collect_hip_facts
 
-    return hip_facts(conversation)
+    return collect_hip_facts(conversation)
 
 
-def _phase1(conversation: Conversation, protocol: UInt8Array) -> dict[int, Phase1Facts]:
+def _phase1(conversation: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
     """What the clear messages of IKEv1 tell."""
     wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
     if not wanted:
@@ -286,10 +288,10 @@ def _phase1(conversation: Conversation, protocol: UInt8Array) -> dict[int, Phase
         if data is not None:
             handshake = int(conversation.association.handshake[row])
             messages[handshake].append((bool(conversation.association.from_initiator[row]), data))
-    return {handshake: phase1_facts(some) for handshake, some in messages.items()}
+    return {handshake: extract_phase1_facts(some) for handshake, some in messages.items()}
 
 
-def _extra_round_trips(conversation: Conversation) -> tuple[dict[int, str], dict[int, list[str]]]:
+def _extra_round_trips(conversation: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
     """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
     exchanges = conversation.exchanges
     init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
@@ -315,7 +317,7 @@ def _reasons(
     facts: list[InitFacts],
     response_form: Int64Array,
     phase1: dict[int, Phase1Facts],
-    pairs: Mapping[int, list[RadiusPair]],
+    pairs: Mapping[int, list[RadiusExchange]],
 ) -> dict[int, str]:
     """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
     reasons: dict[int, str] = {}
@@ -326,7 +328,7 @@ def _reasons(
         if fact.error is not None:
             reasons[row] = fact.error
     for row, some in pairs.items():
-        if any(pair.response_view is not None and pair.response_view.code == Code.ACCESS_REJECT for pair in some):
+        if any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in some):
             reasons[row] = "Access-Reject"
     return reasons
 
@@ -343,7 +345,7 @@ def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome
     return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
 
 
-def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: Exchanges) -> dict[int, Phase1Facts]:
+def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
     """The IKEv1 handshakes without an answered quick mode."""
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
@@ -371,7 +373,7 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
     of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
-    open_last |= unheard(conversation, sources.answers, is_last & set_up & asked & answered)
+    open_last |= find_unreceived_responses(conversation, sources.answers, is_last & set_up & asked & answered)
     # the initiator owes that third message
     owing = of_three & (attempt == 0) & answered & set_up & is_last
 
@@ -393,7 +395,9 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
         refused=marked(reason),
         begun=begun | (units.is_ikev1[head] & (units.spi_r[head] == 0)),
         hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked),
-        aaa_open=marked(row for row, view in views.items() if view is not None and view.code == Code.ACCESS_CHALLENGE),
+        aaa_open=marked(
+            row for row, view in views.items() if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE
+        ),
         last_unanswered=any_of(open_last | owing),
         last_repeated=any_of(repeated),
         waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns[conversation.capture] - last_sent),
@@ -401,7 +405,7 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
     )
 
 
-def _last_requests(exchanges: Exchanges) -> BoolArray:
+def _last_requests(exchanges: ExchangeColumns) -> BoolArray:
     """The last exchange of each handshake that somebody waits for: the initiator's, or one of the set-up (XAuth)."""
     kind = exchanges.exchange_type
     # informational messages are never answered
@@ -416,7 +420,7 @@ def _last_requests(exchanges: Exchanges) -> BoolArray:
     return is_last
 
 
-def _nat(conversation: Conversation, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
+def _nat(conversation: AnalysisState, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
     """Who is behind a NAT, by the clear messages and translated endpoints: index into nat.WORDS for each handshake."""
     inits, association = conversation.inits, conversation.association
     known = {*conversation.translated, *conversation.translated.values()}
@@ -426,7 +430,7 @@ def _nat(conversation: Conversation, request: Int64Array, response: Int64Array, 
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
     old = read_phase1_nat(conversation.units, association, conversation.clear, conversation.addresses)
-    return describe(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
+    return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
 def _auth(
@@ -456,7 +460,7 @@ def _auth(
         if row in phase1 and phase1[row].auth is not None:
             continue
         eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
-        known[row] = AuthMethods("eap", None, method_of([message for message in eap if message]), guessed=False)
+        known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
     known |= {row: content.proof.auth for row, content in sources.inside.items() if content.proof.auth is not None}
     for row, method in known.items():
         auth[row] = len(methods)

@@ -28,29 +28,29 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.association import Association
+from ikeanalyze.analysis.association import SaAssociation
 from ikeanalyze.analysis.hip_types import EXCHANGE
-from ikeanalyze.analysis.units import FROM_INITIATOR, RESPONSE, Units
-from ikeanalyze.capture.columns import gather
+from ikeanalyze.analysis.units import FROM_INITIATOR, RESPONSE, Datagrams
+from ikeanalyze.capture.columns import read_struct_array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.capture.network import captures_of
-from ikeanalyze.wire.hip import read_hip
-from ikeanalyze.wire.hip_parameters import Choices, Number
-from ikeanalyze.wire.registries.hip import PacketType, ParameterType
+from ikeanalyze.capture.network import get_capture_numbers
+from ikeanalyze.wire.hip import parse_hip
+from ikeanalyze.wire.hip_parameters import HipAlgorithmList, HipNumber
+from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
 
 #: What each packet answers, where the packet type alone tells it.
 _ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
     {
-        PacketType.R1: PacketType.I1,
-        PacketType.R2: PacketType.I2,
-        PacketType.CLOSE_ACK: PacketType.CLOSE,
+        HipPacketType.R1: HipPacketType.I1,
+        HipPacketType.R2: HipPacketType.I2,
+        HipPacketType.CLOSE_ACK: HipPacketType.CLOSE,
     }
 )
-_BASE: Final = frozenset({PacketType.I1, PacketType.R1, PacketType.I2, PacketType.R2})
-_FROM_RESPONDER: Final = frozenset({PacketType.R1, PacketType.R2})
+_BASE: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.I2, HipPacketType.R2})
+_FROM_RESPONDER: Final = frozenset({HipPacketType.R1, HipPacketType.R2})
 #: What may be all that there is of an attempt.
-_OPENING: Final = frozenset({PacketType.I1, PacketType.R1, PacketType.NOTIFY})
+_OPENING: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.NOTIFY})
 _SILENCE_NS: Final = 120_000_000_000
 _HIT: Final = 16
 #: Of the header (RFC 7401, section 5.1): what stands before the HITs, and these; a zero HIT is an empty string.
@@ -64,12 +64,12 @@ Hits = tuple[bytes, bytes]
 class HostAssociations:
     """Which association each unit belongs to, and whose associations they are."""
 
-    association: Association
+    association: SaAssociation
     hits: Mapping[int, Hits]  # of those of HIP
 
 
 @dataclass(slots=True)
-class _Candidate:
+class _HostAssociationCandidate:
     """An association under construction."""
 
     index: int
@@ -99,12 +99,12 @@ class _Packet:
     destination: int
 
 
-def associate_hip(units: Units, clear: MessageBytes) -> tuple[Units, HostAssociations]:
+def associate_hip(units: Datagrams, clear: MessageBytes) -> tuple[Datagrams, HostAssociations]:
     """Tell the associations of HIP units apart; returns the units with exchange types, flags and message IDs.
 
     `units` are in order of capture and time; `clear` has their bytes, by `units.unit`.
     """
-    hosts = _Hosts()
+    hosts = _HostAssociator()
     count = len(units)
     handshake, from_initiator = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
@@ -119,10 +119,10 @@ def associate_hip(units: Units, clear: MessageBytes) -> tuple[Units, HostAssocia
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
     units = replace(units, exchange_type=exchange_type, flags=flags, message_id=message_id)
-    return units, HostAssociations(Association(handshake, from_initiator, len(hosts.all)), hits)
+    return units, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
 
 
-def join(units: Units, ike: Association, hip: HostAssociations) -> HostAssociations:
+def merge_associations(units: Datagrams, ike: SaAssociation, hip: HostAssociations) -> HostAssociations:
     """The associations of all units as one, numbered in order of their first units.
 
     `ike` is of those units that are no HIP, `hip` of the others, both in the order of `units`.
@@ -138,15 +138,15 @@ def join(units: Units, ike: Association, hip: HostAssociations) -> HostAssociati
     rank = np.empty(count, np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(count)
     hits = {int(rank[index + ike.count]): both for index, both in hip.hits.items()}
-    return HostAssociations(Association(rank[label], from_initiator, count), hits)
+    return HostAssociations(SaAssociation(rank[label], from_initiator, count), hits)
 
 
-def _packets(units: Units, clear: MessageBytes) -> Iterator[_Packet]:
+def _packets(units: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
     begin, size = clear.places(units.unit)
-    header = gather(clear.heap, begin, _HEADER)
+    header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
     columns: list[npt.NDArray[Any]] = [
-        captures_of(units.source),
+        get_capture_numbers(units.source),
         units.exchange_type,
         header["sender"],
         header["receiver"],
@@ -156,47 +156,51 @@ def _packets(units: Units, clear: MessageBytes) -> Iterator[_Packet]:
         yield _Packet(*values)
 
 
-class _Hosts:
+class _HostAssociator:
     """Takes packets in order of capture and time."""
 
     def __init__(self) -> None:
-        self.all: list[_Candidate] = []
-        self._of: dict[tuple[int, bytes, bytes], _Candidate] = {}  # by capture, initiator's and responder's HIT
-        self._opportunistic: dict[tuple[int, bytes, int], _Candidate] = {}  # by the address that I1 went to
+        self.all: list[_HostAssociationCandidate] = []
+        self._of: dict[
+            tuple[int, bytes, bytes], _HostAssociationCandidate
+        ] = {}  # by capture, initiator's and responder's HIT
+        self._opportunistic: dict[
+            tuple[int, bytes, int], _HostAssociationCandidate
+        ] = {}  # by the address that I1 went to
 
-    def place(self, packet: _Packet) -> _Candidate:
+    def place(self, packet: _Packet) -> _HostAssociationCandidate:
         """The association of a packet."""
         found = self._find(packet)
         if found is None:
             found = self._new(packet)
         found.last_ns = packet.time_ns
         found.beyond |= packet.kind not in _OPENING
-        found.established |= packet.kind == PacketType.R2
-        found.closed |= packet.kind == PacketType.CLOSE_ACK
-        if packet.kind in (PacketType.R1, PacketType.I2):
+        found.established |= packet.kind == HipPacketType.R2
+        found.closed |= packet.kind == HipPacketType.CLOSE_ACK
+        if packet.kind in (HipPacketType.R1, HipPacketType.I2):
             found.contents.add(packet.digest)
         return found
 
-    def _find(self, packet: _Packet) -> _Candidate | None:
+    def _find(self, packet: _Packet) -> _HostAssociationCandidate | None:
         forth = self._of.get((packet.capture, packet.sender, packet.receiver))
         back = self._of.get((packet.capture, packet.receiver, packet.sender))
         match packet.kind:
-            case PacketType.I1:
+            case HipPacketType.I1:
                 if not packet.receiver:
                     forth = self._opportunistic.get((packet.capture, packet.sender, packet.destination))
                 late = forth is not None and packet.time_ns - forth.last_ns > _SILENCE_NS
                 return None if late or (forth is not None and forth.beyond) else forth
-            case PacketType.I2:
+            case HipPacketType.I2:
                 return None if _over(forth, packet.digest) else forth
-            case PacketType.R1:
+            case HipPacketType.R1:
                 back = back or self._answered(packet)
                 return None if _over(back, packet.digest) else back
-            case PacketType.R2:
+            case HipPacketType.R2:
                 return back
         known = [one for one in (forth, back) if one is not None]
         return max(known, key=lambda one: one.last_ns, default=None)
 
-    def _answered(self, packet: _Packet) -> _Candidate | None:
+    def _answered(self, packet: _Packet) -> _HostAssociationCandidate | None:
         """The opportunistic attempt that an R1 answers."""
         found = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
         if found is None or found.responder:
@@ -205,56 +209,56 @@ class _Hosts:
         self._of[packet.capture, found.initiator, found.responder] = found
         return found
 
-    def _new(self, packet: _Packet) -> _Candidate:
+    def _new(self, packet: _Packet) -> _HostAssociationCandidate:
         ends = (packet.sender, packet.receiver)
         initiator, responder = ends[::-1] if packet.kind in _FROM_RESPONDER else ends
-        made = _Candidate(len(self.all), initiator, responder, packet.time_ns)
+        made = _HostAssociationCandidate(len(self.all), initiator, responder, packet.time_ns)
         self.all.append(made)
-        if packet.kind == PacketType.I1 and not responder:
+        if packet.kind == HipPacketType.I1 and not responder:
             self._opportunistic[packet.capture, initiator, packet.destination] = made
         else:
             self._of[packet.capture, initiator, responder] = made
         return made
 
 
-def _over(candidate: _Candidate | None, digest: int) -> bool:
+def _over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
     """Whether a packet of the base exchange with this content cannot belong to an association any more."""
     if candidate is None or digest in candidate.contents:
         return False
     return candidate.established or candidate.closed
 
 
-def _sent_by_initiator(packet: _Packet, candidate: _Candidate) -> bool:
+def _sent_by_initiator(packet: _Packet, candidate: _HostAssociationCandidate) -> bool:
     if packet.kind in _BASE:
         return packet.kind not in _FROM_RESPONDER
     return packet.sender == candidate.initiator
 
 
 def _role(
-    packet: _Packet, candidate: _Candidate, from_initiator: bool, clear: MessageBytes, unit: int
+    packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, unit: int
 ) -> tuple[int, bool, int]:
     """Exchange type, whether the packet asks, and the number that tells the exchange from others of its type."""
-    if packet.kind == PacketType.UPDATE:
+    if packet.kind == HipPacketType.UPDATE:
         return _update(candidate, from_initiator, clear.get(unit, b""))
     if packet.kind in _ANSWERS:
         return EXCHANGE + _ANSWERS[packet.kind], False, 0
-    if packet.kind in _BASE or packet.kind == PacketType.CLOSE:
+    if packet.kind in _BASE or packet.kind == HipPacketType.CLOSE:
         return EXCHANGE + packet.kind, True, 0
     return EXCHANGE + packet.kind, True, candidate.ordinals.setdefault(packet.digest, len(candidate.ordinals))
 
 
-def _update(candidate: _Candidate, from_initiator: bool, data: bytes) -> tuple[int, bool, int]:
-    view = read_hip(data)
+def _update(candidate: _HostAssociationCandidate, from_initiator: bool, data: bytes) -> tuple[int, bool, int]:
+    view = parse_hip(data)
     seq = ack = None
     if view is not None:
-        seq, ack = view.value(ParameterType.SEQ), view.value(ParameterType.ACK)
-    acknowledged = ack.numbers if isinstance(ack, Choices) else ()
-    if isinstance(seq, Number):
+        seq, ack = view.value(HipParameterType.SEQ), view.value(HipParameterType.ACK)
+    acknowledged = ack.numbers if isinstance(ack, HipAlgorithmList) else ()
+    if isinstance(seq, HipNumber):
         candidate.asked.setdefault((from_initiator, seq.value), bool(acknowledged))
     if not acknowledged:
-        return EXCHANGE + PacketType.UPDATE, True, seq.value if isinstance(seq, Number) else 0
+        return EXCHANGE + HipPacketType.UPDATE, True, seq.value if isinstance(seq, HipNumber) else 0
     known = (one for one in acknowledged if (not from_initiator, one) in candidate.asked)
     number = next(known, acknowledged[0])
     if candidate.asked.get((not from_initiator, number)):
-        return PacketType.UPDATE, True, number
-    return EXCHANGE + PacketType.UPDATE, False, number
+        return HipPacketType.UPDATE, True, number
+    return EXCHANGE + HipPacketType.UPDATE, False, number

@@ -7,13 +7,13 @@ from ipaddress import ip_address
 
 import numpy as np
 
-from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.frames import address_text
-from ikeanalyze.wire.hip import HipView, checksum_fits, inspect_hip, read_hip
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.wire.hip import HipPacket, inspect_hip, is_checksum_valid, parse_hip
 
 
-def look_into_hip(conversation: Conversation, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
+def describe_hip_messages(conversation: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
     """The parameters of each row of Messages that is HIP, in order.
 
     What is wrong is added to the `findings` of each capture, with the number of the packet's first frame. Of packets with
@@ -27,7 +27,7 @@ def look_into_hip(conversation: Conversation, findings: list[list[tuple[int, str
         content = handshake, int(units.digest[row])
         if content not in known:
             data = conversation.clear.get(int(units.unit[row]), b"")
-            view = read_hip(data)
+            view = parse_hip(data)
             known[content] = [] if view is None else view.describe()
             if view is not None:
                 told = findings[int(conversation.capture[handshake])]
@@ -36,13 +36,13 @@ def look_into_hip(conversation: Conversation, findings: list[list[tuple[int, str
     return names
 
 
-def _wrong(conversation: Conversation, row: int, data: bytes, view: HipView) -> list[str]:
+def _wrong(conversation: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
     found = inspect_hip(view)
     units = conversation.units
     # inside UDP there is none (RFC 5770, section 5.1)
     if view.error is None and not units.source_port[row]:
         ends = (int(units.source[row]), int(units.destination[row]))
-        packed = (ip_address(address_text(end, conversation.addresses)).packed for end in ends)
-        if not checksum_fits(data, *packed):
+        packed = (ip_address(format_address_code(end, conversation.addresses)).packed for end in ends)
+        if not is_checksum_valid(data, *packed):
             found.append("the checksum does not fit")
     return found

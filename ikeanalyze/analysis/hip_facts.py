@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
-from ikeanalyze.analysis.methods import AuthMethods, Chosen, InitFacts
+from ikeanalyze.analysis.methods import AuthMethods, ChosenProposal, InitFacts
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.hip import HipView, read_hip
-from ikeanalyze.wire.hip_parameters import Choices, DiffieHellman, HostId, Notification, Signature
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.hip import ParameterType
+from ikeanalyze.wire.hip import HipPacket, parse_hip
+from ikeanalyze.wire.hip_parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.hip import HipParameterType
 from ikeanalyze.wire.registries.hip_values import HostAlgorithm
 
-_P = ParameterType
+_P = HipParameterType
 _OFFERS: Final = (
     _P.DH_GROUP_LIST,
     _P.DH_GROUP_LIST_DRAFT,
@@ -58,42 +58,42 @@ class HipFacts:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _BaseExchangePackets:
     """Packets of one handshake, the last of each kind."""
 
-    i1: HipView | None = None
-    r1: HipView | None = None
-    i2: HipView | None = None
+    i1: HipPacket | None = None
+    r1: HipPacket | None = None
+    i2: HipPacket | None = None
     r2: bool = False
     error: str | None = None
 
 
-def hip_facts(conversation: Conversation) -> Mapping[int, HipFacts]:
+def collect_hip_facts(conversation: AnalysisState) -> Mapping[int, HipFacts]:
     """Facts of the HIP handshakes of a capture, by row."""
     units = conversation.units
     told = (I1_R1, I2_R2, NOTIFY)
     rows = np.flatnonzero((units.protocol == Protocol.HIP) & np.isin(units.exchange_type, told))
-    seen: dict[int, _Seen] = {}
+    seen: dict[int, _BaseExchangePackets] = {}
     read: set[tuple[int, int]] = set()  # retransmissions tell nothing new
     columns = (
         conversation.association.handshake[rows], units.digest[rows], units.unit[rows], units.exchange_type[rows],
         units.is_response[rows],
     )  # fmt: skip
     for handshake, digest, unit, kind, answers in zip(*(one.tolist() for one in columns), strict=True):
-        one = seen.setdefault(handshake, _Seen())
+        one = seen.setdefault(handshake, _BaseExchangePackets())
         if kind == I2_R2 and answers:
             one.r2 = True
         elif (handshake, digest) not in read:
             read.add((handshake, digest))
-            view = read_hip(conversation.clear.get(unit, b""))
+            view = parse_hip(conversation.clear.get(unit, b""))
             if view is not None:
                 _enter(one, view, kind, answers)
     return {handshake: _facts(one, conversation.hits[handshake][1]) for handshake, one in seen.items()}
 
 
-def _enter(seen: _Seen, view: HipView, kind: int, answers: bool) -> None:
+def _enter(seen: _BaseExchangePackets, view: HipPacket, kind: int, answers: bool) -> None:
     if kind == NOTIFY:
-        notification = view.first(Notification)
+        notification = view.first(HipNotification)
         if notification is not None and notification.type < _FIRST_STATUS:
             seen.error = notification.name
     elif kind == I2_R2:
@@ -104,13 +104,13 @@ def _enter(seen: _Seen, view: HipView, kind: int, answers: bool) -> None:
         seen.i1 = view
 
 
-def _facts(seen: _Seen, responder: bytes) -> HipFacts:
+def _facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
     r1, i2 = seen.r1, seen.i2
     diet = any(_is_diet(view) for view in (r1, i2))
     chosen = None
     if i2 is not None:
         check = _CMAC if diet else _HASHES.get(_suite(responder))
-        chosen = Chosen(
+        chosen = ChosenProposal(
             encryption=_first(i2, _P.HIP_CIPHER) or _first(i2, _P.HIP_TRANSFORM),
             prf=check,
             integrity=check,
@@ -127,7 +127,7 @@ def _facts(seen: _Seen, responder: bytes) -> HipFacts:
     )
 
 
-def _is_diet(view: HipView | None) -> bool:
+def _is_diet(view: HipPacket | None) -> bool:
     """A packet of HIP DEX that is there to its end, where BEX has its signature."""
     return view is not None and view.error is None and view.has(_P.HOST_ID) and not view.has(*_SIGNATURES)
 
@@ -137,16 +137,16 @@ def _suite(hit: bytes) -> int:
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 
-def _told(view: HipView | None, kinds: tuple[ParameterType, ...]) -> list[str]:
+def _told(view: HipPacket | None, kinds: tuple[HipParameterType, ...]) -> list[str]:
     return [] if view is None else [one.describe() for one in view.parameters if one.type in kinds]
 
 
-def _first(view: HipView, kind: int) -> str | None:
+def _first(view: HipPacket, kind: int) -> str | None:
     value = view.value(kind)
-    return value.names[0] if isinstance(value, Choices) and value.names else None
+    return value.names[0] if isinstance(value, HipAlgorithmList) and value.names else None
 
 
-def _group(i2: HipView, r1: HipView | None, diet: bool) -> str | None:
+def _group(i2: HipPacket, r1: HipPacket | None, diet: bool) -> str | None:
     """The Diffie-Hellman group; that of static keys is known if R1 names no other."""
     exchanged = i2.first(DiffieHellman)
     if exchanged is not None:
@@ -154,17 +154,17 @@ def _group(i2: HipView, r1: HipView | None, diet: bool) -> str | None:
     if not diet or r1 is None:
         return None
     listed = r1.value(_P.DH_GROUP_LIST) or r1.value(_P.DH_GROUP_LIST_DRAFT)
-    return listed.names[0] if isinstance(listed, Choices) and len(listed.names) == 1 else None
+    return listed.names[0] if isinstance(listed, HipAlgorithmList) and len(listed.names) == 1 else None
 
 
-def _method(view: HipView | None, diet: bool) -> str | None:
+def _method(view: HipPacket | None, diet: bool) -> str | None:
     """How the sender of R1 or I2 proves its identity; in I2 the host identity may be encrypted."""
     if view is None:
         return None
-    host, signature = view.first(HostId), view.first(Signature)
+    host, signature = view.first(HostId), view.first(HipSignature)
     if host is not None and host.curve is not None:
         return f"ecdsa-{host.curve.removeprefix('P-')}"
     algorithm = host.algorithm if host is not None else signature.algorithm if signature is not None else None
     if algorithm is None:
         return "ecdh" if diet else None
-    return _WORDS.get(algorithm) or name_of(HostAlgorithm, algorithm).lower()
+    return _WORDS.get(algorithm) or get_name(HostAlgorithm, algorithm).lower()

@@ -9,25 +9,25 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.messages import Messages
+from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.capture.columns import UInt8Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.registries.hip import PacketType
+from ikeanalyze.wire.registries.hip import HipPacketType
 
 #: What is added to the packet type of a request to number its exchange.
 EXCHANGE: Final = 128
-I1_R1: Final = EXCHANGE + PacketType.I1
-I2_R2: Final = EXCHANGE + PacketType.I2
-NOTIFY: Final = EXCHANGE + PacketType.NOTIFY
-CLOSE: Final = EXCHANGE + PacketType.CLOSE
+I1_R1: Final = EXCHANGE + HipPacketType.I1
+I2_R2: Final = EXCHANGE + HipPacketType.I2
+NOTIFY: Final = EXCHANGE + HipPacketType.NOTIFY
+CLOSE: Final = EXCHANGE + HipPacketType.CLOSE
 
 
-def packet_types(messages: Messages) -> UInt8Array:
+def get_exchange_types(messages: MessageColumns) -> UInt8Array:
     """The exchange types of messages, in their place the packet types of those of HIP. (n,)"""
     hip = np.equal(messages.protocol, Protocol.HIP)
     if not hip.any():
         return messages.exchange_type
     asked = messages.exchange_type & np.uint8(EXCHANGE - 1)
     # but for UPDATE, an answer's number follows that of what it answers
-    answers = messages.response & (asked != PacketType.UPDATE)
+    answers = messages.response & (asked != HipPacketType.UPDATE)
     return np.where(hip, asked + answers.astype(np.uint8), messages.exchange_type)

@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.network import captures_of
+from ikeanalyze.capture.network import get_capture_numbers
 
 
 @dataclass(frozen=True, slots=True)
-class FirstIds:
+class FirstRowIds:
     """What ids begin with."""
 
     handshake: int = 1
@@ -22,15 +22,15 @@ class FirstIds:
     exchange: int = 0
 
 
-FROM_THE_START: Final = FirstIds()
+FROM_THE_START: Final = FirstRowIds()
 
 
 @dataclass(frozen=True, slots=True)
-class Numbering:
+class RowNumbering:
     """How the rows of the captures that are analysed together are numbered."""
 
     paths: Sequence[str]  # of the captures
-    first: FirstIds = FROM_THE_START
+    first: FirstRowIds = FROM_THE_START
     own: bool = False  # ids begin anew in each capture
 
     def ids(self, captures: Int64Array, first: int) -> Int64Array:
@@ -48,7 +48,7 @@ class Numbering:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageIds:
+class MessageRowIds:
     """The ids that the messages of IKE and of RADIUS have together."""
 
     order: Int64Array  # row (those of RADIUS behind those of IKE) of each message, by capture and time
@@ -57,22 +57,24 @@ class MessageIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class RowIds:
     """The ids of all rows."""
 
-    numbering: Numbering
+    numbering: RowNumbering
     capture: Int64Array  # of each row of Handshakes
     handshake: Int64Array
     exchange: Int64Array
-    message: MessageIds
+    message: MessageRowIds
 
 
-def number_messages(numbering: Numbering, capture: Int64Array, messages: Messages, radius: Units) -> MessageIds:
+def number_messages(
+    numbering: RowNumbering, capture: Int64Array, messages: MessageColumns, radius: Datagrams
+) -> MessageRowIds:
     """Number the messages; `capture` is that of each handshake, `radius` are the units of RADIUS."""
     first_ns, captures = messages.first_ns, capture[messages.handshake]
     if len(radius):
         first_ns = np.concatenate([first_ns, radius.first_ns])
-        captures = np.concatenate([captures, captures_of(radius.source)])
+        captures = np.concatenate([captures, get_capture_numbers(radius.source)])
     if len(numbering.paths) == 1:
         order = np.argsort(first_ns, kind="stable")
     else:
@@ -80,4 +82,4 @@ def number_messages(numbering: Numbering, capture: Int64Array, messages: Message
     captures = captures[order]
     of_row = np.empty(len(order), np.int64)
     of_row[order] = numbering.ids(captures, numbering.first.message)
-    return MessageIds(order, of_row, captures)
+    return MessageRowIds(order, of_row, captures)

@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.rekeying import Successor, successors
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.keyset import KeySet
-from ikeanalyze.keys.sealed import find_sealed
-from ikeanalyze.wire.ikev2 import InitView, Proposal, read_init
+from ikeanalyze.keys.sealed import find_encrypted_payload
+from ikeanalyze.wire.ikev2 import InitMessage, Proposal, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
@@ -24,15 +24,15 @@ Values = tuple[bytes, bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """A message that could be looked into."""
 
-    content: Content
+    content: DecodedMessage
     message: bytes = field(repr=False)  # as it was sent; the first of its fragments
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class UndecryptedMessage:
     """An encrypted message that no key opened."""
 
     exchange_type: int
@@ -52,22 +52,22 @@ class EpochKeys:
 
 
 @dataclass(slots=True)
-class IkeSa:
+class IkeSaRecord:
     """One IKE SA."""
 
     handshake: int  # row in the capture's handshakes
     version: int  # Protocol.IKEV2 or IKEV1
     spi_i: bytes
     spi_r: bytes  # zeros: it never had one
-    messages: list[Sent]  # in order of their exchanges, requests first
-    closed: list[Closed]
-    request: Sent | None = None  # IKE_SA_INIT, the one that was answered
-    response: Sent | None = None
+    messages: list[SentMessage]  # in order of their exchanges, requests first
+    closed: list[UndecryptedMessage]
+    request: SentMessage | None = None  # IKE_SA_INIT, the one that was answered
+    response: SentMessage | None = None
     nonce_i: bytes | None = None  # of IKE_SA_INIT
     nonce_r: bytes | None = None
     nonces: bytes | None = None  # Ni | Nr of IKE_SA_INIT, or of the CREATE_CHILD_SA exchange that made it
     chosen: Proposal | None = None  # None: not in the capture
-    parent: "IkeSa | None" = field(default=None, repr=False)  # the IKE SA that it replaces
+    parent: "IkeSaRecord | None" = field(default=None, repr=False)  # the IKE SA that it replaces
     key_sets: list[EpochKeys] = field(default_factory=list)  # by epoch
 
     @property
@@ -79,41 +79,41 @@ class IkeSa:
         return len({one.type for one in self.chosen.transforms if one.type in kinds and one.id})
 
 
-def values_of(keys: KeySet) -> Values:
+def get_key_values(keys: KeySet) -> Values:
     """What tells key sets apart, whatever else their files say."""
     return keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar
 
 
-def ike_sas(
-    conversation: Conversation, sealed: MessageBytes, contents: Contents, key_sets: Sequence[KeySet]
-) -> list[IkeSa]:
+def collect_ike_sas(
+    conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages, key_sets: Sequence[KeySet]
+) -> list[IkeSaRecord]:
     """All IKE SAs that the capture has encrypted messages of, or IKE_SA_INIT with an answer, in their order.
 
     `key_sets` are those of all files, each file's in its own order.
     """
-    capture = _Capture(conversation, sealed, contents)
+    capture = _MessageLookup(conversation, sealed, contents)
     by_handshake = contents.by_handshake()
     closed = capture.closed()
-    found: dict[int, IkeSa] = {}
+    found: dict[int, IkeSaRecord] = {}
     for handshake in range(conversation.association.count):
         if handshake in conversation.hits:
             continue
         sent = [
-            Sent(content, message)
+            SentMessage(content, message)
             for content in by_handshake.get(handshake, ())
             if (message := capture.message(content)) is not None
         ]
-        sa = found[handshake] = IkeSa(handshake, *capture.identity(handshake), sent, closed.get(handshake, []))
+        sa = found[handshake] = IkeSaRecord(handshake, *capture.identity(handshake), sent, closed.get(handshake, []))
         _read_init(sa)
     _tie(found, by_handshake)
     _give_keys(list(found.values()), key_sets)
     return list(found.values())
 
 
-class _Capture:
+class _MessageLookup:
     """Looks messages up."""
 
-    def __init__(self, conversation: Conversation, sealed: MessageBytes, contents: Contents) -> None:
+    def __init__(self, conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages) -> None:
         self._conversation = conversation
         self._sealed = sealed
         self._contents = contents
@@ -128,13 +128,13 @@ class _Capture:
         units, row = self._conversation.units, int(self._last[handshake])
         return int(units.protocol[row]), int(units.spi_i[row]).to_bytes(8), int(units.spi_r[row]).to_bytes(8)
 
-    def message(self, content: Content) -> bytes | None:
+    def message(self, content: DecodedMessage) -> bytes | None:
         """The bytes that a content was taken from, of fragments the first; None: they were not kept."""
         store = self._sealed if content.encrypted else self._conversation.clear
         data = store.get(int(self._conversation.units.unit[content.units[0]])) if content.units else None
         return None if data is None else data[: int.from_bytes(data[_LENGTH])]
 
-    def closed(self) -> dict[int, list[Closed]]:
+    def closed(self) -> dict[int, list[UndecryptedMessage]]:
         """Encrypted messages without content, by handshake, each once."""
         messages, contents = self._conversation.messages, self._contents
         rows = np.flatnonzero(contents.sealed & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
@@ -145,11 +145,11 @@ class _Capture:
         same: dict[tuple[int, int], list[int]] = {}
         for row in rows.tolist():
             same.setdefault((int(messages.slot[row]), int(messages.body[row])), []).append(row)
-        found: dict[int, list[Closed]] = {}
+        found: dict[int, list[UndecryptedMessage]] = {}
         for transmissions in same.values():
             row = transmissions[0]
             found.setdefault(int(messages.handshake[row]), []).append(
-                Closed(
+                UndecryptedMessage(
                     exchange_type=int(messages.exchange_type[row]),
                     message_id=int(messages.message_id[row]),
                     from_initiator=bool(messages.from_initiator[row]),
@@ -166,7 +166,7 @@ class _Capture:
         there, total = set(), 0
         for row in rows:
             data = self._sealed.get(int(units.unit[row]))
-            if data is not None and find_sealed(data) is not None:
+            if data is not None and find_encrypted_payload(data) is not None:
                 there.add(int(units.fragment[row]))
                 total = max(total, int(units.fragments[row]))
         if not there:
@@ -179,10 +179,10 @@ class _Capture:
         return f"of its {total} fragments, the capture lacks {some}{more}"
 
 
-def _read_init(sa: IkeSa) -> None:
+def _read_init(sa: IkeSaRecord) -> None:
     """The IKE_SA_INIT response that ended the negotiation, and the request that it answers."""
     inits = [one for one in sa.messages if one.content.exchange_type == ExchangeType.IKE_SA_INIT]
-    views: list[tuple[Sent, InitView]] = [(one, read_init(one.message)) for one in inits]
+    views: list[tuple[SentMessage, InitMessage]] = [(one, parse_init(one.message)) for one in inits]
     answers = [pair for pair in views if pair[0].content.response and pair[1].nonce is not None]
     requests = [pair for pair in views if not pair[0].content.response and pair[1].nonce is not None]
     if answers:
@@ -197,11 +197,11 @@ def _read_init(sa: IkeSa) -> None:
         sa.nonces = sa.nonce_i + sa.nonce_r
 
 
-def _tie(sas: Mapping[int, IkeSa], contents: Mapping[int, Sequence[Content]]) -> None:
+def _tie(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Sequence[DecodedMessage]]) -> None:
     """Tell IKE SAs which were made by rekeying what made them."""
-    made: dict[tuple[bytes, bytes], tuple[IkeSa, Successor]] = {}
+    made: dict[tuple[bytes, bytes], tuple[IkeSaRecord, RekeyedSa]] = {}
     for handshake, some in contents.items():
-        for one in successors(some):
+        for one in find_rekeyed_sas(some):
             made[one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)] = sas[handshake], one
     for sa in sas.values():
         found = made.get((sa.spi_i, sa.spi_r))
@@ -211,29 +211,29 @@ def _tie(sas: Mapping[int, IkeSa], contents: Mapping[int, Sequence[Content]]) ->
         sa.chosen, sa.nonces = successor.chosen, successor.nonces
 
 
-def _give_keys(sas: Sequence[IkeSa], key_sets: Sequence[KeySet]) -> None:
+def _give_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:
     """Each key set to its IKE SA, with the epoch: the file's order, and the epochs of what the keys opened."""
     by_spis = {(sa.spi_i, sa.spi_r): sa for sa in sas}
     by_nonces = {sa.nonces: sa for sa in sas if sa.nonces is not None}
-    by_values: dict[Values, IkeSa] = {}
+    by_values: dict[Values, IkeSaRecord] = {}
     used: dict[tuple[int, Values], int] = {}
     for sa in sas:
         for one in sa.messages:
             keys, epoch = one.content.keys, one.content.epoch
             if keys is not None and epoch is not None:
-                by_values[values_of(keys)] = sa
-                key = sa.handshake, values_of(keys)
+                by_values[get_key_values(keys)] = sa
+                key = sa.handshake, get_key_values(keys)
                 used[key] = min(epoch, used.get(key, epoch))
     own: dict[tuple[int, str], dict[Values, KeySet]] = {}
     for keys in key_sets:
         nonces = keys.derivation.nonces if keys.derivation is not None else None
-        owner = by_values.get(values_of(keys))
+        owner = by_values.get(get_key_values(keys))
         if keys.spi_i is not None and keys.spi_r is not None:
             owner = by_spis.get((keys.spi_i, keys.spi_r), owner)
         elif owner is None and nonces is not None:
             owner = by_nonces.get(nonces)
         if owner is not None:
-            own.setdefault((owner.handshake, keys.origin.path), {}).setdefault(values_of(keys), keys)
+            own.setdefault((owner.handshake, keys.origin.path), {}).setdefault(get_key_values(keys), keys)
     by_row = {sa.handshake: sa for sa in sas}
     for (handshake, _), some in own.items():
         sa = by_row[handshake]

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.association import is_init
-from ikeanalyze.analysis.nat import Claims, Endpoints, endpoints, hash_places
-from ikeanalyze.analysis.ordering import stable_order
-from ikeanalyze.analysis.units import Units
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, gather
+from ikeanalyze.analysis.nat import EndpointArray, NatClaims, encode_endpoints, locate_nat_hashes
+from ikeanalyze.analysis.ordering import argsort_stable
+from ikeanalyze.analysis.units import Datagrams
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.wire.ikev2 import InitView, payloads, read_init
+from ikeanalyze.wire.ikev2 import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
@@ -35,32 +35,32 @@ _AT_ONCE: Final = 2048
 
 
 @dataclass(slots=True)
-class Inits:
+class InitMessageForms:
     """Messages grouped by form."""
 
     form: Int64Array  # of each message: index into views
-    views: list[InitView]  # of one message of each form: its nonce and hashes are that message's own
+    views: list[InitMessage]  # of one message of each form: its nonce and hashes are that message's own
     #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1
     #: where it says nothing.
     sender_differs: npt.NDArray[np.int8]
     receiver_differs: npt.NDArray[np.int8]
 
 
-def read_inits(
-    messages: MessageBytes, units: npt.NDArray[np.integer], sources: Endpoints, destinations: Endpoints
-) -> Inits:
+def parse_init_messages(
+    messages: MessageBytes, units: npt.NDArray[np.integer], sources: EndpointArray, destinations: EndpointArray
+) -> InitMessageForms:
     """Group the IKE_SA_INIT messages of some units by form and parse one of each.
 
     `sources` and `destinations` are the endpoints that each message was seen with.
     """
     begin, size = messages.places(units)
     reader = _Reader(messages.heap, begin, len(units))
-    order = stable_order(size)
+    order = argsort_stable(size)
     for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
         if len(rows):
             reader.read(rows, int(size[rows[0]]))
-    spis = gather(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
-    return Inits(
+    spis = read_struct_array(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
+    return InitMessageForms(
         reader.form,
         reader.views,
         reader.sent.differ(spis, sources),
@@ -69,22 +69,22 @@ def read_inits(
 
 
 @dataclass(slots=True)
-class UnitInits:
+class InitMessages:
     """The IKE_SA_INIT messages of a capture."""
 
     rows: Int64Array  # of the units that they are, rising
-    inits: Inits
+    inits: InitMessageForms
 
     def forms(self, rows: Int64Array) -> Int64Array:
         """The form of some units' messages, -1 for a row of -1: index into the views."""
         return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
 
     def sender_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`Inits.sender_differs` of some units' messages, -1 for a row of -1."""
+        """`InitMessageForms.sender_differs` of some units' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
 
     def receiver_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`Inits.receiver_differs` of some units' messages, -1 for a row of -1."""
+        """`InitMessageForms.receiver_differs` of some units' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
 
     def _pick(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
@@ -93,25 +93,25 @@ class UnitInits:
         return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
 
 
-def read_unit_inits(units: Units, clear: MessageBytes, ipv6: Sequence[bytes]) -> UnitInits:
+def parse_capture_init_messages(units: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
     """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's units."""
     rows = np.flatnonzero(is_init(units) & ~units.is_ikev1)
-    inits = read_inits(
+    inits = parse_init_messages(
         clear,
         units.unit[rows],
-        endpoints(units.source[rows], units.source_port[rows], ipv6),
-        endpoints(units.destination[rows], units.destination_port[rows], ipv6),
+        encode_endpoints(units.source[rows], units.source_port[rows], ipv6),
+        encode_endpoints(units.destination[rows], units.destination_port[rows], ipv6),
     )
-    return UnitInits(rows, inits)
+    return InitMessages(rows, inits)
 
 
 class _Form:
     """One form of a message: what makes another message be of it, and where its hashes stand."""
 
-    def __init__(self, index: int, sample: bytes, view: InitView) -> None:
+    def __init__(self, index: int, sample: bytes, view: InitMessage) -> None:
         self.index = index
-        self.sources = hash_places(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
-        self.destinations = hash_places(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
+        self.sources = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
+        self.destinations = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
         self._sample = np.frombuffer(sample, np.uint8)
         self._mask = np.where(_counts(sample), 0xFF, 0).astype(np.uint8)
         self._words = len(sample) // 8 * 8
@@ -132,8 +132,8 @@ class _Reader:
 
     def __init__(self, heap: UInt8Array, begin: Int64Array, count: int) -> None:
         self.form = np.zeros(count, np.int64)
-        self.views: list[InitView] = []
-        self.sent, self.received = Claims(count), Claims(count)
+        self.views: list[InitMessage] = []
+        self.sent, self.received = NatClaims(count), NatClaims(count)
         self._heap = heap
         self._begin = begin
 
@@ -144,7 +144,7 @@ class _Reader:
         for low in range(0, len(rows), _AT_ONCE):
             some = rows[low : low + _AT_ONCE]
             if size:
-                matrix = gather(self._heap, self._begin[some], layout)["bytes"]
+                matrix = read_struct_array(self._heap, self._begin[some], layout)["bytes"]
             else:  # a message that was not kept
                 matrix = np.zeros((len(some), 0), np.uint8)
             for form in forms:
@@ -159,7 +159,7 @@ class _Reader:
                     some, matrix = some[1:], matrix[1:]
 
     def _new(self, sample: bytes) -> _Form:
-        view = read_init(sample)
+        view = parse_init(sample)
         self.views.append(view)
         return _Form(len(self.views) - 1, sample, view)
 
@@ -182,7 +182,7 @@ def _counts(sample: bytes) -> BoolArray:
     """Which bytes of a message count for its form."""
     counts = np.ones(len(sample), np.bool_)
     counts[:_SPIS] = False
-    for payload in payloads(sample).payloads:
+    for payload in parse_payloads(sample).payloads:
         begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
         if payload.type == PayloadType.NOTIFY:
             passed = int.from_bytes(payload.body[2:4], "big") in _PASSED_OVER

@@ -7,46 +7,46 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.eap import SameEap
-from ikeanalyze.analysis.key_exchanges import CARRIERS, KeyExchangeRow, key_exchanges
-from ikeanalyze.analysis.payload_bytes import Sent, payload_bytes
-from ikeanalyze.analysis.proofs import Proof, certificates, prove
-from ikeanalyze.analysis.rekeying import Successor, successors
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.eap import EapMatch
+from ikeanalyze.analysis.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
+from ikeanalyze.analysis.payload_bytes import MessageSize, count_payload_bytes
+from ikeanalyze.analysis.proofs import DecryptedOutcome, collect_certificates, outcome_from_payloads
+from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.wire.certificates import CertificateView
-from ikeanalyze.wire.chain import Chain
+from ikeanalyze.wire.certificates import ParsedCertificate
+from ikeanalyze.wire.chain import PayloadChain
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.inspection import inspect_chain
+from ikeanalyze.wire.inspection import check_payload_chain
 
 _LENGTH: Final = slice(24, 28)
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class HandshakeContents:
     """What one handshake's contents tell."""
 
-    proof: Proof
-    certificates: list[tuple[bool, CertificateView]]  # whether the initiator sent it
+    proof: DecryptedOutcome
+    certificates: list[tuple[bool, ParsedCertificate]]  # whether the initiator sent it
     key_exchanges: list[KeyExchangeRow]
     payload_bytes: dict[str, int]
-    successors: list[Successor]
+    successors: list[RekeyedSa]
 
 
 @dataclass(frozen=True, slots=True)
-class Insides:
+class CaptureContents:
     """Of the handshakes that were looked into, by row."""
 
-    contents: Contents
-    of: Mapping[int, Inside]
+    contents: DecodedMessages
+    of: Mapping[int, HandshakeContents]
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, what
-    same_eap: Sequence[SameEap] = ()  # known once RADIUS is assigned
+    same_eap: Sequence[EapMatch] = ()  # known once RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
-    def successor_of(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, Successor]]:
+    def successor_of(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, RekeyedSa]]:
         """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on.
 
         `capture` is that of each handshake.
@@ -58,52 +58,52 @@ class Insides:
         }
 
 
-def look_inside(
-    conversation: Conversation,
+def summarise_contents(
+    conversation: AnalysisState,
     sealed: MessageBytes,
-    contents: Contents,
+    contents: DecodedMessages,
     parameters: Mapping[int, list[str]] = MappingProxyType({}),
-) -> Insides:
+) -> CaptureContents:
     """What is told by all contents; `parameters` are those of HIP (see `hip_contents`).
 
     Findings are in order of their frames.
     """
-    sent = _Sent(conversation, sealed, contents)
-    insides: dict[int, Inside] = {}
+    sent = _SetupMessages(conversation, sealed, contents)
+    insides: dict[int, HandshakeContents] = {}
     findings = [list(some) for some in contents.findings]
     for handshake, some in contents.by_handshake().items():
-        exchanged, found = key_exchanges(some)
+        exchanged, found = collect_key_exchanges(some)
         told = findings[conversation.capture[handshake]]
         told.extend(found)
         for content in some:
             told.extend((content.frame, what) for what in _findings(content))
-        insides[handshake] = Inside(
-            proof=prove(some),
-            certificates=certificates(some),
+        insides[handshake] = HandshakeContents(
+            proof=outcome_from_payloads(some),
+            certificates=collect_certificates(some),
             key_exchanges=exchanged,
             payload_bytes=sent.parts(handshake),
-            successors=list(successors(some)),
+            successors=list(find_rekeyed_sas(some)),
         )
     for told in findings:
         told.sort(key=lambda finding: finding[0])
-    return Insides(contents, insides, findings, parameters=parameters)
+    return CaptureContents(contents, insides, findings, parameters=parameters)
 
 
-def _findings(content: Content) -> tuple[str, ...]:
+def _findings(content: DecodedMessage) -> tuple[str, ...]:
     """What is wrong with one message; its key exchanges are looked at in their context elsewhere."""
     if content.protocol != Protocol.IKEV2:
         return () if content.error is None else (f"payloads: {content.error}",)
-    inspected = inspect_chain(Chain(content.payloads, content.error), response=content.response)
+    inspected = check_payload_chain(PayloadChain(content.payloads, content.error), response=content.response)
     elsewhere: tuple[str, ...] = ()
     if content.exchange_type in CARRIERS:
         elsewhere = next((one.findings for one in inspected.payloads if isinstance(one.body, KeyExchange)), ())
     return tuple(what for what in inspected.findings if what not in elsewhere)
 
 
-class _Sent:
+class _SetupMessages:
     """The messages of the set-ups, with what one transmission of each takes."""
 
-    def __init__(self, conversation: Conversation, sealed: MessageBytes, contents: Contents) -> None:
+    def __init__(self, conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages) -> None:
         self._conversation = conversation
         self._stores = sealed, conversation.clear
         self._contents = contents
@@ -118,7 +118,7 @@ class _Sent:
         """Bytes of one handshake's set-up by part."""
         conversation = self._conversation
         units, messages, exchanges = conversation.units, conversation.messages, conversation.exchanges
-        sent: dict[tuple[int, int], Sent] = {}
+        sent: dict[tuple[int, int], MessageSize] = {}
         seen: set[tuple[int, int, int]] = set()
         counted: set[int] = set()
         repeated = 0
@@ -130,7 +130,7 @@ class _Sent:
             index = int(self._contents.of_message[message])
             one = sent.get(identity)
             if one is None:
-                one = sent[identity] = Sent(self._contents.all[index] if index >= 0 else None)
+                one = sent[identity] = MessageSize(self._contents.all[index] if index >= 0 else None)
             if message not in counted:
                 counted.add(message)
                 needed = int(messages.needed_bytes[message])
@@ -142,7 +142,7 @@ class _Sent:
                 seen.add(part)
                 one.ike_bytes += self._length(int(units.unit[row]))
                 one.headers += 1
-        return payload_bytes(sent.values(), repeated)
+        return count_payload_bytes(sent.values(), repeated)
 
     def _length(self, unit: int) -> int:
         """Bytes of a message by its own header; 0: it was not kept."""

@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ikeanalyze.analysis.checks import Check, compared, digest, message_name, side_of
-from ikeanalyze.analysis.ike_sas import IkeSa, Sent
-from ikeanalyze.analysis.logged import Logged
-from ikeanalyze.analysis.suites import prf_of
-from ikeanalyze.keys.authentication import combined_int_auth, int_auth, intermediate_octets
-from ikeanalyze.keys.sealed import Opened
+from ikeanalyze.analysis.checks import VerificationCheck, compare_values, compute_digest, describe_message, name_sender
+from ikeanalyze.analysis.ike_sas import IkeSaRecord, SentMessage
+from ikeanalyze.analysis.logged import DaemonLogIndex
+from ikeanalyze.analysis.suites import get_prf
+from ikeanalyze.keys.authentication import combined_int_auth, get_int_auth_octets, int_auth
+from ikeanalyze.keys.sealed import DecryptedMessage
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 
 @dataclass(frozen=True, slots=True)
-class Intermediate:
+class IntAuthValues:
     """What IKE_INTERMEDIATE adds to the signed octets of both sides."""
 
     octets: bytes | None = field(repr=False)  # IntAuth; empty: there was none; None: it cannot be computed
     lacks: str | None  # why it cannot
 
 
-def int_auth_checks(sa: IkeSa, logs: Logged) -> tuple[list[Check], Intermediate]:
+def check_int_auth(sa: IkeSaRecord, logs: DaemonLogIndex) -> tuple[list[VerificationCheck], IntAuthValues]:
     """The checks of one IKE SA, and what its AUTH payloads need of them. Values come from the capture and the keys."""
-    checks: list[Check] = []
+    checks: list[VerificationCheck] = []
     values: dict[bool, bytes] = {True: b"", False: b""}
     lacks: str | None = None
     sent = [one for one in sa.messages if one.content.exchange_type == ExchangeType.IKE_INTERMEDIATE]
@@ -34,7 +34,7 @@ def int_auth_checks(sa: IkeSa, logs: Logged) -> tuple[list[Check], Intermediate]
         side = content.from_initiator
         keys = content.keys
         sk_p = None if keys is None else keys.sk_pi if side else keys.sk_pr
-        algorithm = prf_of(sa.chosen)
+        algorithm = get_prf(sa.chosen)
         missed = any(other.from_initiator == side and other.message_id < content.message_id for other in closed)
         why = _lacks(algorithm is not None, sk_p is not None, missed, side)
         if why is None and algorithm is not None and sk_p is not None:
@@ -51,18 +51,18 @@ def int_auth_checks(sa: IkeSa, logs: Logged) -> tuple[list[Check], Intermediate]
     if lacks is None and bool(values[True]) != bool(values[False]):
         lacks = "the capture lacks IKE_INTERMEDIATE messages of one side"
     if lacks is not None:
-        return checks, Intermediate(None, lacks)
+        return checks, IntAuthValues(None, lacks)
     if not sent:
-        return checks, Intermediate(b"", None)
+        return checks, IntAuthValues(b"", None)
     first = _first_auth(sa)
     if first is None:
-        return checks, Intermediate(None, "the capture has no IKE_AUTH request of which the message ID is known")
-    return checks, Intermediate(combined_int_auth(values[True], values[False], first), None)
+        return checks, IntAuthValues(None, "the capture has no IKE_AUTH request of which the message ID is known")
+    return checks, IntAuthValues(combined_int_auth(values[True], values[False], first), None)
 
 
-def _first_of_each(sent: Sequence[Sent]) -> list[Sent]:
+def _first_of_each(sent: Sequence[SentMessage]) -> list[SentMessage]:
     """One for each exchange and side."""
-    found: dict[tuple[bool, int], Sent] = {}
+    found: dict[tuple[bool, int], SentMessage] = {}
     for one in sent:
         found.setdefault((one.content.from_initiator, one.content.message_id), one)
     return list(found.values())
@@ -78,37 +78,39 @@ def _lacks(algorithm: bool, sk_p: bool, missed: bool, side: bool) -> str | None:
     return None
 
 
-def _octets(one: Sent) -> bytes | None:
+def _octets(one: SentMessage) -> bytes | None:
     try:
-        return intermediate_octets(one.message, Opened(one.content.plaintext, one.content.first, True))
+        return get_int_auth_octets(one.message, DecryptedMessage(one.content.plaintext, one.content.first, True))
     except ValueError:
         return None
 
 
-def _compared(sa: IkeSa, one: Sent, value: bytes, logs: Logged, sk_p: bytes) -> list[Check]:
+def _compared(
+    sa: IkeSaRecord, one: SentMessage, value: bytes, logs: DaemonLogIndex, sk_p: bytes
+) -> list[VerificationCheck]:
     """Against each value that some log has."""
     content = one.content
     records = {
         record.value: record
         for record in reversed(logs.int_auths.get(sk_p, ()))
-        if record.message_id == content.message_id and record.side == side_of(content.from_initiator)
+        if record.message_id == content.message_id and record.side == name_sender(content.from_initiator)
     }
     if not records:
         return [_check(sa, one, "no key file has the value of a peer to compare it with")]
     found = []
     for record in reversed(records.values()):
-        outcome = compared(value, record.value)
+        outcome = compare_values(value, record.value)
         found.append(
-            Check(
+            VerificationCheck(
                 sa.handshake,
                 "IntAuth",
                 outcome,
                 why=None if outcome == "passed" else "the log has another value than what follows",
-                expected=digest(value),
-                found=digest(record.value),
+                expected=compute_digest(value),
+                found=compute_digest(record.value),
                 epoch=content.epoch,
-                side=side_of(content.from_initiator),
-                exchange=message_name(content.exchange_type, content.message_id, content.response),
+                side=name_sender(content.from_initiator),
+                exchange=describe_message(content.exchange_type, content.message_id, content.response),
                 frame=content.frame,
                 origin=record.origin,
             )
@@ -116,21 +118,21 @@ def _compared(sa: IkeSa, one: Sent, value: bytes, logs: Logged, sk_p: bytes) -> 
     return found
 
 
-def _check(sa: IkeSa, one: Sent, why: str) -> Check:
+def _check(sa: IkeSaRecord, one: SentMessage, why: str) -> VerificationCheck:
     content = one.content
-    return Check(
+    return VerificationCheck(
         sa.handshake,
         "IntAuth",
         "not made",
         why=why,
         epoch=content.epoch,
-        side=side_of(content.from_initiator),
-        exchange=message_name(content.exchange_type, content.message_id, content.response),
+        side=name_sender(content.from_initiator),
+        exchange=describe_message(content.exchange_type, content.message_id, content.response),
         frame=content.frame,
     )
 
 
-def _first_auth(sa: IkeSa) -> int | None:
+def _first_auth(sa: IkeSaRecord) -> int | None:
     """Message ID of the first IKE_AUTH request."""
     known = [one.content for one in sa.messages if one.content.exchange_type == ExchangeType.IKE_AUTH]
     ids = [one.message_id for one in known]

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.analysis.contents import Content
+from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import Proposal, parse_notify, read_sa
+from ikeanalyze.wire.ikev2 import Proposal, parse_notify, parse_sa
 from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import check_key_exchange, part_name
+from ikeanalyze.wire.key_exchanges import check_key_exchange, get_ke_data_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
@@ -29,7 +29,7 @@ CARRIERS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KePayloadSummary:
     """One side's KE payload."""
 
     name: str  # public value, encapsulation key, ciphertext
@@ -46,8 +46,8 @@ class KeyExchangeRow:
     slot: int | None  # 0, or 1 to 7 of the additional ones; None: not known
     method: int
     linked_to: int | None  # IKE_FOLLOWUP_KE: message ID of the CREATE_CHILD_SA that it belongs to
-    request: Part | None  # None: not in the capture, or not readable
-    response: Part | None
+    request: KePayloadSummary | None  # None: not in the capture, or not readable
+    response: KePayloadSummary | None
 
 
 @dataclass(slots=True)
@@ -65,9 +65,9 @@ class _Negotiation:
         return self.additional[self.done - 1] if self.done <= len(self.additional) else (None, None)
 
 
-def key_exchanges(contents: Sequence[Content]) -> tuple[list[KeyExchangeRow], list[tuple[int, str]]]:
+def collect_key_exchanges(contents: Sequence[DecodedMessage]) -> tuple[list[KeyExchangeRow], list[tuple[int, str]]]:
     """All of one IKE SA, whose contents are in order of their exchanges; and findings (frame, what)."""
-    exchanges: dict[int, dict[bool, Content]] = {}
+    exchanges: dict[int, dict[bool, DecodedMessage]] = {}
     for content in contents:
         if content.protocol == Protocol.IKEV2:
             exchanges.setdefault(content.exchange, {})[content.response] = content
@@ -116,10 +116,10 @@ def _row(
     current: _Negotiation,
     slot: int | None,
     method: int | None,
-    sides: Mapping[bool, Content],
+    sides: Mapping[bool, DecodedMessage],
     findings: list[tuple[int, str]],
 ) -> KeyExchangeRow | None:
-    parts: dict[bool, Part] = {}
+    parts: dict[bool, KePayloadSummary] = {}
     used = method
     for response, content in sorted(sides.items()):
         ke = _ke(content)
@@ -128,14 +128,14 @@ def _row(
         used = ke.method if method is None else method
         found = check_key_exchange(ke, response, method)
         findings.extend((content.frame, f"KE: {what}") for what in found)
-        parts[response] = Part(part_name(ke.method, response), len(ke.data), tuple(found))
+        parts[response] = KePayloadSummary(get_ke_data_name(ke.method, response), len(ke.data), tuple(found))
     if used is None or not parts:
         return None
     linked_to = current.message_id if kind == ExchangeType.IKE_FOLLOWUP_KE else None
     return KeyExchangeRow(exchange, current.purpose, slot, used, linked_to, parts.get(False), parts.get(True))
 
 
-def _ke(content: Content | None) -> KeyExchange | None:
+def _ke(content: DecodedMessage | None) -> KeyExchange | None:
     for body in content.bodies(PayloadType.KE) if content is not None else ():
         try:
             return parse_key_exchange(body)
@@ -144,9 +144,9 @@ def _ke(content: Content | None) -> KeyExchange | None:
     return None
 
 
-def _chosen(content: Content | None) -> Proposal | None:
+def _chosen(content: DecodedMessage | None) -> Proposal | None:
     for body in content.bodies(PayloadType.SA) if content is not None else ():
-        proposals = read_sa(body).proposals
+        proposals = parse_sa(body).proposals
         return proposals[0] if proposals else None
     return None
 
@@ -171,7 +171,7 @@ def _method(proposal: Proposal | None) -> int | None:
     return None
 
 
-def _links(content: Content | None) -> list[tuple[bool, bytes]]:
+def _links(content: DecodedMessage | None) -> list[tuple[bool, bytes]]:
     """Data of N(ADDITIONAL_KEY_EXCHANGE), with who asks in the exchange."""
     found = []
     for body in content.bodies(PayloadType.NOTIFY) if content is not None else ():

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ikeanalyze.analysis.ike_sas import Values, values_of
-from ikeanalyze.keys.charonlog import Auth, IntAuth, PpkKeys
+from ikeanalyze.analysis.ike_sas import Values, get_key_values
+from ikeanalyze.keys.charonlog import LoggedAuth, LoggedIntAuth, PpkKeys
 from ikeanalyze.keys.files import KeyFile
 
 
 @dataclass(slots=True)
-class Logged:
+class DaemonLogIndex:
     """Of all logs together."""
 
-    int_auths: dict[bytes, list[IntAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
-    auths: dict[bytes, list[Auth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
+    int_auths: dict[bytes, list[LoggedIntAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
+    auths: dict[bytes, list[LoggedAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
     ppks: dict[Values, list[PpkKeys]] = field(default_factory=dict, repr=False)  # by the keys that they replace
     msks: list[bytes] = field(default_factory=list, repr=False)  # each once
 
@@ -23,9 +23,9 @@ class Logged:
         return list(dict.fromkeys([*mixed, *([] if sk_p is None else [sk_p])]))
 
 
-def logged(files: Iterable[KeyFile]) -> Logged:
+def index_daemon_logs(files: Iterable[KeyFile]) -> DaemonLogIndex:
     """Gather it."""
-    found = Logged()
+    found = DaemonLogIndex()
     msks: dict[bytes, None] = {}
     for file in files:
         if file.log is None:
@@ -36,7 +36,7 @@ def logged(files: Iterable[KeyFile]) -> Logged:
             found.auths.setdefault(auth.sk_p, []).append(auth)
         for ppk in file.log.ppks:
             if ppk.key_set is not None:
-                found.ppks.setdefault(values_of(ppk.key_set), []).append(ppk)
+                found.ppks.setdefault(get_key_values(ppk.key_set), []).append(ppk)
         msks.update(dict.fromkeys(msk.value for msk in file.log.msks))
     found.msks = list(msks)
     return found

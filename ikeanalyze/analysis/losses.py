@@ -38,14 +38,16 @@ from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
 _MAY_END_OPEN: Final = frozenset({"IKEv1", "HIP"})
 
 
-class Loss(StrEnum):
+class LossEvidence(StrEnum):
     """What makes a transmission look lost."""
 
     UNANSWERED = "unanswered"  # a request without response: it, or its response, was lost
     IN_VAIN = "in vain"  # a response, and the request came again: lost, or too late
 
 
-def losses(messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: int | None) -> dict[int, Loss]:
+def infer_losses(
+    messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: int | None
+) -> dict[int, LossEvidence]:
     """For the messages of one handshake, by id, those transmissions that look lost.
 
     `messages` are rows of the messages table: `message`, `exchange`, `protocol`, `message_id`, `sender`, `kind`,
@@ -66,7 +68,7 @@ def losses(messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: 
                 if message["protocol"] == "RADIUS":
                     aaa.setdefault(message["exchange"], message["first_ns"])
     reaction_ns = _quickest_reaction(list(slots.values()))
-    found: dict[int, Loss] = {}
+    found: dict[int, LossEvidence] = {}
     for slot in slots.values():
         requests = [message for message in slot if message["kind"] == "request"]
         last_ns = asked[_asker(requests[0])] if requests else 0
@@ -74,7 +76,7 @@ def losses(messages: Iterable[Mapping[str, Any]], *, one_sided: bool, until_ns: 
             continue  # a hole in the capture
         found.update(_in_vain(slot, reaction_ns.get(slot[0]["protocol"], 0)))
         found.update(
-            (request["message"], Loss.UNANSWERED)
+            (request["message"], LossEvidence.UNANSWERED)
             for request in _unanswered(slot)
             if (
                 request["first_ns"] < last_ns
@@ -99,11 +101,11 @@ def _asker(request: Mapping[str, Any]) -> tuple[Any, ...]:
     return request["protocol"], request["sender"], number
 
 
-def _in_vain(slot: Sequence[Mapping[str, Any]], reaction_ns: int) -> dict[int, Loss]:
+def _in_vain(slot: Sequence[Mapping[str, Any]], reaction_ns: int) -> dict[int, LossEvidence]:
     """The responses behind which the request came again."""
     last = max((place for place, message in enumerate(slot) if message["kind"] == "request"), default=0)
     return {
-        message["message"]: Loss.IN_VAIN
+        message["message"]: LossEvidence.IN_VAIN
         for message in slot[:last]
         if message["kind"] == "response" and slot[last]["first_ns"] - message["last_ns"] >= reaction_ns
     }

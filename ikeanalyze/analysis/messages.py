@@ -6,16 +6,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.association import Association
-from ikeanalyze.analysis.ordering import Runs, run_starts, stable_order
-from ikeanalyze.analysis.retransmission import find_turns
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.association import SaAssociation
+from ikeanalyze.analysis.ordering import RowGroups, argsort_stable, find_group_starts
+from ikeanalyze.analysis.retransmission import classify_transmissions
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
-from ikeanalyze.wire.registries.ikev1 import ExchangeType
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 
 @dataclass(slots=True)
-class Messages:
+class MessageColumns:
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
     slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
@@ -44,22 +44,22 @@ class Messages:
     def __len__(self) -> int:
         return len(self.slot)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "Messages":
+    def take(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
         """Some of the messages, or all in another order."""
-        return Messages(*(getattr(self, name)[chosen] for name in _COLUMNS))
+        return MessageColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
-_COLUMNS: Final = tuple(Messages.__dataclass_fields__)
+_COLUMNS: Final = tuple(MessageColumns.__dataclass_fields__)
 
 
-def make_messages(units: Units, association: Association) -> tuple[Messages, Int64Array]:
+def group_messages(units: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
     """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
     asked, response = _roles(units, association)
     slot = _slots(units, association, asked, response)
     order, slot, turn, first_copy = _in_order(units, slot)
     totals = units.fragments[order].astype(np.int64)
-    new = run_starts(slot, turn)
-    runs = Runs(new)
+    new = find_group_starts(slot, turn)
+    runs = RowGroups(new)
     start = runs.start
     message_of_unit = np.empty(len(slot), np.int64)
     message_of_unit[order] = np.cumsum(new) - 1
@@ -78,7 +78,7 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Int
         _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
-    messages = Messages(
+    messages = MessageColumns(
         slot=slot[start],
         handshake=association.handshake[head],
         from_initiator=association.from_initiator[head],
@@ -105,14 +105,14 @@ def make_messages(units: Units, association: Association) -> tuple[Messages, Int
     return messages, message_of_unit
 
 
-def _in_order(units: Units, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+def _in_order(units: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
     """The order of the units by slot, body and transmission; and in that order slot, turn and first copy of each.
 
     A turn is the body in the high bits and the transmission in the low 20. (n,) each
     """
-    order = stable_order(slot)
+    order = argsort_stable(slot)
     slot = slot[order]
-    body, transmission, first_copy = find_turns(
+    body, transmission, first_copy = classify_transmissions(
         slot,
         units.first_ns[order],
         units.fragment[order].astype(np.int64),
@@ -153,7 +153,7 @@ def _complete(
         most[place] = max(int(size[row]), before or 0)
 
 
-def _roles(units: Units, association: Association) -> tuple[BoolArray, BoolArray]:
+def _roles(units: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
     """Whose exchange each unit belongs to (True: the initiator's), and whether it is the response in it.
 
     IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
@@ -166,7 +166,7 @@ def _roles(units: Units, association: Association) -> tuple[BoolArray, BoolArray
         sender = association.from_initiator[old]
         asked[old] = sender
         response[old] = False
-        spoken = old[units.exchange_type[old] != int(ExchangeType.INFORMATIONAL)]
+        spoken = old[units.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
         exchange = association.handshake[spoken] << 40 | units.exchange_type[spoken].astype(np.int64) << 32
         exchange |= units.message_id[spoken]
         _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)
@@ -175,7 +175,7 @@ def _roles(units: Units, association: Association) -> tuple[BoolArray, BoolArray
     return asked, response
 
 
-def _slots(units: Units, association: Association, asked: BoolArray, response: BoolArray) -> Int64Array:
+def _slots(units: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray) -> Int64Array:
     """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
     message_id = units.message_id.astype(np.int64)
     if len(message_id) and message_id.max() >= 1 << 16:
@@ -188,11 +188,11 @@ def _slots(units: Units, association: Association, asked: BoolArray, response: B
     return slot << 1 | response
 
 
-def lacking_fragments(messages: Messages) -> Int64Array:
+def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
     """Rows of the messages, in their first transmissions, of which all transmissions together lack fragments (RFC 7383)."""
     if not len(messages) or not messages.fragments.any():
         return np.zeros(0, np.int64)
-    start = np.flatnonzero(run_starts(messages.slot, messages.body))
+    start = np.flatnonzero(find_group_starts(messages.slot, messages.body))
     seen = np.add.reduceat(messages.new_fragments, start)
     lacking: Int64Array = start[seen < messages.fragments[start]]
     return lacking

@@ -9,15 +9,15 @@ import numpy as np
 
 from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.columns import Float64Array, Int64Array
-from ikeanalyze.wire.ikev1 import read_phase1
-from ikeanalyze.wire.ikev2 import InitView, Proposal
+from ikeanalyze.wire.ikev1 import parse_phase1_message
+from ikeanalyze.wire.ikev2 import InitMessage, Proposal
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.hip import PacketType
+from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
-from ikeanalyze.wire.registries.radius import Code
-from ikeanalyze.wire.registries.vendor_ids import vendor_name
+from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
 #: Notify types from here on are no errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
 FIRST_STATUS: Final = 16384
@@ -39,7 +39,7 @@ _IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenProposal:
     """A chosen proposal."""
 
     encryption: str | None
@@ -64,7 +64,7 @@ class InitFacts:
     """What one form of IKE_SA_INIT message tells."""
 
     proposals: list[str]
-    chosen: Chosen | None  # its first proposal: in a response, the one that was chosen
+    chosen: ChosenProposal | None  # its first proposal: in a response, the one that was chosen
     supports: list[str]
     error: str | None  # an error notify, or REDIRECT: the responder did not take the request
 
@@ -74,26 +74,26 @@ class Phase1Facts:
     """What the clear messages of an IKEv1 handshake tell."""
 
     offered: list[str]
-    chosen: Chosen | None
+    chosen: ChosenProposal | None
     auth: AuthMethods | None
     initiator_supports: list[str]
     responder_supports: list[str]
     error: str | None
 
 
-def exchange_name(version: int, kind: int) -> str:
+def get_exchange_name(version: int, kind: int) -> str:
     """Name of an exchange type of IKEv2 or IKEv1; its number where there is none."""
-    return name_of(ExchangeType if version == 2 else ikev1_registry.ExchangeType, kind)
+    return get_name(ExchangeType if version == 2 else ikev1_registry.Ikev1ExchangeType, kind)
 
 
 @cache
-def type_names() -> tuple[str, ...]:
+def build_type_names() -> tuple[str, ...]:
     """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet types and
     behind these HIP exchanges (see `hip_types`).
     """
-    names = [exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
-    names += [name_of(Code, code) for code in range(256)]
-    packets = [name_of(PacketType, kind) for kind in range(EXCHANGE)]
+    names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names += [get_name(RadiusCode, code) for code in range(256)]
+    packets = [get_name(HipPacketType, kind) for kind in range(EXCHANGE)]
     return (
         *names,
         *packets,
@@ -101,17 +101,17 @@ def type_names() -> tuple[str, ...]:
     )
 
 
-def init_facts(view: InitView) -> InitFacts:
+def extract_init_facts(view: InitMessage) -> InitFacts:
     """Facts of an IKE_SA_INIT message."""
     supports: list[str] = []
     error = None
     for kind, data in view.notifies:
         if kind < FIRST_STATUS or kind == NotifyType.REDIRECT:
-            error = error or name_of(NotifyType, kind)
+            error = error or get_name(NotifyType, kind)
         elif kind == NotifyType.SIGNATURE_HASH_ALGORITHMS:
             supports.append(_signature_hashes(data))
         elif kind not in _NOT_ABILITIES:
-            supports.append(name_of(NotifyType, kind))
+            supports.append(get_name(NotifyType, kind))
     supports.extend(_vendors(view.vendor_ids))
     return InitFacts(
         proposals=[proposal.describe() for proposal in view.proposals],
@@ -121,22 +121,22 @@ def init_facts(view: InitView) -> InitFacts:
     )
 
 
-def proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
+def extract_proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
     """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
     return InitFacts([proposal.describe() for proposal in offered], _chosen(chosen), [], None)
 
 
 def _signature_hashes(data: bytes) -> str:
     numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
-    names = [name_of(HashAlgorithm, number) for number in numbers]
+    names = [get_name(HashAlgorithm, number) for number in numbers]
     return f"SIGNATURE_HASH_ALGORITHMS({', '.join(names)})"
 
 
 def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
-    return [f"vendor {vendor_name(vendor_id) or vendor_id.hex()}" for vendor_id in vendor_ids]
+    return [f"vendor {get_vendor_name(vendor_id) or vendor_id.hex()}" for vendor_id in vendor_ids]
 
 
-def _chosen(proposal: Proposal) -> Chosen:
+def _chosen(proposal: Proposal) -> ChosenProposal:
     names: dict[int, str] = {}
     additional: list[tuple[int, str, int]] = []
     for transform in proposal.transforms:
@@ -145,7 +145,7 @@ def _chosen(proposal: Proposal) -> Chosen:
                 additional.append((transform.type - TransformType.ADDKE1 + 1, transform.name, transform.id))
         else:
             names.setdefault(transform.type, transform.name)
-    return Chosen(
+    return ChosenProposal(
         encryption=names.get(TransformType.ENCR),
         prf=names.get(TransformType.PRF),
         integrity=names.get(TransformType.INTEG),
@@ -154,26 +154,26 @@ def _chosen(proposal: Proposal) -> Chosen:
     )
 
 
-def phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
+def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
     offered: list[str] = []
-    chosen: Chosen | None = None
+    chosen: ChosenProposal | None = None
     auth: AuthMethods | None = None
     error: str | None = None
     supports: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for from_initiator, data in messages:
-        view = read_phase1(data)
+        view = parse_phase1_message(data)
         for name in _vendors(view.vendor_ids):
             supports[not from_initiator][name] = None
         if view.transforms and from_initiator and not offered:
             offered = [transform.describe() for transform in view.transforms]
         elif view.transforms and not from_initiator and chosen is None:
             first = view.transforms[0]
-            chosen = Chosen(first.encryption, first.hash, first.hash, first.group)
+            chosen = ChosenProposal(first.encryption, first.hash, first.hash, first.group)
             auth = _phase1_auth(first.auth)
         for kind in view.notifies:
             if kind < FIRST_STATUS:
-                error = error or name_of(ikev1_registry.NotifyType, kind)
+                error = error or get_name(ikev1_registry.Ikev1NotifyType, kind)
     return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
 
 

@@ -14,21 +14,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.association import Association
-from ikeanalyze.analysis.units import IKEV1_ENCRYPTED, Units
+from ikeanalyze.analysis.association import SaAssociation
+from ikeanalyze.analysis.units import IKEV1_ENCRYPTED, Datagrams
 from ikeanalyze.capture.columns import Int64Array, UInt8Array, UInt64Array
-from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
-from ikeanalyze.wire.ikev1 import read_phase1
-from ikeanalyze.wire.ikev2 import InitView
-from ikeanalyze.wire.registries.ikev1_phase1 import Hash, Phase1Attribute
+from ikeanalyze.capture.network import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.wire.ikev1 import parse_phase1_message
+from ikeanalyze.wire.ikev2 import InitMessage
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute, Phase1Hash
 
 #: Hash algorithms of IKEv1 as hashlib names them.
 _PHASE1_HASHES: Final[Mapping[int, str]] = {
-    Hash.MD5: "md5",
-    Hash.SHA1: "sha1",
-    Hash.SHA2_256: "sha256",
-    Hash.SHA2_384: "sha384",
-    Hash.SHA2_512: "sha512",
+    Phase1Hash.MD5: "md5",
+    Phase1Hash.SHA1: "sha1",
+    Phase1Hash.SHA2_256: "sha256",
+    Phase1Hash.SHA2_384: "sha384",
+    Phase1Hash.SHA2_512: "sha512",
 }
 
 _SIZE: Final = 20
@@ -37,17 +37,17 @@ _IPV6_END: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
+class EndpointArray:
     """An address and a port for each of many messages, as they are hashed."""
 
     data: UInt8Array  # address and port, zeros behind those of IPv4. (n, 18)
     size: Int64Array  # bytes of them. (n,)
 
 
-def endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> Endpoints:
+def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> EndpointArray:
     """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
     count = len(addresses)
-    addresses = addresses_of(addresses)
+    addresses = strip_capture_numbers(addresses)
     data = np.zeros((count, _IPV6_END), np.uint8)
     size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
     port = ports.astype(">u2").view(np.uint8).reshape(count, 2)
@@ -58,16 +58,16 @@ def endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6: Seque
         book = np.frombuffer(b"".join(ipv6), np.uint8).reshape(-1, 16)
         data[new, :16] = book[addresses[new] - np.uint64(FIRST_IPV6)]
         data[new, 16:] = port[new]
-    return Endpoints(data, size)
+    return EndpointArray(data, size)
 
 
-def hash_places(view: InitView, sample: bytes, kind: int) -> tuple[int, ...]:
+def locate_nat_hashes(view: InitMessage, sample: bytes, kind: int) -> tuple[int, ...]:
     """Where the hashes of one kind stand in messages of the sample's form."""
     hashes = [data for notify, data in view.notifies if notify == kind and len(data) == _SIZE]
     return tuple(sample.index(data) for data in hashes)
 
 
-class Claims:
+class NatClaims:
     """What many messages say about one of their ends."""
 
     def __init__(self, count: int) -> None:
@@ -78,7 +78,7 @@ class Claims:
         """Take the hashes at these places of messages, which are those of `rows`."""
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 
-    def differ(self, spis: UInt8Array, seen: Endpoints) -> npt.NDArray[np.int8]:
+    def differ(self, spis: UInt8Array, seen: EndpointArray) -> npt.NDArray[np.int8]:
         """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
         (n,)
 
@@ -113,17 +113,17 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
 
 
 def read_phase1_nat(
-    units: Units, association: Association, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
+    units: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
     """Whether the initiator, and the responder, of each handshake is not where IKEv1's clear messages say: 1, 0 or -1."""
     differs = np.full((2, association.count), -1, np.int8)
     # most messages are encrypted, and have nothing to say
     rows = np.flatnonzero(units.is_ikev1 & (units.flags & IKEV1_ENCRYPTED == 0))
-    sources = endpoints(units.source[rows], units.source_port[rows], ipv6)
-    destinations = endpoints(units.destination[rows], units.destination_port[rows], ipv6)
+    sources = encode_endpoints(units.source[rows], units.source_port[rows], ipv6)
+    destinations = encode_endpoints(units.destination[rows], units.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
     for place, row in enumerate(rows.tolist()):
-        view = read_phase1(clear.get(int(units.unit[row]), b""))
+        view = parse_phase1_message(clear.get(int(units.unit[row]), b""))
         handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
         if sender and view.transforms:
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
@@ -145,7 +145,7 @@ def read_phase1_nat(
     return differs[0], differs[1]
 
 
-def describe(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+def classify_nat(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     """Index into WORDS for each handshake, from what is known of both its sides: 1, 0 or -1 each."""
     word = np.maximum(initiator, 0) + 2 * np.maximum(responder, 0)
     return np.where((initiator < 0) & (responder < 0), len(WORDS) - 1, word).astype(np.int8)

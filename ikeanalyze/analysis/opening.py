@@ -18,23 +18,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.inits import UnitInits
-from ikeanalyze.analysis.ordering import stable_order
-from ikeanalyze.analysis.phase1 import open_phase1
-from ikeanalyze.analysis.rekeying import successors
-from ikeanalyze.analysis.suites import suite_of
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.inits import InitMessages
+from ikeanalyze.analysis.ordering import argsort_stable
+from ikeanalyze.analysis.phase1 import decrypt_phase1
+from ikeanalyze.analysis.rekeying import find_rekeyed_sas
+from ikeanalyze.analysis.suites import get_suite
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.chain import KeyRing, SaKeys
-from ikeanalyze.keys.defragment import Fragments
+from ikeanalyze.keys.chain import KeyRing, SaKeyChain
+from ikeanalyze.keys.defragment import SkfReassembler
 from ikeanalyze.keys.keyset import KeySet, Phase1Key
-from ikeanalyze.keys.sealed import Opened, Suite, find_sealed
+from ikeanalyze.keys.sealed import DecryptedMessage, IkeSuite, find_encrypted_payload
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2 import InitView, payloads, read_init, read_payloads
+from ikeanalyze.wire.ikev2 import InitMessage, parse_decrypted_payloads, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
@@ -47,7 +47,7 @@ _RUNS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class CaptureKeys:
     """What was read from key files, in their order."""
 
     sets: Sequence[KeySet] = ()
@@ -64,37 +64,37 @@ class Keys:
         return frozenset(int.from_bytes(one, "big") for one in known if one is not None)
 
 
-NO_KEYS = Keys()
+NO_KEYS = CaptureKeys()
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _DecryptionTask:
     """One distinct message that is to be opened: a slot and body of `Messages`."""
 
     unit: int  # row of its first unit
-    fragments: Fragments | None = None
+    fragments: SkfReassembler | None = None
     parts: dict[int, int] = field(default_factory=dict)  # row of the unit that each fragment was taken from
     position: int = 0
     done: bool = False
 
 
-def open_messages(
-    conversation: Conversation, sealed: MessageBytes, keys: Sequence[Keys], *, every: bool = False
-) -> Contents:
+def decrypt_messages(
+    conversation: AnalysisState, sealed: MessageBytes, keys: Sequence[CaptureKeys], *, every: bool = False
+) -> DecodedMessages:
     """Open what the keys fit; `sealed` has the bytes of the encrypted messages, by unit, `keys` are those of each capture.
 
     Clear messages of the handshakes of which something could be opened are looked into as well; `every`: those of all.
     """
-    work = _Work(conversation, sealed)
+    work = _DecryptionState(conversation, sealed)
     units, handshake = conversation.units, conversation.association.handshake
     rows = np.zeros(0, np.int64)
     if any(one.sets for one in keys):
         _, size = sealed.places(units.unit)
         rows = np.flatnonzero(((size > 0) | _behind_clear(conversation)) & ~units.is_ikev1)
-        rows = rows[stable_order(handshake[rows])]
+        rows = rows[argsort_stable(handshake[rows])]
     # handshakes of one capture stand together
     ends = np.searchsorted(conversation.capture[handshake[rows]], np.arange(1, len(keys)))
-    agreements = _Agreements(conversation)
+    agreements = _NegotiatedKeysLookup(conversation)
     looked = set(range(conversation.association.count)) if every else set()
     findings: list[list[tuple[int, str]]] = []
     for capture, (own, some) in enumerate(zip(keys, np.split(rows, ends), strict=True)):
@@ -104,10 +104,12 @@ def open_messages(
         findings.append(work.findings)
     work.look_into_clear(looked)
     asked = np.array([every or bool(one) for one in keys])
-    return Contents(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
+    return DecodedMessages(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
 
 
-def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture: int, rows: Int64Array) -> set[int]:
+def _open_capture(
+    work: "_DecryptionState", agreements: "_NegotiatedKeysLookup", keys: CaptureKeys, capture: int, rows: Int64Array
+) -> set[int]:
     """Open what the keys of one capture fit; `rows` are its units that may be opened, handshake by handshake.
 
     Returns the handshakes of which something was opened.
@@ -122,7 +124,7 @@ def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture:
             if work.open(handshake, some.tolist(), ring, agreements):
                 opened.add(handshake)
                 agreements.learn(capture, work.all[before:])
-    phase1 = open_phase1(work.conversation, work.sealed_bytes, capture, keys.phase1, work.add)
+    phase1 = decrypt_phase1(work.conversation, work.sealed_bytes, capture, keys.phase1, work.add)
     opened |= phase1.handshakes
     work.findings.extend(phase1.findings)
     work.cut.extend(phase1.cut)
@@ -132,53 +134,53 @@ def _open_capture(work: "_Work", agreements: "_Agreements", keys: Keys, capture:
     return opened
 
 
-def _behind_clear(conversation: Conversation) -> BoolArray:
+def _behind_clear(conversation: AnalysisState) -> BoolArray:
     """Units that begin with a clear payload and have SK behind it (RFC 7296, section 3.14)."""
     units, clear = conversation.units, conversation.clear
     _, size = clear.places(units.unit)
     found = np.zeros(len(units), np.bool_)
     may = (size > 0) & ~units.is_ikev1 & (units.next_payload != 0)
     for row in np.flatnonzero(may & ~np.isin(units.exchange_type, list(_INITS))).tolist():
-        sealed = find_sealed(clear[int(units.unit[row])])
+        sealed = find_encrypted_payload(clear[int(units.unit[row])])
         found[row] = sealed is not None and sealed.fragment is None
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Agreement:
+class _NegotiatedKeys:
     """What the messages that made one IKE SA say about its keys."""
 
-    suite: Suite | None
+    suite: IkeSuite | None
     nonces: bytes | None
     additional: int | None  # additional key exchanges in IKE_INTERMEDIATE; None: not known
 
 
-class _Agreements:
+class _NegotiatedKeysLookup:
     """Looked up for those IKE SAs alone that have messages to be opened."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: AnalysisState) -> None:
         self._conversation = conversation
-        inits: UnitInits = conversation.inits
+        inits: InitMessages = conversation.inits
         self._rows: dict[int, list[int]] = {}
         for row, handshake in zip(
             inits.rows.tolist(), conversation.association.handshake[inits.rows].tolist(), strict=True
         ):
             self._rows.setdefault(handshake, []).append(row)
-        self._rekeyed: dict[tuple[int, int, int], _Agreement] = {}  # by capture and SPIs
+        self._rekeyed: dict[tuple[int, int, int], _NegotiatedKeys] = {}  # by capture and SPIs
 
-    def learn(self, capture: int, contents: Sequence[Content]) -> None:
+    def learn(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
         """Note what the contents of one handshake say of IKE SAs that replace its own."""
-        for one in successors(sorted(contents, key=lambda content: (content.exchange, content.response))):
-            self._rekeyed[capture, one.spi_i, one.spi_r] = _Agreement(suite_of(one.chosen), one.nonces, 0)
+        for one in find_rekeyed_sas(sorted(contents, key=lambda content: (content.exchange, content.response))):
+            self._rekeyed[capture, one.spi_i, one.spi_r] = _NegotiatedKeys(get_suite(one.chosen), one.nonces, 0)
 
-    def of(self, handshake: int, row: int) -> _Agreement:
+    def of(self, handshake: int, row: int) -> _NegotiatedKeys:
         """Of the last IKE_SA_INIT request and response that are there; `row`: of a unit with both SPIs."""
         request, response = None, None
         for row in self._rows.get(handshake, ()):
             data = self._conversation.clear.get(int(self._conversation.units.unit[row]))
             if data is None:
                 continue
-            view = read_init(data)
+            view = parse_init(data)
             if view.nonce is None:
                 continue
             if self._conversation.units.is_response[row]:
@@ -192,23 +194,23 @@ class _Agreements:
             units = self._conversation.units
             capture = int(self._conversation.capture[handshake])
             found = self._rekeyed.get((capture, int(units.spi_i[row]), int(units.spi_r[row])))
-            return found or _Agreement(None, None, None)
-        return _Agreement(suite_of(response.chosen), nonces, _additional(response))
+            return found or _NegotiatedKeys(None, None, None)
+        return _NegotiatedKeys(get_suite(response.chosen), nonces, _additional(response))
 
 
-def _additional(view: InitView) -> int:
+def _additional(view: InitMessage) -> int:
     if view.chosen is None:
         return 0
     return len({one.type for one in view.chosen.transforms if one.type in _ADDKES and one.id})
 
 
-class _Work:
+class _DecryptionState:
     """What has been opened so far."""
 
-    def __init__(self, conversation: Conversation, sealed: MessageBytes) -> None:
+    def __init__(self, conversation: AnalysisState, sealed: MessageBytes) -> None:
         self.conversation = conversation
         self.sealed_bytes = sealed
-        self.all: list[Content] = []
+        self.all: list[DecodedMessage] = []
         self.findings: list[tuple[int, str]] = []  # of one capture
         messages = conversation.messages
         #: (slot, body) of each message: the same for all its transmissions
@@ -239,16 +241,16 @@ class _Work:
         result[self.conversation.message_of_unit[encrypted]] = True
         return result
 
-    def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _Agreements) -> bool:
+    def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _NegotiatedKeysLookup) -> bool:
         """Open the messages of one handshake, in order of time; whether any could be."""
         conversation, units = self.conversation, self.conversation.units
         agreement = agreements.of(handshake, rows[0])
-        wanted: dict[tuple[int, int], _Wanted] = {}
-        chains: dict[tuple[int, int], SaKeys] = {}
+        wanted: dict[tuple[int, int], _DecryptionTask] = {}
+        chains: dict[tuple[int, int], SaKeyChain] = {}
         before = len(self.all)
         for row in rows:
             message = int(conversation.message_of_unit[row])
-            one = wanted.setdefault(self._identity[message], _Wanted(row))
+            one = wanted.setdefault(self._identity[message], _DecryptionTask(row))
             number = int(units.fragment[row])
             same_cut = one.fragments is not None and one.fragments.total == units.fragments[row]
             if one.done or (number and number in one.parts and same_cut):
@@ -265,7 +267,7 @@ class _Work:
             opened, position = found
             one.position = position
             if number:
-                one.fragments = one.fragments or Fragments()
+                one.fragments = one.fragments or SkfReassembler()
                 total = int(units.fragments[row])
                 if total > one.fragments.total:
                     one.parts.clear()  # cut anew
@@ -285,17 +287,23 @@ class _Work:
         return len(self.all) > before
 
     def _enter(
-        self, handshake: int, row: int, wanted: _Wanted, opened: Opened, agreement: _Agreement, chain: SaKeys
+        self,
+        handshake: int,
+        row: int,
+        wanted: _DecryptionTask,
+        opened: DecryptedMessage,
+        agreement: _NegotiatedKeys,
+        chain: SaKeyChain,
     ) -> None:
         """Enter the content of an encrypted message; `row` is that of the last unit that it was taken from."""
         conversation = self.conversation
         units, messages = conversation.units, conversation.messages
         message = int(conversation.message_of_unit[row])
         first = self._data(wanted.parts[min(wanted.parts)])
-        clear = tuple(payload for payload in payloads(first).payloads if payload.type not in _SEALED)
-        inner = read_payloads(opened.plaintext, opened.first)
+        clear = tuple(payload for payload in parse_payloads(first).payloads if payload.type not in _SEALED)
+        inner = parse_decrypted_payloads(opened.plaintext, opened.first)
         kind, message_id = int(messages.exchange_type[message]), int(messages.message_id[message])
-        content = Content(
+        content = DecodedMessage(
             handshake=handshake,
             exchange=int(conversation.exchange_of_message[message]),
             protocol=Protocol.IKEV2,
@@ -325,7 +333,7 @@ class _Work:
         data = self.sealed_bytes.get(unit)
         return self.conversation.clear[unit] if data is None else data
 
-    def add(self, message: int, content: Content) -> None:
+    def add(self, message: int, content: DecodedMessage) -> None:
         """Enter the content of a row of Messages, and so of its other transmissions."""
         self._content[self._identity[message]] = len(self.all)
         self.all.append(content)
@@ -342,11 +350,11 @@ class _Work:
             if self._identity[message] in self._content:
                 continue
             data = conversation.clear[int(units.unit[row])]
-            chain = payloads(data)
+            chain = parse_payloads(data)
             error = chain.error and (_cut(data) or chain.error)
             self.add(
                 message,
-                Content(
+                DecodedMessage(
                     handshake=int(conversation.association.handshake[row]),
                     exchange=int(conversation.exchange_of_message[message]),
                     protocol=int(messages.protocol[message]),
@@ -381,7 +389,7 @@ class _Work:
         conversation = self.conversation
         return bool(conversation.exchanges.set_up[conversation.exchange_of_message[message]])
 
-    def _tell_closed(self, wanted: dict[tuple[int, int], _Wanted]) -> None:
+    def _tell_closed(self, wanted: dict[tuple[int, int], _DecryptionTask]) -> None:
         """Findings about what could not be opened, though something of the IKE SA, or of its messages, could."""
         numbers = self.conversation.units.number
         closed = [one for one in wanted.values() if not one.done]
@@ -415,7 +423,7 @@ def _run(run: range) -> str:
     return str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
 
 
-def _epoch(kind: int, message_id: int, agreement: _Agreement, chain: SaKeys, position: int) -> int | None:
+def _epoch(kind: int, message_id: int, agreement: _NegotiatedKeys, chain: SaKeyChain, position: int) -> int | None:
     """Of the keys of one message; `position`: in its chain of key sets."""
     additional, before = agreement.additional, max(message_id - 1, 0)
     if kind == ExchangeType.IKE_INTERMEDIATE:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
-from ikeanalyze.capture.network import captures_of
+from ikeanalyze.capture.network import get_capture_numbers
 
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
@@ -19,7 +19,7 @@ _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stable_order(key: npt.NDArray[np.integer]) -> Int64Array:
+def argsort_stable(key: npt.NDArray[np.integer]) -> Int64Array:
     """`np.argsort(key, kind="stable")` of numbers that are not negative. (n,)"""
     count = len(key)
     if count < 2:
@@ -34,7 +34,7 @@ def stable_order(key: npt.NDArray[np.integer]) -> Int64Array:
     return packed
 
 
-def bring_together(values: UInt64Array) -> Int64Array:
+def group_order(values: UInt64Array) -> Int64Array:
     """An order in which rows of equal value stand together, earlier ones first; the values need not rise. (n,)"""
     count = len(values)
     if count < 2:
@@ -58,7 +58,7 @@ def bring_together(values: UInt64Array) -> Int64Array:
     return order
 
 
-def run_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
+def find_group_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
     """Which rows begin a run of rows that are equal in all columns. (n,)"""
     count = len(columns[0])
     new = np.ones(count, np.bool_)
@@ -69,27 +69,27 @@ def run_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
     return new
 
 
-def distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
+def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
-    order = bring_together(values)
+    order = group_order(values)
     together = values[order]
-    new = run_starts(together)
+    new = find_group_starts(together)
     place = np.empty(len(values), np.uint32)
     place[order] = np.cumsum(new, dtype=np.uint32) - np.uint32(1)
     return together[new], place
 
 
-def within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Array:
+def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Array:
     """Int64Array that are equal where the values are equal and of one capture.
 
     `codes` are addresses of the rows, and say which capture each is of; captures rise. (n,) both
     """
-    if not len(codes) or not captures_of(codes[-1:])[0]:
+    if not len(codes) or not get_capture_numbers(codes[-1:])[0]:
         return values
-    return distinct(values)[1] | captures_of(codes).astype(np.uint64) << np.uint64(32)
+    return find_distinct(values)[1] | get_capture_numbers(codes).astype(np.uint64) << np.uint64(32)
 
 
-class Runs:
+class RowGroups:
     """Runs of rows that belong together, and what is made of the values of each."""
 
     def __init__(self, new: BoolArray) -> None:

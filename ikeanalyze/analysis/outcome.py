@@ -56,7 +56,7 @@ class Evidence:
     finished: BoolArray  # the exchanges that a handshake needs are there: IKE_AUTH; phase 1 of IKEv1
 
 
-def decide(evidence: Evidence) -> UInt8Array:
+def decide_outcome(evidence: Evidence) -> UInt8Array:
     """Apply the rules. (n,)"""
     given_up = evidence.last_repeated | (evidence.waited_ns > SLOWEST_FIRST_TIMER_NS)
     rules = [

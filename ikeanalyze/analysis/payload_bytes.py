@@ -7,11 +7,11 @@ again is a part of its own, and then they add up to the bytes of its first link.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ikeanalyze.analysis.contents import Content
+from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.registries import ikev1, name_of
+from ikeanalyze.wire.registries import get_name, ikev1
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Parts that are no payloads.
@@ -23,16 +23,16 @@ REPEATED = "retransmissions"
 
 
 @dataclass(slots=True)
-class Sent:
+class MessageSize:
     """One distinct message, one transmission of each of its fragments."""
 
-    content: Content | None  # None: not readable
+    content: DecodedMessage | None  # None: not readable
     frame_bytes: int = 0  # on the wire, link header included
     ike_bytes: int = 0  # by the length in the IKE headers
     headers: int = 0  # IKE headers: fragments have one each
 
 
-def payload_bytes(sent: Iterable[Sent], repeated: int) -> dict[str, int]:
+def count_payload_bytes(sent: Iterable[MessageSize], repeated: int) -> dict[str, int]:
     """Bytes of one handshake by part, in order of size; `repeated`: those of retransmissions."""
     parts: dict[str, int] = {}
 
@@ -56,11 +56,11 @@ def payload_bytes(sent: Iterable[Sent], repeated: int) -> dict[str, int]:
         add(IKE_HEADERS, headers)
         ikev1_ = one.content is not None and one.content.protocol == Protocol.IKEV1
         for payload in payloads:
-            add(payload_name(payload.type, ikev1_=ikev1_), PAYLOAD_HEADER.size + len(payload.body))
+            add(get_payload_name(payload.type, ikev1_=ikev1_), PAYLOAD_HEADER.size + len(payload.body))
         add(ENCRYPTION if one.content is not None and one.content.encrypted else NOT_READ, rest)
     return dict(sorted(parts.items(), key=lambda part: (-part[1], part[0])))
 
 
-def payload_name(kind: int, *, ikev1_: bool) -> str:
+def get_payload_name(kind: int, *, ikev1_: bool) -> str:
     """Short name of a payload type; its number where it has none."""
-    return name_of(ikev1.PayloadType if ikev1_ else PayloadType, kind)
+    return get_name(ikev1.Ikev1PayloadType if ikev1_ else PayloadType, kind)

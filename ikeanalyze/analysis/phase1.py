@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Content
-from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.contents import DecodedMessage
+from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.keyset import Phase1Key
-from ikeanalyze.keys.phase1 import Phase1Opener
-from ikeanalyze.keys.sealed import KeyUnusable, Opened
+from ikeanalyze.keys.phase1 import Phase1Decryptor
+from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev1 import Phase1Transform, fragment_of, payloads, read_phase1_sa
-from ikeanalyze.wire.ikev2 import read_payloads
-from ikeanalyze.wire.registries.ikev1 import PayloadType
+from ikeanalyze.wire.ikev1 import Phase1Transform, parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_sa
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 
 #: Bytes before a fragment's data: its IKE header, generic payload header, fragment ID, number and flags.
@@ -28,7 +28,7 @@ _LENGTH = slice(24, 28)  # of the message, in the IKE header
 
 
 @dataclass(slots=True)
-class Phase1Work:
+class Phase1Result:
     """What came of the keys."""
 
     handshakes: set[int] = field(default_factory=set)  # that something of could be opened
@@ -36,18 +36,18 @@ class Phase1Work:
     cut: list[int] = field(default_factory=list)  # frames of messages of which the capture has not all bytes
 
 
-def open_phase1(
-    conversation: Conversation,
+def decrypt_phase1(
+    conversation: AnalysisState,
     sealed: MessageBytes,
     capture: int,
     keys: Sequence[Phase1Key],
-    add: Callable[[int, Content], None],
-) -> Phase1Work:
+    add: Callable[[int, DecodedMessage], None],
+) -> Phase1Result:
     """Give the content of each message that a key fits to `add`, with its row of Messages.
 
     `keys` are those of one capture, of this number.
     """
-    work = Phase1Work()
+    work = Phase1Result()
     if not keys:
         return work
     by_cookie: dict[int, dict[bytes, Phase1Key]] = {}
@@ -84,7 +84,7 @@ def open_phase1(
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class _ReassembledMessage:
     """One encrypted message, each time that the capture has all of it."""
 
     identity: tuple[int, int]  # slot and body of Messages
@@ -99,20 +99,20 @@ class _Whole:
 
 
 def _put_together(
-    conversation: Conversation, sealed: MessageBytes, rows: Sequence[int]
-) -> tuple[list[_Whole], list[tuple[int, str]]]:
+    conversation: AnalysisState, sealed: MessageBytes, rows: Sequence[int]
+) -> tuple[list[_ReassembledMessage], list[tuple[int, str]]]:
     """The messages in these units, and findings about fragments that the capture lacks."""
     units, messages = conversation.units, conversation.messages
-    found: list[_Whole] = []
+    found: list[_ReassembledMessage] = []
     parts: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}
     whole: set[tuple[int, int]] = set()
     for row in rows:
         message = int(conversation.message_of_unit[row])
         identity = int(messages.slot[message]), int(messages.body[message])
         data = sealed[int(units.unit[row])]
-        fragment = fragment_of(data)
+        fragment = parse_ikev1_fragment(data)
         if fragment is None:
-            found.append(_Whole(identity, data, row, (row,)))
+            found.append(_ReassembledMessage(identity, data, row, (row,)))
             continue
         if identity in whole:
             continue
@@ -122,7 +122,7 @@ def _put_together(
         complete = _whole(together)
         if complete is not None:
             whole.add(identity)
-            found.append(_Whole(identity, complete[0], row, complete[1]))
+            found.append(_ReassembledMessage(identity, complete[0], row, complete[1]))
     lacking = [
         (
             int(units.number[min(row for _, _, row in some.values())]),
@@ -134,7 +134,7 @@ def _put_together(
     return found, lacking
 
 
-def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phase1Opener | None:
+def _opener(conversation: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
     """The key ready for use, if the clear messages, in these units, say what is needed and it is of this IKE SA."""
     units, association = conversation.units, conversation.association
     public: dict[bool, bytes] = {}
@@ -144,11 +144,11 @@ def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phas
         if data is None:
             continue
         from_initiator = bool(association.from_initiator[row])
-        for payload in payloads(data).payloads:
-            if payload.type == PayloadType.KE:
+        for payload in parse_ikev1_payloads(data).payloads:
+            if payload.type == Ikev1PayloadType.KE:
                 public.setdefault(from_initiator, payload.body)
-            elif payload.type == PayloadType.SA and not from_initiator and chosen is None:
-                transforms = read_phase1_sa(payload.body).transforms
+            elif payload.type == Ikev1PayloadType.SA and not from_initiator and chosen is None:
+                transforms = parse_phase1_sa(payload.body).transforms
                 chosen = transforms[0] if transforms else None
     if chosen is None or len(public) < 2:
         return None
@@ -157,17 +157,17 @@ def _opener(conversation: Conversation, rows: list[int], key: Phase1Key) -> Phas
     if encryption is None or algorithm is None:
         return None
     try:
-        return Phase1Opener(key.key, encryption, algorithm, public[True], public[False])
-    except KeyUnusable:
+        return Phase1Decryptor(key.key, encryption, algorithm, public[True], public[False])
+    except UnusableKeyError:
         return None
 
 
 def _open(
-    conversation: Conversation,
+    conversation: AnalysisState,
     handshake: int,
-    wholes: Sequence[_Whole],
-    opener: Phase1Opener,
-    add: Callable[[int, Content], None],
+    wholes: Sequence[_ReassembledMessage],
+    opener: Phase1Decryptor,
+    add: Callable[[int, DecodedMessage], None],
     done: set[tuple[int, int]],
 ) -> None:
     """Open messages in order of time, and enter them into `done`."""
@@ -178,7 +178,7 @@ def _open(
         if one.identity in seen:
             continue
         # what another key has opened leads to the next message all the same
-        found: Opened | None = opener.open(one.data)
+        found: DecryptedMessage | None = opener.open(one.data)
         if found is None:
             continue
         seen.add(one.identity)
@@ -186,11 +186,11 @@ def _open(
             continue
         done.add(one.identity)
         message = int(conversation.message_of_unit[one.row])
-        chain = read_payloads(found.plaintext, found.first)
+        chain = parse_decrypted_payloads(found.plaintext, found.first)
         exchange = int(conversation.exchange_of_message[message])
         add(
             message,
-            Content(
+            DecodedMessage(
                 handshake=handshake,
                 exchange=exchange,
                 protocol=Protocol.IKEV1,

@@ -16,20 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.analysis.contents import Content
+from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.methods import FIRST_STATUS, AuthMethods
 from ikeanalyze.analysis.outcome import Outcome
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.certificates import CertificateView, read_certificate
+from ikeanalyze.wire.certificates import ParsedCertificate, decode_certificate
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap import method_of, read_eap
-from ikeanalyze.wire.ikev1_payloads import Notify1, read_ikev1_body
+from ikeanalyze.wire.eap import get_eap_method, parse_eap_header
+from ikeanalyze.wire.ikev1_payloads import Ikev1Notify, decode_ikev1_payload
 from ikeanalyze.wire.ikev2 import parse_notify
 from ikeanalyze.wire.ikev2_payloads import Authentication, parse_authentication, parse_certificate
-from ikeanalyze.wire.proposals import read_attribute
+from ikeanalyze.wire.proposals import parse_attribute
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.eap import Code
+from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, NotifyType, PayloadType
 from ikeanalyze.wire.signatures import parse_digital_signature
@@ -37,7 +37,7 @@ from ikeanalyze.wire.signatures import parse_digital_signature
 _QUICK_MODE_MESSAGES: Final = 3
 #: In an IKE_AUTH response, whatever stands beside them (RFC 7296, 2.21.2).
 _FATAL: Final = frozenset(
-    name_of(NotifyType, kind)
+    get_name(NotifyType, kind)
     for kind in (
         NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD,
         NotifyType.INVALID_SYNTAX,
@@ -65,7 +65,7 @@ _CURVES: Final = {"P-256": "256", "P-384": "384", "P-521": "521"}
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class DecryptedOutcome:
     """What is read and not assumed."""
 
     outcome: Outcome | None  # None: the contents do not settle it
@@ -75,7 +75,7 @@ class Proof:
     child_error: str | None  # why there is an IKE SA but no first CHILD_SA
 
 
-def prove(contents: Sequence[Content]) -> Proof:
+def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
     """The proof of one handshake's contents, which are in order of their exchanges."""
     if any(content.protocol == Protocol.IKEV1 for content in contents):
         return _prove_ikev1(contents)
@@ -84,35 +84,35 @@ def prove(contents: Sequence[Content]) -> Proof:
     auth = _methods(rounds)
     refusal = _refusal(contents)
     if not responses:
-        return Proof(None if refusal is None else Outcome.FAILED, refusal, False, auth, None)
+        return DecryptedOutcome(None if refusal is None else Outcome.FAILED, refusal, False, auth, None)
     last = responses[-1]
     error = _error(last)
     ended = bool(last.bodies(PayloadType.AUTH)) and not last.bodies(PayloadType.EAP)
     if refusal is not None:
-        return Proof(Outcome.FAILED, refusal, False, auth, None)
+        return DecryptedOutcome(Outcome.FAILED, refusal, False, auth, None)
     if ended and error not in _FATAL:
-        return Proof(Outcome.ESTABLISHED, None, False, auth, error)
+        return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error)
     if error is None and any(_failed(body) for body in last.bodies(PayloadType.EAP)):
         error = _EAP_FAILURE
     if error is not None:
-        return Proof(Outcome.FAILED, error, False, auth, None)
-    return Proof(None, None, True, auth, None)
+        return DecryptedOutcome(Outcome.FAILED, error, False, auth, None)
+    return DecryptedOutcome(None, None, True, auth, None)
 
 
-def certificates(contents: Sequence[Content]) -> list[tuple[bool, CertificateView]]:
+def collect_certificates(contents: Sequence[DecodedMessage]) -> list[tuple[bool, ParsedCertificate]]:
     """The certificates of the set-up, each with whether the initiator sent it, in order."""
     found = []
     for content in contents:
         if content.set_up and content.protocol == Protocol.IKEV2:
             for body in content.bodies(PayloadType.CERT):
                 try:
-                    found.append((content.from_initiator, read_certificate(parse_certificate(body))))
+                    found.append((content.from_initiator, decode_certificate(parse_certificate(body))))
                 except WireError:
                     continue
     return found
 
 
-def _error(content: Content) -> str | None:
+def _error(content: DecodedMessage) -> str | None:
     """The first error notify."""
     for body in content.bodies(PayloadType.NOTIFY):
         try:
@@ -120,17 +120,17 @@ def _error(content: Content) -> str | None:
         except WireError:
             continue
         if kind < FIRST_STATUS:
-            return name_of(NotifyType, kind)
+            return get_name(NotifyType, kind)
     return None
 
 
 def _failed(eap: bytes) -> bool:
     """The responder ends the exchange by that (RFC 7296, section 2.16)."""
-    packet = read_eap(eap)
-    return packet is not None and packet.code == Code.FAILURE
+    packet = parse_eap_header(eap)
+    return packet is not None and packet.code == EapCode.FAILURE
 
 
-def _refusal(contents: Sequence[Content]) -> str | None:
+def _refusal(contents: Sequence[DecodedMessage]) -> str | None:
     """The initiator's, once it has seen what the responder authenticates itself with (RFC 7296, 2.21.2)."""
     name = NotifyType.AUTHENTICATION_FAILED.label
     for content in contents:
@@ -145,11 +145,11 @@ def _refusal(contents: Sequence[Content]) -> str | None:
     return None
 
 
-def _methods(rounds: Sequence[Content]) -> AuthMethods | None:
+def _methods(rounds: Sequence[DecodedMessage]) -> AuthMethods | None:
     """How each side authenticated, by its first AUTH payload."""
     eap = [body for content in rounds for body in content.bodies(PayloadType.EAP)]
     words: dict[bool, str] = {}
-    keys = {side: view for side, view in reversed(certificates(rounds)) if view.key is not None}
+    keys = {side: view for side, view in reversed(collect_certificates(rounds)) if view.key is not None}
     for content in rounds:
         for body in content.bodies(PayloadType.AUTH):
             try:
@@ -170,10 +170,10 @@ def _methods(rounds: Sequence[Content]) -> AuthMethods | None:
             responder = "eap" if responder is not None else None
     if initiator is None and responder is None:
         return None
-    return AuthMethods(initiator, responder, method_of(eap) if eap else None, guessed=False)
+    return AuthMethods(initiator, responder, get_eap_method(eap) if eap else None, guessed=False)
 
 
-def _word(authentication: Authentication, certificate: CertificateView | None) -> str:
+def _word(authentication: Authentication, certificate: ParsedCertificate | None) -> str:
     """The report's word for an AUTH payload: psk, rsa, ecdsa-256, ed25519, ml-dsa-65."""
     word = _WORDS.get(AuthMethod(authentication.method)) if authentication.method in set(AuthMethod) else None
     if word is not None:
@@ -194,33 +194,33 @@ def _word(authentication: Authentication, certificate: CertificateView | None) -
     return word
 
 
-def _prove_ikev1(contents: Sequence[Content]) -> Proof:
+def _prove_ikev1(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
     quick: dict[int, set[tuple[bool, bytes]]] = {}
     for content in contents:
         if not content.encrypted:
             continue
         reason = _ikev1_failure(content)
         if reason is not None:
-            return Proof(Outcome.FAILED, reason, False, None, None)
-        if content.exchange_type == ikev1_registry.ExchangeType.QUICK_MODE:
+            return DecryptedOutcome(Outcome.FAILED, reason, False, None, None)
+        if content.exchange_type == ikev1_registry.Ikev1ExchangeType.QUICK_MODE:
             messages = quick.setdefault(content.message_id, set())
             messages.add((content.from_initiator, content.plaintext))
             if len(messages) == _QUICK_MODE_MESSAGES:
-                return Proof(Outcome.ESTABLISHED, None, False, None, None)
-    return Proof(None, None, False, None, None)
+                return DecryptedOutcome(Outcome.ESTABLISHED, None, False, None, None)
+    return DecryptedOutcome(None, None, False, None, None)
 
 
-def _ikev1_failure(content: Content) -> str | None:
+def _ikev1_failure(content: DecodedMessage) -> str | None:
     """Why the sender of one message ends it all."""
     for payload in content.payloads:
-        body = read_ikev1_body(payload)
+        body = decode_ikev1_payload(payload)
         if (
-            content.exchange_type == ikev1_registry.ExchangeType.INFORMATIONAL
-            and isinstance(body, Notify1)
+            content.exchange_type == ikev1_registry.Ikev1ExchangeType.INFORMATIONAL
+            and isinstance(body, Ikev1Notify)
             and body.type < FIRST_STATUS
         ):
-            return name_of(ikev1_registry.NotifyType, body.type)
-        if payload.type == ikev1_registry.PayloadType.ATTRIBUTES and _xauth_failed(payload.body):
+            return get_name(ikev1_registry.Ikev1NotifyType, body.type)
+        if payload.type == ikev1_registry.Ikev1PayloadType.ATTRIBUTES and _xauth_failed(payload.body):
             return _XAUTH_FAILURE
     return None
 
@@ -232,7 +232,7 @@ def _xauth_failed(body: bytes) -> bool:
         kind = cursor.get_uint8()
         cursor.skip(3)  # reserved, identifier
         while kind == TransactionType.SET and cursor.remaining():
-            attribute = read_attribute(cursor)
+            attribute = parse_attribute(cursor)
             if attribute.type == XauthAttribute.XAUTH_STATUS:
                 return attribute.value == 0
     except WireError:

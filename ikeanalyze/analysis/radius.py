@@ -24,24 +24,24 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.exchanges import Exchanges
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.exchanges import ExchangeColumns
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.network import CAPTURE_BIT
-from ikeanalyze.wire.radius import RadiusView, read_radius
+from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.radius import Code
+from ikeanalyze.wire.registries.radius import RadiusCode
 
 #: Requests sent by the client.
-_REQUESTS: Final = frozenset({Code.ACCESS_REQUEST, Code.ACCOUNTING_REQUEST, Code.STATUS_SERVER})
+_REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
 #: Requests sent by the server to the client (RFC 5176).
-_SERVER_REQUESTS: Final = frozenset({Code.DISCONNECT_REQUEST, Code.COA_REQUEST})
+_SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
 _REMEMBERED: Final = 64
 
 
 @dataclass(slots=True)
-class RadiusPair:
+class RadiusExchange:
     """One RADIUS request, all its transmissions, and its response."""
 
     code: int
@@ -49,10 +49,10 @@ class RadiusPair:
     client: int  # address codes
     server: int
     from_client: bool
-    view: RadiusView  # of the request
+    view: RadiusPacket  # of the request
     requests: list[int] = field(default_factory=list)  # rows of the units, in order of time
     responses: list[int] = field(default_factory=list)
-    response_view: RadiusView | None = None
+    response_view: RadiusPacket | None = None
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
@@ -64,23 +64,23 @@ class RadiusPair:
         """The number of its capture."""
         return self.client >> CAPTURE_BIT
 
-    def waited(self, units: Units) -> tuple[int, int]:
+    def waited(self, units: Datagrams) -> tuple[int, int]:
         """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
         if not self.requests or not self.responses:
             return 0, 0
-        return waits(units.first_ns[self.requests].tolist(), units.last_ns[self.responses].tolist())
+        return compute_aaa_wait(units.first_ns[self.requests].tolist(), units.last_ns[self.responses].tolist())
 
 
 @dataclass(slots=True)
-class Radius:
+class RadiusMessages:
     """RADIUS units and what was made of them."""
 
-    units: Units
-    pairs: list[RadiusPair]
+    units: Datagrams
+    pairs: list[RadiusExchange]
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class ResponderIntervals:
     """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""
 
     start_ns: Int64Array
@@ -90,7 +90,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class PeerAddresses:
     """Who speaks in a handshake."""
 
     initiator: str  # address as text
@@ -98,7 +98,7 @@ class Peers:
     initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
 
 
-def waits(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
+def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
     """From the transmission of a request that was answered to its response, and from the first transmission to that one.
 
     As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that sends
@@ -118,26 +118,26 @@ def waits(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
     return max(answer - answered, 0), answered - sent_ns[0]
 
 
-def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
+def pair_radius_messages(units: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
     """Pairs of RADIUS units, which are in order of capture and time."""
-    pairs: list[RadiusPair] = []
-    waiting: dict[tuple[int, int, int, int, int], RadiusPair] = {}
+    pairs: list[RadiusExchange] = []
+    waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
     # the latest ones, by capture, code and EAP message
-    asked: dict[tuple[int, int, bytes | None], deque[RadiusPair]] = {}
+    asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
     columns: list[npt.NDArray[Any]] = [units.source, units.source_port, units.destination, units.destination_port]
     columns += [units.exchange_type, units.message_id, units.unit]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(rows):
-        view = read_radius(clear.get(unit, b""))
+        view = parse_radius(clear.get(unit, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier)
             pair = waiting.get(key)
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
                 from_client = code in _REQUESTS
                 client, server = (source, destination) if from_client else (destination, source)
-                pair = RadiusPair(code, identifier, client, server, from_client, view)
+                pair = RadiusExchange(code, identifier, client, server, from_client, view)
                 pairs.append(pair)
                 waiting[key] = pair
                 alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_REMEMBERED))
@@ -153,7 +153,7 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
         pair = waiting.get((destination, destination_port, source, source_port, identifier))
         if pair is None:
             # its request is not in the capture
-            pair = RadiusPair(code, identifier, destination, source, True, view, conversation=conversations)
+            pair = RadiusExchange(code, identifier, destination, source, True, view, conversation=conversations)
             conversations += 1
             pairs.append(pair)
             waiting[(destination, destination_port, source, source_port, identifier)] = pair
@@ -164,7 +164,7 @@ def pair_up(units: Units, clear: Mapping[int, bytes]) -> list[RadiusPair]:
     return pairs
 
 
-def ended_by_silence(pairs: Mapping[int, Sequence[RadiusPair]], exchanges: Exchanges) -> list[int]:
+def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns) -> list[int]:
     """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response came.
 
     EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused. `pairs` are
@@ -183,7 +183,7 @@ def ended_by_silence(pairs: Mapping[int, Sequence[RadiusPair]], exchanges: Excha
     return ended
 
 
-def _is_forwarded(pair: RadiusPair, alike: Iterable[RadiusPair]) -> bool:
+def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool:
     """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
 
     Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among them.
@@ -201,11 +201,11 @@ def _is_forwarded(pair: RadiusPair, alike: Iterable[RadiusPair]) -> bool:
     return False
 
 
-def assign(
-    pairs: list[RadiusPair],
-    units: Units,
-    turns: Turns,
-    peers: Mapping[int, Peers],
+def assign_radius_exchanges(
+    pairs: list[RadiusExchange],
+    units: Datagrams,
+    turns: ResponderIntervals,
+    peers: Mapping[int, PeerAddresses],
     ids: Int64Array,
 ) -> list[tuple[int, str]]:
     """Give each conversation of one capture to the handshake that waited for it; returns the warnings (frame, what).
@@ -214,9 +214,9 @@ def assign(
     `peers` are those of each handshake of the capture; `ids` the ids of all handshakes.
     """
     warnings: list[tuple[int, str]] = []
-    conversations: dict[int, list[RadiusPair]] = {}
+    conversations: dict[int, list[RadiusExchange]] = {}
     for pair in pairs:
-        if pair.code == Code.ACCESS_REQUEST and pair.requests and not pair.forwarded:
+        if pair.code == RadiusCode.ACCESS_REQUEST and pair.requests and not pair.forwarded:
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
     for members in conversations.values():
@@ -245,7 +245,7 @@ def assign(
     return warnings
 
 
-def _holding(pair: RadiusPair, units: Units, turns: Turns, longest: int) -> dict[int, int]:
+def _holding(pair: RadiusExchange, units: Datagrams, turns: ResponderIntervals, longest: int) -> dict[int, int]:
     """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
 
     Further responses answer retransmissions; the responder has gone on when they come.
@@ -258,7 +258,7 @@ def _holding(pair: RadiusPair, units: Units, turns: Turns, longest: int) -> dict
     return {int(turns.handshake[row]): int(turns.exchange[row]) for row in around.tolist()}
 
 
-def _named(view: RadiusView, peers: Peers | None, *, by_port: bool = False) -> bool:
+def _named(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
     """The stations named in the request are these peers. strongSwan writes them as 192.0.2.1[4500]."""
     if peers is None or view.calling_station_id is None:
         return False

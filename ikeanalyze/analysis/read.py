@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.result import Analysis, CaptureSummary, Skipped, Warning  # noqa: A004 - the word of the report's schema
+from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
-from ikeanalyze.capture.memory import give_back_memory
+from ikeanalyze.capture.memory import release_free_memory
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.traffic import Group, Traffic, alone, kept_bytes
+from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
-    from ikeanalyze.analysis.opening import Keys
+    from ikeanalyze.analysis.opening import CaptureKeys
     from ikeanalyze.analysis.options import KeyFiles
-    from ikeanalyze.analysis.tables import Tables
+    from ikeanalyze.analysis.tables import AnalysisTables
     from ikeanalyze.keys.keyset import KeySet, Phase1Key
 
 #: What is kept of a capture that is small, in bytes: more takes so long that it may as well be alone.
@@ -36,7 +36,7 @@ _MOST: Final = 256
 _DEFAULT: Final = ReadOptions()
 
 
-def read(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
+def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
     A capture of which nothing can be read does not raise: it is in `skipped`, with the reason. In all tables the rows of the
@@ -48,7 +48,7 @@ def read(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAU
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    work = _Work(options if len(paths) == 1 else replace(options, finished=None))
+    work = _ReadState(options if len(paths) == 1 else replace(options, finished=None))
     common = work.read_keys(options.keys)
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)
@@ -57,41 +57,41 @@ def read(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAU
         try:
             capture = read_frames(path, options.ports, options.progress, _load_steps, spis)
         except CaptureError as error:
-            work.skipped.append(Skipped(_text(path), str(error).removeprefix(f"{path}: ")))
+            work.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: ")))
             continue
         if work.add(_text(path), capture, fitting):
             del capture  # what the tables do not share of it is free now
-            give_back_memory()
+            release_free_memory()
     return work.result()
 
 
-class _Work:
+class _ReadState:
     """The results for the captures so far, and the captures that are still to be analysed."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedFile] = []
         self._options = options
         self._summaries: list[CaptureSummary] = []
-        self._warnings: list[Warning] = []
-        self._tables: list[Tables] = []
+        self._warnings: list[AnalysisWarning] = []
+        self._tables: list[AnalysisTables] = []
         self._told_of: set[str] = set()  # key files whose warnings have been entered
         self._cleartexts: dict[int, Cleartext] = {}
         self._begin_group()
 
     def _begin_group(self) -> None:
-        self._group = Group()
+        self._group = CombinedFramesBuilder()
         self._bytes = 0  # that are kept of its captures
         self._paths: list[str] = []
-        self._keys: list[Keys | None] = []
+        self._keys: list[CaptureKeys | None] = []
         self._told: list[list[tuple[int | None, str]]] = []
 
-    def read_keys(self, files: "KeyFiles", more: "Keys | None" = None) -> "Keys | None":
+    def read_keys(self, files: "KeyFiles", more: "CaptureKeys | None" = None) -> "CaptureKeys | None":
         """What is in files with keys, and `more`. None: there are no files, and no more."""
         if isinstance(files, (str, Path)):
             files = [files]
         if not files:
             return more
-        from ikeanalyze.analysis.opening import Keys
+        from ikeanalyze.analysis.opening import CaptureKeys
         from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
 
         sets: list[KeySet] = list(more.sets) if more else []
@@ -104,19 +104,19 @@ class _Work:
                 key_file = file if isinstance(file, KeyFile) else read_keys(path)
             except KeyFileError as error:
                 if not told:
-                    self.skipped.append(Skipped(_text(path), str(error).removeprefix(f"{path}: "), keys=True))
+                    self.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: "), keys=True))
                 continue
             sets.extend(key_file.key_sets)
             phase1.extend(key_file.phase1)
             for warning in [] if told else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
-                self._warnings.append(Warning(_text(path), None, f"{where}{warning.what}"))
-        return Keys(sets, phase1)
+                self._warnings.append(AnalysisWarning(_text(path), None, f"{where}{warning.what}"))
+        return CaptureKeys(sets, phase1)
 
-    def add(self, path: str, capture: CaptureFrames, keys: "Keys | None") -> bool:
+    def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
         """Take a capture; whether it has been analysed, and not put aside for a group."""
         self._summaries.append(_summary(path, capture))
-        size = kept_bytes(capture)
+        size = retained_size(capture)
         small = size <= _SMALL and self._options.looked is None
         if not small:
             self._analyse_group()
@@ -124,7 +124,7 @@ class _Work:
         self._keys.append(keys)
         self._told.append(capture.warnings)
         if not small:
-            self._analyse(alone(capture))
+            self._analyse(single_capture(capture))
         else:
             self._group.add(capture)
             self._bytes += size
@@ -153,19 +153,19 @@ class _Work:
     def _analyse_group(self) -> None:
         if self._paths:
             self._analyse(self._group.traffic())
-            give_back_memory()
+            release_free_memory()
 
-    def _analyse(self, traffic: Traffic) -> None:
-        from ikeanalyze.analysis.ids import FROM_THE_START, Numbering
-        from ikeanalyze.analysis.steps import analyse
-        from ikeanalyze.analysis.tables import ids_after
+    def _analyse(self, traffic: CombinedFrames) -> None:
+        from ikeanalyze.analysis.ids import FROM_THE_START, RowNumbering
+        from ikeanalyze.analysis.steps import build_tables
+        from ikeanalyze.analysis.tables import get_next_ids
 
-        first = FROM_THE_START if self._options.own_ids else ids_after(self._tables)
-        numbering = Numbering(self._paths, first, self._options.own_ids)
-        tables, warnings = analyse(numbering, traffic, self._keys, self._options, self._cleartexts)
+        first = FROM_THE_START if self._options.own_ids else get_next_ids(self._tables)
+        numbering = RowNumbering(self._paths, first, self._options.own_ids)
+        tables, warnings = build_tables(numbering, traffic, self._keys, self._options, self._cleartexts)
         self._tables.append(tables)
         for path, before, more in zip(self._paths, self._told, warnings, strict=True):
-            self._warnings.extend(Warning(path, frame, what) for frame, what in before + more)
+            self._warnings.extend(AnalysisWarning(path, frame, what) for frame, what in before + more)
         self._begin_group()
 
 

@@ -10,16 +10,16 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.association import Association
-from ikeanalyze.analysis.units import Units
-from ikeanalyze.wire.ikev2 import read_init
+from ikeanalyze.analysis.association import SaAssociation
+from ikeanalyze.analysis.units import Datagrams
+from ikeanalyze.wire.ikev2 import parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
 
 #: An initiator goes to the new gateway at once; after this time it is another attempt.
 _WITHIN_NS: Final = 60_000_000_000
 
 
-def follow_redirects(units: Units, association: Association, clear: Mapping[int, bytes]) -> Association:
+def follow_redirects(units: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
     """Join each handshake that a REDIRECT ended with the one that followed it."""
     init = (units.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~units.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
@@ -42,9 +42,9 @@ def follow_redirects(units: Units, association: Association, clear: Mapping[int,
                 break
     # what is joined takes the number of its first part; the others move up
     kept, renumbered = np.unique(label, return_inverse=True)
-    return Association(renumbered[association.handshake], association.from_initiator, len(kept))
+    return SaAssociation(renumbered[association.handshake], association.from_initiator, len(kept))
 
 
-def _has(clear: Mapping[int, bytes], units: Units, row: int, kind: int) -> bool:
-    view = read_init(clear.get(int(units.unit[row]), b""))
+def _has(clear: Mapping[int, bytes], units: Datagrams, row: int, kind: int) -> bool:
+    view = parse_init(clear.get(int(units.unit[row]), b""))
     return any(notify == kind for notify, _ in view.notifies)

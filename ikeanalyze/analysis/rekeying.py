@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.analysis.contents import Content
-from ikeanalyze.wire.ikev2 import Proposal, read_sa
+from ikeanalyze.analysis.contents import DecodedMessage
+from ikeanalyze.wire.ikev2 import Proposal, parse_sa
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
 
 _SPI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Successor:
+class RekeyedSa:
     """The IKE SA that a CREATE_CHILD_SA exchange made."""
 
     spi_i: int  # of who asked for it, who is its initiator
@@ -23,9 +23,9 @@ class Successor:
     exchange: int  # row in the capture's exchanges
 
 
-def successors(contents: Sequence[Content]) -> Iterator[Successor]:
+def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
     """The IKE SAs that replace one, whose contents are in order of their exchanges."""
-    requests: dict[int, Content] = {}
+    requests: dict[int, DecodedMessage] = {}
     for content in contents:
         if content.exchange_type != ExchangeType.CREATE_CHILD_SA or not content.encrypted:
             continue
@@ -38,7 +38,7 @@ def successors(contents: Sequence[Content]) -> Iterator[Successor]:
         if request is None or not chosen or not offered:
             continue
         nonces = [*request.bodies(PayloadType.NONCE), *content.bodies(PayloadType.NONCE)]
-        yield Successor(
+        yield RekeyedSa(
             int.from_bytes(offered[0].spi, "big"),
             int.from_bytes(chosen[0].spi, "big"),
             chosen[0],
@@ -48,12 +48,12 @@ def successors(contents: Sequence[Content]) -> Iterator[Successor]:
         )
 
 
-def _ike_proposals(content: Content) -> tuple[Proposal, ...]:
+def _ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
     """Proposals for an IKE SA, each with its sender's SPI."""
     for body in content.bodies(PayloadType.SA):
         return tuple(
             proposal
-            for proposal in read_sa(body).proposals
+            for proposal in parse_sa(body).proposals
             if proposal.protocol == ProtocolId.IKE and len(proposal.spi) == _SPI
         )
     return ()

@@ -41,7 +41,7 @@ class CaptureSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A capture, or a file with keys, of which nothing could be read."""
 
     path: str
@@ -50,7 +50,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:  # noqa: A001 - the word of the report's schema
+class AnalysisWarning:  # noqa: A001 - the word of the report's schema
     """Something that could be read and counted, but that the user should know of."""
 
     capture: str
@@ -67,8 +67,8 @@ class Analysis:
     messages: "pl.DataFrame"
     exchanges: "pl.DataFrame"
     handshakes: "pl.DataFrame"
-    warnings: list[Warning] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[AnalysisWarning] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
     #: Decrypted messages by their ids in `messages`, where they were asked for.
     cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict)
 

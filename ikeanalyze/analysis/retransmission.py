@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ikeanalyze.analysis.ordering import run_starts
+from ikeanalyze.analysis.ordering import find_group_starts
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class UnitTransmission:
     """What one unit of a slot is."""
 
     body: int  # from 0: which of the slot's messages
@@ -37,7 +37,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SlotUnit:
     """One unit of a slot, as the rules look at it."""
 
     time_ns: int
@@ -46,32 +46,32 @@ class Sent:
     digest: int
 
 
-def turns(units: list[Sent], *, ikev1: bool = False) -> list[Turn]:
+def classify_slot(units: list[SlotUnit], *, ikev1: bool = False) -> list[UnitTransmission]:
     """Apply the rules to the units of one slot, in order of time."""
     if all(unit.fragment == 0 for unit in units):
         return _whole(units)
     return _fragmented(units, ikev1)
 
 
-def _whole(units: list[Sent]) -> list[Turn]:
+def _whole(units: list[SlotUnit]) -> list[UnitTransmission]:
     bodies: dict[int, int] = {}
     sent: dict[int, int] = {}
     result = []
     for unit in units:
         body = bodies.setdefault(unit.digest, len(bodies))
         sent[body] = sent.get(body, 0) + 1
-        result.append(Turn(body, sent[body], sent[body] == 1))
+        result.append(UnitTransmission(body, sent[body], sent[body] == 1))
     return result
 
 
-def _recut(before: Sent, unit: Sent) -> bool:
+def _recut(before: SlotUnit, unit: SlotUnit) -> bool:
     """The two are not of one cut. The total is 0 where the protocol does not tell it."""
     if (before.fragment == 0) != (unit.fragment == 0):
         return True
     return bool(before.total and unit.total) and before.total != unit.total
 
 
-def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
+def _fragmented(units: list[SlotUnit], ikev1: bool) -> list[UnitTransmission]:
     # first where transmissions begin, by number alone; then which body each of them is
     starts = [0]
     place: dict[int, int] = {units[0].fragment: 0}
@@ -91,7 +91,7 @@ def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
         place[unit.fragment] = index
     ends = [*starts[1:], len(units)]
 
-    result: list[Turn] = []
+    result: list[UnitTransmission] = []
     body = transmission = 0
     contents: dict[tuple[int, int], int] = {}
     copied: set[int] = set()
@@ -109,12 +109,12 @@ def _fragmented(units: list[Sent], ikev1: bool) -> list[Turn]:
         for unit in part:
             contents[unit.total, unit.fragment] = unit.digest
             # one transmission in either cut is enough, so a second cut needs nothing
-            result.append(Turn(body, transmission, not recut and unit.fragment not in copied))
+            result.append(UnitTransmission(body, transmission, not recut and unit.fragment not in copied))
             copied.add(unit.fragment)
     return result
 
 
-def find_turns(
+def classify_transmissions(
     slot: Int64Array,
     time_ns: Int64Array,
     fragment: Int64Array,
@@ -122,7 +122,7 @@ def find_turns(
     digest: UInt64Array,
     ikev1: BoolArray,
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
-    """`turns` for all slots at once: body, transmission and first copy of each unit. (n,) each
+    """`classify_slot` for all slots at once: body, transmission and first copy of each unit. (n,) each
 
     The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments,
     and those in which all fragments of a message come again, are done in columns; only the others are looked at one by one.
@@ -138,7 +138,7 @@ def find_turns(
     repeats &= slot[1:] == slot[:-1]
     if not repeats.any():
         return body, transmission, first_copy
-    begins = run_starts(slot)
+    begins = find_group_starts(slot)
     place = np.cumsum(begins) - 1
     start = np.flatnonzero(begins)
     size = np.diff(np.append(start, count))
@@ -161,7 +161,7 @@ def find_turns(
     groups = np.flatnonzero(cut)
     for low, high in zip(start[groups].tolist(), (start + size)[groups].tolist(), strict=True):
         columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
-        found = turns([Sent(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
+        found = classify_slot([SlotUnit(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
         body[low:high] = [turn.body for turn in found]
         transmission[low:high] = [turn.transmission for turn in found]
         first_copy[low:high] = [turn.first_copy for turn in found]
@@ -176,7 +176,7 @@ def _repeated_whole(
     Gives the round that each unit belongs to, from 0, and whether its slot is such a one.
     """
     count = len(slot)
-    begins = run_starts(slot)
+    begins = find_group_starts(slot)
     start, place = np.flatnonzero(begins), np.cumsum(begins) - 1
     index = np.arange(count) - start[place]
     period = np.maximum(total[start], 1)[place]

@@ -9,10 +9,10 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
-from ikeanalyze.analysis.ordering import distinct
+from ikeanalyze.analysis.ordering import find_distinct
 from ikeanalyze.capture.columns import UInt64Array
-from ikeanalyze.capture.frames import address_text
-from ikeanalyze.capture.network import FIRST_IPV6, addresses_of
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.network import FIRST_IPV6, strip_capture_numbers
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Se
         else:
             plain[name] = value
         dtype = layout.get(name)
-        plain[name] = narrowed(plain[name], dtype)
+        plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values become names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
@@ -63,33 +63,33 @@ _NARROW: Final = {
 }  # fmt: skip
 
 
-def narrowed(values: Any, dtype: Any) -> Any:
+def narrow_integers(values: Any, dtype: Any) -> Any:
     """An array of whole numbers as a table's column will have them, so that polars need not copy it."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
         return values.astype(_NARROW[dtype], copy=False)
     return values
 
 
-def known_where(values: Array) -> tuple[Array, Array]:
+def null_unknown(values: Array) -> tuple[Array, Array]:
     """Null where UNKNOWN."""
     return values, values != UNKNOWN
 
 
-def where_positive(values: Array) -> tuple[Array, Array]:
+def null_zero(values: Array) -> tuple[Array, Array]:
     """Null where 0."""
     return values, values > 0
 
 
-def hex_texts(values: UInt64Array) -> pl.Series:
+def format_spis(values: UInt64Array) -> pl.Series:
     """SPIs as 16 hex digits."""
     digits = values.astype(">u8").tobytes().hex().encode()
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
-def address_texts(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
+def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
     """Addresses as text, each distinct one written once."""
-    different, place = distinct(codes)
-    different = addresses_of(different)
+    different, place = find_distinct(codes)
+    different = strip_capture_numbers(different)
     old = different < np.uint64(FIRST_IPV6)
     # each of the four numbers of an IPv4 address is picked from 256 texts
     numbers = different[old].astype(">u4").view(np.uint8).reshape(-1, 4)
@@ -97,7 +97,7 @@ def address_texts(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.Data
     parts = [decimal.gather(numbers[:, index]).alias(str(index)) for index in range(4)]
     texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
     if not old.all():
-        new = pl.Series([address_text(code, ipv6) for code in different[~old].tolist()], dtype=pl.String)
+        new = pl.Series([format_address_code(code, ipv6) for code in different[~old].tolist()], dtype=pl.String)
         order = np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])
         where = np.empty(len(order), np.uint32)
         where[order] = np.arange(len(order), dtype=np.uint32)
@@ -105,13 +105,13 @@ def address_texts(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.Data
     return texts.cast(dtype).gather(place)
 
 
-def sparse(values: Mapping[int, str | None], count: int) -> pl.Series:
+def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
     """Texts by row, null in the other rows."""
     if not values:
         return pl.Series([None], dtype=pl.String).gather(np.zeros(count, np.int64))
     return pl.Series([values.get(row) for row in range(count)], dtype=pl.String)
 
 
-def lists(values: Sequence[Sequence[str]]) -> pl.Series:
+def make_list_column(values: Sequence[Sequence[str]]) -> pl.Series:
     """A list of texts in each row."""
     return pl.Series(values, dtype=pl.List(pl.String))

@@ -9,66 +9,75 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.association import Association, associate
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.duplicates import Duplicates, find_duplicates, translated_endpoints
-from ikeanalyze.analysis.exchanges import UNKNOWN, make_exchanges
-from ikeanalyze.analysis.handshake_table import make_handshakes_table
-from ikeanalyze.analysis.handshakes import HandshakeSources, make_handshakes
-from ikeanalyze.analysis.ids import Ids, MessageIds, Numbering, number_messages
-from ikeanalyze.analysis.inits import read_unit_inits
-from ikeanalyze.analysis.messages import lacking_fragments, make_messages
+from ikeanalyze.analysis.association import SaAssociation, associate_datagrams
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.duplicates import DuplicateFrames, find_duplicates, find_translated_endpoints
+from ikeanalyze.analysis.exchanges import UNKNOWN, pair_exchanges
+from ikeanalyze.analysis.handshake_table import build_handshakes_table
+from ikeanalyze.analysis.handshakes import HandshakeSources, group_handshakes
+from ikeanalyze.analysis.ids import MessageRowIds, RowIds, RowNumbering, number_messages
+from ikeanalyze.analysis.inits import parse_capture_init_messages
+from ikeanalyze.analysis.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.radius import Peers, Radius, RadiusPair, Turns, assign, pair_up
+from ikeanalyze.analysis.radius import (
+    PeerAddresses,
+    RadiusExchange,
+    RadiusMessages,
+    ResponderIntervals,
+    assign_radius_exchanges,
+    pair_radius_messages,
+)
 from ikeanalyze.analysis.redirects import follow_redirects
 from ikeanalyze.analysis.tables import (
     EMPTY,
-    Tables,
+    AnalysisTables,
     TableSources,
-    exchanges_table,
-    frames_table,
-    label_units,
-    messages_table,
+    build_exchanges_table,
+    build_frames_table,
+    build_messages_table,
+    label_datagrams,
 )
-from ikeanalyze.analysis.taken_responses import Endings, find_endings, match_responses
+from ikeanalyze.analysis.taken_responses import ExchangeEndings, find_exchange_endings, match_responses
 from ikeanalyze.analysis.timing import AaaTimes
-from ikeanalyze.analysis.units import Units, make_units
-from ikeanalyze.analysis.vantage import UNKNOWN_VANTAGE, Path, vantages
+from ikeanalyze.analysis.units import Datagrams, group_datagrams
+from ikeanalyze.analysis.vantage import UNKNOWN_VANTAGE, NetworkPath, infer_capture_sides
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.frames import address_text
+from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.capture.memory import give_back_memory
-from ikeanalyze.capture.network import captures_of
-from ikeanalyze.capture.traffic import Traffic
+from ikeanalyze.capture.memory import release_free_memory
+from ikeanalyze.capture.network import get_capture_numbers
+from ikeanalyze.capture.traffic import CombinedFrames
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.cleartexts import Cleartext
-    from ikeanalyze.analysis.contents import Contents
-    from ikeanalyze.analysis.insides import Insides
-    from ikeanalyze.analysis.opening import Keys
+    from ikeanalyze.analysis.contents import DecodedMessages
+    from ikeanalyze.analysis.insides import CaptureContents
+    from ikeanalyze.analysis.opening import CaptureKeys
 
 Finished = Callable[[str, pl.DataFrame], object]
 #: A warning: number of the frame, None for the capture as a whole; text.
 Told = tuple[int | None, str]
 #: Called with a capture's traffic, the bytes of its encrypted messages and their contents, while these are there.
-Looked = Callable[[Conversation, MessageBytes, "Contents"], object]
+Looked = Callable[[AnalysisState, MessageBytes, "DecodedMessages"], object]
 
 
-def join_tables(tables: list[Tables]) -> Tables:
+def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
     """The tables of several captures as one."""
     if not tables:
         return EMPTY
-    return Tables(*(pl.concat([getattr(part, name) for part in tables]) for name in Tables.__dataclass_fields__))
+    return AnalysisTables(
+        *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__dataclass_fields__)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _PipelineInput:
     """One run of the analysis."""
 
-    numbering: Numbering
-    traffic: Traffic
-    keys: "Sequence[Keys | None]"  # of each capture
+    numbering: RowNumbering
+    traffic: CombinedFrames
+    keys: "Sequence[CaptureKeys | None]"  # of each capture
     options: ReadOptions
     pool: ThreadPoolExecutor  # numpy and polars let two threads run side by side
 
@@ -80,17 +89,17 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True)
-class _Packets:
+class _DatagramStep:
     """The units of a capture, without those that it has more than once."""
 
-    duplicates: Duplicates
+    duplicates: DuplicateFrames
     translated: Mapping[int, int]  # endpoints that a NAT changed within the capture
-    ike: Units  # of HIP too
-    radius: Radius
+    ike: Datagrams  # of HIP too
+    radius: RadiusMessages
 
 
 @dataclass(frozen=True, slots=True)
-class _Analysed:
+class _PipelineResult:
     """Everything that the tables are made of."""
 
     sources: TableSources
@@ -98,62 +107,62 @@ class _Analysed:
     warnings: list[tuple[int, Told]]  # number of the capture, warning
 
 
-def analyse(
-    numbering: Numbering,
-    traffic: Traffic,
-    keys: "Sequence[Keys | None]",
+def build_tables(
+    numbering: RowNumbering,
+    traffic: CombinedFrames,
+    keys: "Sequence[CaptureKeys | None]",
     options: ReadOptions,
     cleartexts: "dict[int, Cleartext]",
-) -> tuple[Tables, list[list[Told]]]:
+) -> tuple[AnalysisTables, list[list[Told]]]:
     """The tables of captures, whose paths `numbering` has, and the warnings of each.
 
     `keys` are those of each capture or None. Decrypted messages are put into `cleartexts`, by their ids, if the options ask
     for them.
     """
     with ThreadPoolExecutor(1) as pool:
-        job = _Job(numbering, traffic, keys, options, pool)
-        analysed = _take_apart(job)
-        give_back_memory()  # the tables take the most of it, and do not need what they were made of
+        job = _PipelineInput(numbering, traffic, keys, options, pool)
+        analysed = _analyse_frames(job)
+        release_free_memory()  # the tables take the most of it, and do not need what they were made of
         sources = analysed.sources
-        messages = pool.submit(lambda: job.finish("messages", messages_table(sources)))
-        exchanges = job.finish("exchanges", exchanges_table(sources))
+        messages = pool.submit(lambda: job.finish("messages", build_messages_table(sources)))
+        exchanges = job.finish("exchanges", build_exchanges_table(sources))
         frames = analysed.frames.result()
-        handshakes = make_handshakes_table(sources)
-        tables = Tables(frames, messages.result(), exchanges, job.finish("handshakes", handshakes))
+        handshakes = build_handshakes_table(sources)
+        tables = AnalysisTables(frames, messages.result(), exchanges, job.finish("handshakes", handshakes))
         if options.cleartext and sources.insides is not None:
-            from ikeanalyze.analysis.cleartexts import write_clear
+            from ikeanalyze.analysis.cleartexts import collect_cleartexts
 
-            cleartexts.update(write_clear(sources.insides.contents, sources.ids.message.of_row))
+            cleartexts.update(collect_cleartexts(sources.insides.contents, sources.ids.message.of_row))
     warnings: list[list[Told]] = [[] for _ in traffic.last_ns]
     for number, told in analysed.warnings:
         warnings[number].append(told)
     return tables, warnings
 
 
-def _take_apart(job: _Job) -> _Analysed:
+def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     numbering, traffic, options = job.numbering, job.traffic, job.options
     clear = traffic.clear
-    packets = _find_units(traffic)
-    conversation = _converse(job, packets)
+    packets = _group_datagrams(traffic)
+    conversation = _build_state(job, packets)
     capture, messages, exchanges = conversation.capture, conversation.messages, conversation.exchanges
     radius = packets.radius
     handshake_ids = numbering.ids(capture, numbering.first.handshake)
     message_ids = number_messages(numbering, capture, messages, radius.units)
     # where no RADIUS has to be assigned first, the frames can be written while the rest goes on
     frames = None if radius.pairs else _write_frames(job, packets, conversation, handshake_ids, message_ids)
-    side = vantages(
+    side = infer_capture_sides(
         conversation.association.handshake,
         conversation.association.from_initiator,
         conversation.units.ttl,
         len(capture),
         options.vantage,
     )
-    path = Path(side, options.rtt_ns)
-    endings = find_endings(conversation, path)
-    warnings = _lacking(conversation)
+    path = NetworkPath(side, options.rtt_ns)
+    endings = find_exchange_endings(conversation, path)
+    warnings = _warn_of_missing_fragments(conversation)
     insides = None
     if options.payloads or any(job.keys):
-        insides, findings = _look_inside(job, conversation)
+        insides, findings = _summarise_contents(job, conversation)
         warnings += findings
         traffic.sealed.forget()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
@@ -161,20 +170,20 @@ def _take_apart(job: _Job) -> _Analysed:
     clear.keep(np.concatenate([units.unit[units.protocol != Protocol.IKEV2], radius.units.unit]))
     if radius.pairs:
         if insides is not None:
-            from ikeanalyze.analysis.eap import EapMessages
+            from ikeanalyze.analysis.eap import EapMatcher
 
-            insides = replace(insides, same_eap=EapMessages(insides.contents, capture).assign(radius.pairs))
+            insides = replace(insides, same_eap=EapMatcher(insides.contents, capture).assign(radius.pairs))
         warnings += _assign_radius(conversation, endings, radius, handshake_ids)
     answers = match_responses(conversation, path, endings, _aaa_asked(radius, len(exchanges)))
     frames = frames or _write_frames(job, packets, conversation, handshake_ids, message_ids)
     aaa_times = _aaa_times(radius, len(exchanges))
     pairs = _pairs_of_handshakes(radius)
-    handshakes = make_handshakes(HandshakeSources(conversation, answers, path, pairs, aaa_times, insides))
-    warnings += _unused_rtt(conversation, path)
+    handshakes = group_handshakes(HandshakeSources(conversation, answers, path, pairs, aaa_times, insides))
+    warnings += _warn_of_unused_rtt(conversation, path)
     clear.forget()
     exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
-        ids=Ids(numbering, capture, handshake_ids, exchange_ids, message_ids),
+        ids=RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids),
         addresses=traffic.addresses,
         messages=messages,
         exchanges=exchanges,
@@ -185,24 +194,24 @@ def _take_apart(job: _Job) -> _Analysed:
         capture_duplicates=frames.capture_duplicates,
         insides=insides,
     )
-    return _Analysed(sources, frames.table, warnings)
+    return _PipelineResult(sources, frames.table, warnings)
 
 
-def _find_units(traffic: Traffic) -> _Packets:
+def _group_datagrams(traffic: CombinedFrames) -> _DatagramStep:
     """The units of IKE and HIP, and those of RADIUS in pairs."""
     duplicates = find_duplicates(traffic.columns)
-    units = make_units(traffic.columns, duplicates.mask)
+    units = group_datagrams(traffic.columns, duplicates.mask)
     is_radius = units.protocol == Protocol.RADIUS
     asking = units.take(np.flatnonzero(is_radius))
-    return _Packets(
+    return _DatagramStep(
         duplicates=duplicates,
-        translated=translated_endpoints(traffic.columns, duplicates),
+        translated=find_translated_endpoints(traffic.columns, duplicates),
         ike=units.take(~is_radius) if len(asking) else units,
-        radius=Radius(asking, pair_up(asking, traffic.clear)),
+        radius=RadiusMessages(asking, pair_radius_messages(asking, traffic.clear)),
     )
 
 
-def _converse(job: _Job, packets: _Packets) -> Conversation:
+def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
     """Units to handshakes, messages and exchanges."""
     traffic, units = job.traffic, packets.ike
     clear = traffic.clear
@@ -210,17 +219,17 @@ def _converse(job: _Job, packets: _Packets) -> Conversation:
     hits: Mapping[int, tuple[bytes, bytes]] = {}
     if (units.protocol == Protocol.HIP).any():
         units, association, hits = _associate_hip(units, clear, packets.translated)
-        inits = job.pool.submit(read_unit_inits, units, clear, traffic.addresses)
+        inits = job.pool.submit(parse_capture_init_messages, units, clear, traffic.addresses)
     else:
         # the one step that needs no other
-        inits = job.pool.submit(read_unit_inits, units, clear, traffic.addresses)
-        association = follow_redirects(units, associate(units, clear, packets.translated), clear)
+        inits = job.pool.submit(parse_capture_init_messages, units, clear, traffic.addresses)
+        association = follow_redirects(units, associate_datagrams(units, clear, packets.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(job.numbering.paths) > 1:
-        capture[association.handshake] = captures_of(units.source)
-    messages, message_of_unit = make_messages(units, association)
-    exchanges, exchange_of_message = make_exchanges(messages)
-    return Conversation(
+        capture[association.handshake] = get_capture_numbers(units.source)
+    messages, message_of_unit = group_messages(units, association)
+    exchanges, exchange_of_message = pair_exchanges(messages)
+    return AnalysisState(
         units=units,
         association=association,
         messages=messages,
@@ -238,36 +247,40 @@ def _converse(job: _Job, packets: _Packets) -> Conversation:
 
 
 def _associate_hip(
-    units: Units, clear: MessageBytes, translated: Mapping[int, int]
-) -> tuple[Units, Association, Mapping[int, tuple[bytes, bytes]]]:
+    units: Datagrams, clear: MessageBytes, translated: Mapping[int, int]
+) -> tuple[Datagrams, SaAssociation, Mapping[int, tuple[bytes, bytes]]]:
     """The units with the exchange types that HIP has here, the associations of IKE and HIP together, and the HITs."""
     # HIP is rare
-    from ikeanalyze.analysis.hip import associate_hip, join
+    from ikeanalyze.analysis.hip import associate_hip, merge_associations
 
     is_hip = units.protocol == Protocol.HIP
     ike = units.take(~is_hip)
-    association = follow_redirects(ike, associate(ike, clear, translated), clear)
+    association = follow_redirects(ike, associate_datagrams(ike, clear, translated), clear)
     hip, hosts = associate_hip(units.take(is_hip), clear)
     columns = {name: getattr(units, name).copy() for name in ("exchange_type", "flags", "message_id")}
     for name, column in columns.items():
         column[is_hip] = getattr(hip, name)
-    joined = join(units, association, hosts)
+    joined = merge_associations(units, association, hosts)
     return replace(units, **columns), joined.association, joined.hits
 
 
 @dataclass(frozen=True, slots=True)
-class _Frames:
+class _FramesStep:
     table: "Future[pl.DataFrame]"
     capture_duplicates: Int64Array  # of each handshake
 
 
 def _write_frames(
-    job: _Job, packets: _Packets, conversation: Conversation, handshake_ids: Int64Array, message_ids: MessageIds
-) -> _Frames:
+    job: _PipelineInput,
+    packets: _DatagramStep,
+    conversation: AnalysisState,
+    handshake_ids: Int64Array,
+    message_ids: MessageRowIds,
+) -> _FramesStep:
     """Begin the table of frames; RADIUS must have been assigned."""
     columns, duplicate = job.traffic.columns, packets.duplicates.mask
     association = conversation.association
-    labels = label_units(
+    labels = label_datagrams(
         columns,
         duplicate,
         conversation.units,
@@ -278,17 +291,17 @@ def _write_frames(
     )
 
     def write() -> pl.DataFrame:
-        table = frames_table(job.numbering, columns, job.traffic.addresses, duplicate, labels, handshake_ids)
+        table = build_frames_table(job.numbering, columns, job.traffic.addresses, duplicate, labels, handshake_ids)
         return job.finish("frames", table)
 
-    return _Frames(job.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
+    return _FramesStep(job.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
 
 
-def _lacking(conversation: Conversation) -> list[tuple[int, Told]]:
+def _warn_of_missing_fragments(conversation: AnalysisState) -> list[tuple[int, Told]]:
     """A warning for each capture about messages that lack fragments."""
     messages = conversation.messages
     warnings: list[tuple[int, Told]] = []
-    lacking = lacking_fragments(messages)
+    lacking = find_incomplete_messages(messages)
     captures = conversation.capture[messages.handshake[lacking]]
     for number in np.unique(captures).tolist():
         frames = messages.first_frame[lacking[captures == number]]
@@ -298,21 +311,23 @@ def _lacking(conversation: Conversation) -> list[tuple[int, Told]]:
     return warnings
 
 
-def _look_inside(job: _Job, conversation: Conversation) -> "tuple[Insides, list[tuple[int, Told]]]":
+def _summarise_contents(
+    job: _PipelineInput, conversation: AnalysisState
+) -> "tuple[CaptureContents, list[tuple[int, Told]]]":
     """What is in the messages that the keys open, with `payloads` in the clear ones too; and the warnings about them."""
     # what most captures are read without: it takes a tenth of a second to load
-    from ikeanalyze.analysis.insides import look_inside
-    from ikeanalyze.analysis.opening import NO_KEYS, open_messages
+    from ikeanalyze.analysis.insides import summarise_contents
+    from ikeanalyze.analysis.opening import NO_KEYS, decrypt_messages
 
     given = [keys or NO_KEYS for keys in job.keys]
     sealed = job.traffic.sealed
-    contents = open_messages(conversation, sealed, given, every=job.options.payloads)
+    contents = decrypt_messages(conversation, sealed, given, every=job.options.payloads)
     parameters: dict[int, list[str]] = {}
     if job.options.payloads and conversation.hits:
-        from ikeanalyze.analysis.hip_contents import look_into_hip
+        from ikeanalyze.analysis.hip_contents import describe_hip_messages
 
-        parameters = look_into_hip(conversation, contents.findings)
-    insides = look_inside(conversation, sealed, contents, parameters)
+        parameters = describe_hip_messages(conversation, contents.findings)
+    insides = summarise_contents(conversation, sealed, contents, parameters)
     if job.options.looked is not None:
         job.options.looked(conversation, sealed, contents)
     capture = conversation.capture[conversation.messages.handshake]
@@ -325,7 +340,7 @@ def _look_inside(job: _Job, conversation: Conversation) -> "tuple[Insides, list[
     return insides, warnings
 
 
-def _unused_rtt(conversation: Conversation, path: Path) -> list[tuple[int, Told]]:
+def _warn_of_unused_rtt(conversation: AnalysisState, path: NetworkPath) -> list[tuple[int, Told]]:
     """A warning for each capture with handshakes for which a given round-trip time is not used."""
     if path.rtt_ns is None:
         return []
@@ -334,16 +349,16 @@ def _unused_rtt(conversation: Conversation, path: Path) -> list[tuple[int, Told]
     return [(number, (None, text)) for number in captures.tolist()]
 
 
-def _pairs_of_handshakes(radius: Radius) -> dict[int, list[RadiusPair]]:
+def _pairs_of_handshakes(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:
     """The RADIUS pairs of each handshake that has some, in order of time."""
-    pairs: dict[int, list[RadiusPair]] = {}
+    pairs: dict[int, list[RadiusExchange]] = {}
     for pair in radius.pairs:
         if pair.handshake is not None:
             pairs.setdefault(pair.handshake, []).append(pair)
     return pairs
 
 
-def _aaa_asked(radius: Radius, exchanges: int) -> Int64Array:
+def _aaa_asked(radius: RadiusMessages, exchanges: int) -> Int64Array:
     """When the responder first asked its AAA server in each of so many exchanges; UNKNOWN: it did not."""
     asked = np.full(exchanges, UNKNOWN)
     for pair in radius.pairs:
@@ -354,7 +369,7 @@ def _aaa_asked(radius: Radius, exchanges: int) -> Int64Array:
     return asked
 
 
-def _aaa_times(radius: Radius, exchanges: int) -> AaaTimes:
+def _aaa_times(radius: RadiusMessages, exchanges: int) -> AaaTimes:
     """How long the responder waited for its AAA server in each of so many exchanges."""
     times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
     for pair in radius.pairs:
@@ -366,7 +381,7 @@ def _aaa_times(radius: Radius, exchanges: int) -> AaaTimes:
 
 
 def _assign_radius(
-    conversation: Conversation, endings: Endings, radius: Radius, ids: Int64Array
+    conversation: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
 ) -> list[tuple[int, Told]]:
     """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
 
@@ -383,19 +398,22 @@ def _assign_radius(
         rows = asked[conversation.capture[exchanges.handshake[asked]] == number]
         rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
         end = np.where(endings.end_ns[rows] == UNKNOWN, conversation.last_ns[number], endings.end_ns[rows])
-        turns = Turns(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
+        turns = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
         its = np.flatnonzero(capture == number)
         ports: dict[int, set[int]] = {}
         for handshake, port in set(zip(association.handshake[its].tolist(), own_port[its].tolist(), strict=True)):
             ports.setdefault(handshake, set()).add(port)
-        peers: dict[int, Peers] = {}
+        peers: dict[int, PeerAddresses] = {}
         _, heads = np.unique(association.handshake[its], return_index=True)
         for head in its[heads].tolist():
             ends = [
-                address_text(int(column[head]), conversation.addresses) for column in (units.source, units.destination)
+                format_address_code(int(column[head]), conversation.addresses)
+                for column in (units.source, units.destination)
             ]
             initiator, responder = ends if association.from_initiator[head] else ends[::-1]
             handshake = int(association.handshake[head])
-            peers[handshake] = Peers(initiator, responder, frozenset(ports[handshake]))
-        warnings.extend((number, warning) for warning in assign(list(pairs), radius.units, turns, peers, ids))
+            peers[handshake] = PeerAddresses(initiator, responder, frozenset(ports[handshake]))
+        warnings.extend(
+            (number, warning) for warning in assign_radius_exchanges(list(pairs), radius.units, turns, peers, ids)
+        )
     return warnings

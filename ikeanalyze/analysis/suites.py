@@ -1,11 +1,11 @@
 """What a chosen proposal means for the keys of its IKE SA."""
 
-from ikeanalyze.keys.algorithms import PRF, PrfAlgorithm, Suite
+from ikeanalyze.keys.algorithms import PRF, IkeSuite, PrfAlgorithm
 from ikeanalyze.wire.ikev2 import Proposal
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
 
-def suite_of(chosen: Proposal | None) -> Suite | None:
+def get_suite(chosen: Proposal | None) -> IkeSuite | None:
     """What protects the messages; None: nothing was chosen, or no encryption."""
     if chosen is None:
         return None
@@ -14,10 +14,10 @@ def suite_of(chosen: Proposal | None) -> Suite | None:
     if encryption is None:
         return None
     integrity = transforms.get(TransformType.INTEG)
-    return Suite(encryption.id, encryption.key_bits, integrity.id if integrity else 0)
+    return IkeSuite(encryption.id, encryption.key_bits, integrity.id if integrity else 0)
 
 
-def prf_of(chosen: Proposal | None) -> PrfAlgorithm | None:
+def get_prf(chosen: Proposal | None) -> PrfAlgorithm | None:
     """What derives the keys; None: nothing was chosen, or a PRF that is not known."""
     for transform in chosen.transforms if chosen is not None else ():
         if transform.type == TransformType.PRF:

@@ -9,24 +9,24 @@ import numpy.typing as npt
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.duplicates import follow_originals
-from ikeanalyze.analysis.exchanges import Exchanges
-from ikeanalyze.analysis.handshakes import Handshakes
-from ikeanalyze.analysis.hip_types import packet_types
-from ikeanalyze.analysis.ids import FirstIds, Ids, MessageIds, Numbering
-from ikeanalyze.analysis.messages import Messages
-from ikeanalyze.analysis.methods import type_names
-from ikeanalyze.analysis.radius import Radius
-from ikeanalyze.analysis.series import Array, address_texts, known_where, make_table, narrowed, where_positive
-from ikeanalyze.analysis.taken_responses import Answers
-from ikeanalyze.analysis.units import Units
+from ikeanalyze.analysis.duplicates import relabel_duplicates
+from ikeanalyze.analysis.exchanges import ExchangeColumns
+from ikeanalyze.analysis.handshakes import HandshakeColumns
+from ikeanalyze.analysis.hip_types import get_exchange_types
+from ikeanalyze.analysis.ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
+from ikeanalyze.analysis.messages import MessageColumns
+from ikeanalyze.analysis.methods import build_type_names
+from ikeanalyze.analysis.radius import RadiusMessages
+from ikeanalyze.analysis.series import Array, format_addresses, make_table, narrow_integers, null_unknown, null_zero
+from ikeanalyze.analysis.taken_responses import AnsweredTransmissions
+from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
-from ikeanalyze.capture.network import NO_IDENT, captures_of
+from ikeanalyze.capture.network import NO_IDENT, get_capture_numbers
 from ikeanalyze.capture.rows import Columns
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.insides import Insides
+    from ikeanalyze.analysis.insides import CaptureContents
 
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
@@ -34,7 +34,7 @@ _ENDS: Final = ("source", "destination")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class AnalysisTables:
     """The four tables of one capture or of several."""
 
     frames: pl.DataFrame
@@ -43,10 +43,10 @@ class Tables:
     handshakes: pl.DataFrame
 
 
-def ids_after(tables: Sequence[Tables]) -> FirstIds:
+def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
     """The ids that follow those of the captures before."""
-    first = FirstIds()
-    return FirstIds(
+    first = FirstRowIds()
+    return FirstRowIds(
         first.handshake + sum(len(earlier.handshakes) for earlier in tables),
         first.message + sum(len(earlier.messages) for earlier in tables),
         first.exchange + sum(len(earlier.exchanges) for earlier in tables),
@@ -55,7 +55,7 @@ def ids_after(tables: Sequence[Tables]) -> FirstIds:
 
 def _names(protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
     """Names of messages or exchanges."""
-    names = pl.Series(type_names(), dtype=pl.Categorical)
+    names = pl.Series(build_type_names(), dtype=pl.Categorical)
     return names.gather(protocol.astype(np.uint32) * 256 + kind)
 
 
@@ -63,16 +63,16 @@ def _names(protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
 class TableSources:
     """What the tables of messages, exchanges and handshakes are made of."""
 
-    ids: Ids
+    ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    messages: Messages
-    exchanges: Exchanges
+    messages: MessageColumns
+    exchanges: ExchangeColumns
     exchange_of_message: Int64Array  # of each message of IKE and HIP
-    answers: Answers
-    radius: Radius
-    handshakes: Handshakes
+    answers: AnsweredTransmissions
+    radius: RadiusMessages
+    handshakes: HandshakeColumns
     capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
-    insides: "Insides | None"  # None: no keys were given
+    insides: "CaptureContents | None"  # None: no keys were given
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _RadiusColumns:
     from_client: BoolArray
 
 
-def _radius_columns(radius: Radius) -> _RadiusColumns:
+def _radius_columns(radius: RadiusMessages) -> _RadiusColumns:
     count = len(radius.units)
     columns = _RadiusColumns(
         handshake=np.full(count, -1, np.int64),
@@ -105,7 +105,7 @@ def _radius_columns(radius: Radius) -> _RadiusColumns:
     return columns
 
 
-def messages_table(sources: TableSources) -> pl.DataFrame:
+def build_messages_table(sources: TableSources) -> pl.DataFrame:
     """Messages of IKE, HIP and RADIUS in order of time."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
     units, radius = sources.radius.units, _radius_columns(sources.radius)
@@ -122,7 +122,7 @@ def messages_table(sources: TableSources) -> pl.DataFrame:
         "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
         "exchange": (_ids_of(ids.exchange, exchanges), exchanges >= 0),
         "protocol": protocol,
-        "type": _names(protocol, both(packet_types(ike), units.exchange_type)),
+        "type": _names(protocol, both(get_exchange_types(ike), units.exchange_type)),
         "message_id": both(ike.message_id, units.message_id),
         "sender": both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
         "kind": both(ike.response, radius.response).astype(np.uint8),
@@ -134,29 +134,29 @@ def messages_table(sources: TableSources) -> pl.DataFrame:
         "frames": both(ike.frames, units.frames),
         "bytes": both(ike.bytes, units.bytes),
         "needed_bytes": both(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
-        "fragments": where_positive(both(ike.fragments, not_fragmented)),
-        "fragments_seen": where_positive(both(ike.fragments_seen, not_fragmented)),
+        "fragments": null_zero(both(ike.fragments, not_fragmented)),
+        "fragments_seen": null_zero(both(ike.fragments_seen, not_fragmented)),
         "ip_fragments": both(ike.ip_fragments, units.ip_fragments),
         "digest": both(ike.digest, units.digest),
     }
     if sources.radius.pairs:
-        from ikeanalyze.analysis.content_columns import matched_by
+        from ikeanalyze.analysis.content_columns import build_match_column
 
-        columns["matched_by"] = matched_by(len(ike), extra, sources.radius)
+        columns["matched_by"] = build_match_column(len(ike), extra, sources.radius)
     if sources.insides is not None:
-        from ikeanalyze.analysis.content_columns import message_contents
+        from ikeanalyze.analysis.content_columns import build_message_content_columns
 
-        columns.update(message_contents(ike, extra, ids.message.of_row, sources.insides))
+        columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.insides))
     order = ids.message.order
     ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
     for name, dtype in schema.MESSAGES.items():
         value = columns.pop(name, None)
         if isinstance(value, tuple):
-            ordered[name] = (narrowed(value[0], dtype)[order], value[1][order])
+            ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
         elif isinstance(value, pl.Series):
             ordered[name] = value.gather(order)
         elif value is not None:
-            ordered[name] = narrowed(value, dtype)[order]
+            ordered[name] = narrow_integers(value, dtype)[order]
     return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
 
 
@@ -166,7 +166,7 @@ def _ids_of(ids: Array, rows: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitLabels:
+class DatagramLabels:
     """What each unit, IKE or RADIUS, is a part of; -1: nothing."""
 
     message: npt.NDArray[np.int32]  # id
@@ -178,15 +178,15 @@ class UnitLabels:
         return np.bincount(handshake[handshake >= 0], minlength=handshakes)
 
 
-def label_units(
+def label_datagrams(
     columns: Columns,
     duplicate: BoolArray,
-    ike: Units,
+    ike: Datagrams,
     handshake_of_unit: Int64Array,
     message_of_unit: Int64Array,
-    radius: Radius,
-    ids: MessageIds,
-) -> UnitLabels:
+    radius: RadiusMessages,
+    ids: MessageRowIds,
+) -> DatagramLabels:
     """Label the units by their numbers; RADIUS must have been assigned.
 
     `handshake_of_unit` and `message_of_unit` are rows, of the units of IKE.
@@ -202,16 +202,16 @@ def label_units(
         if pair.handshake is not None:
             handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
     if duplicate.any():
-        follow_originals(columns, duplicate, message, handshake)
-    return UnitLabels(message, handshake)
+        relabel_duplicates(columns, duplicate, message, handshake)
+    return DatagramLabels(message, handshake)
 
 
-def frames_table(
-    numbering: Numbering,
+def build_frames_table(
+    numbering: RowNumbering,
     columns: Columns,
     addresses: Sequence[bytes],
     duplicate: BoolArray,
-    labels: UnitLabels,
+    labels: DatagramLabels,
     handshake_ids: Int64Array,
 ) -> pl.DataFrame:
     """Frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
@@ -222,10 +222,10 @@ def frames_table(
     is_ike = columns["protocol"] <= Protocol.IKEV1
     fragmented = columns["fragment"] > 0
     # each distinct address is written once
-    source, destination = (address_texts(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
     has_ports = columns["encapsulation"] != int(Encapsulation.IP)
     several = len(numbering.paths) > 1
-    captures = captures_of(columns["source"]) if several else np.zeros(0, np.int64)
+    captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     return make_table(
         {
             "number": columns["number"],
@@ -261,7 +261,7 @@ def frames_table(
     )
 
 
-def exchanges_table(sources: TableSources) -> pl.DataFrame:
+def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
     """Exchanges, those of a handshake together."""
     ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
@@ -271,9 +271,9 @@ def exchanges_table(sources: TableSources) -> pl.DataFrame:
         extra[row] = reason
     contents: dict[str, Any] = {}
     if sources.insides is not None:
-        from ikeanalyze.analysis.content_columns import exchange_contents
+        from ikeanalyze.analysis.content_columns import build_exchange_content_columns
 
-        contents = exchange_contents(count, sources.exchange_of_message, sources.insides.contents)
+        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.insides.contents)
     return make_table(
         {
             "exchange": ids.exchange,
@@ -287,14 +287,14 @@ def exchanges_table(sources: TableSources) -> pl.DataFrame:
             "request_messages": (exchanges.request_messages, asked),
             "request_frames": (exchanges.request_frames, asked),
             "request_bytes": (exchanges.request_bytes, asked),
-            "request_ns": known_where(exchanges.request_ns),
+            "request_ns": null_unknown(exchanges.request_ns),
             "response_messages": (exchanges.response_messages, answered),
             "response_frames": (exchanges.response_frames, answered),
             "response_bytes": (exchanges.response_bytes, answered),
-            "response_ns": known_where(exchanges.response_ns),
-            "rtt_ns": known_where(answers.rtt_ns),
-            "wait_ns": known_where(answers.wait_ns),
-            "end_ns": known_where(answers.end_ns),
+            "response_ns": null_unknown(exchanges.response_ns),
+            "rtt_ns": null_unknown(answers.rtt_ns),
+            "wait_ns": null_unknown(answers.wait_ns),
+            "end_ns": null_unknown(answers.end_ns),
             **contents,
         },
         schema.EXCHANGES,
@@ -302,7 +302,7 @@ def exchanges_table(sources: TableSources) -> pl.DataFrame:
     )
 
 
-EMPTY: Final = Tables(
+EMPTY: Final = AnalysisTables(
     pl.DataFrame(schema=schema.FRAMES),
     pl.DataFrame(schema=schema.MESSAGES),
     pl.DataFrame(schema=schema.EXCHANGES),

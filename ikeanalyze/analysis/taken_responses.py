@@ -29,7 +29,7 @@ round-trip time is unknown, or contradicts the transmissions, the order decides 
 By RADIUS. A responder that asks its AAA server has got the request before. It does not answer what is sent again meanwhile.
 After it has answered it does: the response was lost, and comes again without another question to the AAA server.
 
-RADIUS packets are assigned to exchanges by the times at which these ended. So `find_endings` decides first which response
+RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` decides first which response
 ended each exchange; then RADIUS is assigned; then `match_responses` decides which transmission was answered. Each value is
 decided once.
 """
@@ -40,12 +40,12 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.conversation import Conversation
-from ikeanalyze.analysis.exchanges import NEVER, UNKNOWN, Exchanges
-from ikeanalyze.analysis.messages import lacking_fragments
-from ikeanalyze.analysis.ordering import run_starts, stable_order
+from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.exchanges import NEVER, UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.messages import find_incomplete_messages
+from ikeanalyze.analysis.ordering import argsort_stable, find_group_starts
 from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
-from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, Path, pairs_of_hosts
+from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, NetworkPath, number_host_pairs
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 
 #: Less than this part of a round trip is none; jitter is smaller.
@@ -57,8 +57,8 @@ _LONG: Final = np.int64(1 << 60)  # ns, longer than any
 
 
 @dataclass(frozen=True, slots=True)
-class Endings:
-    """The response that ended each exchange, in the order of `Exchanges`; UNKNOWN: there is none. (exchanges,) each"""
+class ExchangeEndings:
+    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN: there is none. (exchanges,) each"""
 
     answer_ns: Int64Array  # first frame of that response
     end_ns: Int64Array  # its last frame
@@ -68,8 +68,8 @@ class Endings:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """How each exchange was answered, in the order of `Exchanges`; UNKNOWN: it was not. (exchanges,) each"""
+class AnsweredTransmissions:
+    """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN: it was not. (exchanges,) each"""
 
     answered_ns: Int64Array  # first frame of the transmission of the request that was answered
     end_ns: Int64Array  # last frame of the response that ended the exchange
@@ -78,18 +78,20 @@ class Answers:
     repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
 
 
-def find_endings(conversation: Conversation, path: Path) -> Endings:
+def find_exchange_endings(conversation: AnalysisState, path: NetworkPath) -> ExchangeEndings:
     """The response that ended each exchange, by the order of the transmissions and by the path."""
     exchanges = conversation.exchanges
-    endings = _by_order(conversation)
+    endings = _end_in_order(conversation)
     doubtful = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
     doubtful &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
     rows = np.flatnonzero(doubtful)
     rows = rows[path.vantage[exchanges.handshake[rows]] != INITIATOR]
-    return _by_path(conversation, path, endings, rows) if len(rows) else endings
+    return _end_by_path(conversation, path, endings, rows) if len(rows) else endings
 
 
-def match_responses(conversation: Conversation, path: Path, endings: Endings, aaa_asked_ns: Int64Array) -> Answers:
+def match_responses(
+    conversation: AnalysisState, path: NetworkPath, endings: ExchangeEndings, aaa_asked_ns: Int64Array
+) -> AnsweredTransmissions:
     """The transmission of each request that was answered, and the times that follow from it.
 
     `aaa_asked_ns` is when the responder first asked its AAA server in each exchange, UNKNOWN if it did not. (exchanges,)
@@ -110,7 +112,7 @@ def match_responses(conversation: Conversation, path: Path, endings: Endings, aa
     known = answered != UNKNOWN
     waited_until = np.where(known, answered, np.where(answer != UNKNOWN, UNKNOWN, endings.last_request_ns))
     waited = (exchanges.request_ns != UNKNOWN) & (waited_until != UNKNOWN)
-    return Answers(
+    return AnsweredTransmissions(
         answered_ns=answered,
         end_ns=endings.end_ns,
         rtt_ns=np.where(known, answer - answered, UNKNOWN),
@@ -119,7 +121,9 @@ def match_responses(conversation: Conversation, path: Path, endings: Endings, aa
     )
 
 
-def unheard(conversation: Conversation, answers: Answers, last: BoolArray) -> BoolArray:
+def find_unreceived_responses(
+    conversation: AnalysisState, answers: AnsweredTransmissions, last: BoolArray
+) -> BoolArray:
     """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
 
     See `outcome`. (exchanges,)
@@ -129,7 +133,7 @@ def unheard(conversation: Conversation, answers: Answers, last: BoolArray) -> Bo
     if not again.any():
         return again
     lacking = np.zeros(len(exchanges), np.bool_)
-    rows = lacking_fragments(messages)
+    rows = find_incomplete_messages(messages)
     lacking[conversation.exchange_of_message[rows[messages.response[rows]]]] = True
     # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the rest
     taken = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
@@ -138,7 +142,7 @@ def unheard(conversation: Conversation, answers: Answers, last: BoolArray) -> Bo
 
 
 def _latest_requests(
-    conversation: Conversation, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0
+    conversation: AnalysisState, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0
 ) -> Int64Array:
     """The latest transmission of each chosen exchange's request that is `before_ns` before a time; UNKNOWN: none.
 
@@ -154,16 +158,16 @@ def _latest_requests(
     return latest
 
 
-def _by_order(conversation: Conversation) -> Endings:
+def _end_in_order(conversation: AnalysisState) -> ExchangeEndings:
     """The ending of each exchange by the order of its transmissions."""
     exchanges, messages = conversation.exchanges, conversation.messages
     count, exchange = len(exchanges), conversation.exchange_of_message
     if not count:
-        return Endings(*(np.zeros(0, np.int64) for _ in Endings.__dataclass_fields__))
+        return ExchangeEndings(*(np.zeros(0, np.int64) for _ in ExchangeEndings.__dataclass_fields__))
     if (exchange[1:] < exchange[:-1]).any():  # mostly they are in order
-        order = stable_order(exchange)
+        order = argsort_stable(exchange)
         messages, exchange = messages.take(order), exchange[order]
-    start = np.flatnonzero(run_starts(exchange))
+    start = np.flatnonzero(find_group_starts(exchange))
     when, response = messages.first_ns, messages.response
     current = when < _next_requests(exchanges)[exchange]
     asking, answering = ~response & current, response & current
@@ -189,10 +193,10 @@ def _by_order(conversation: Conversation) -> Endings:
     paired = np.flatnonzero((requests == responses) & (requests > 1) & (ordinal > 0) & has_answer)
     asked[paired] = when[start[paired] + ordinal[paired] - 1]
     known = has_answer & (asked != UNKNOWN) & (asked <= answer)
-    return Endings(answer, end, np.where(known, asked, UNKNOWN), last_request, repeated)
+    return ExchangeEndings(answer, end, np.where(known, asked, UNKNOWN), last_request, repeated)
 
 
-def _next_requests(exchanges: Exchanges) -> Int64Array:
+def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
     """When the same side of the same IKE SA began its next exchange; never: the end of time. (exchanges,)"""
     until = np.full(len(exchanges), NEVER)
     asked = exchanges.request_ns != UNKNOWN
@@ -204,10 +208,12 @@ def _next_requests(exchanges: Exchanges) -> Int64Array:
     return np.where(until > exchanges.start_ns, until, NEVER)
 
 
-def _by_path(conversation: Conversation, path: Path, endings: Endings, rows: Int64Array) -> Endings:
+def _end_by_path(
+    conversation: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array
+) -> ExchangeEndings:
     """The endings, those of the exchanges `rows` by the round-trip time of the path where it is known."""
     exchanges = conversation.exchanges
-    pair = pairs_of_hosts(*_hosts(conversation))[exchanges.handshake]
+    pair = number_host_pairs(*_hosts(conversation))[exchanges.handshake]
     following = _following(exchanges)
     goes_on = _goes_on(exchanges, following)
     rtt = _round_trips(exchanges, endings, following, pair)[pair]
@@ -229,7 +235,7 @@ def _by_path(conversation: Conversation, path: Path, endings: Endings, rows: Int
     for row, own in _messages_of(conversation, rows[soon | crossing]):
         if goes_on[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
             continue
-        response = _fitting_response(conversation, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
+        response = _find_fitting_response(conversation, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
         if response is None or messages.last_ns[response] >= end[row]:
             continue
         sent = messages.first_ns[own[~messages.response[own]]]
@@ -237,11 +243,11 @@ def _by_path(conversation: Conversation, path: Path, endings: Endings, rows: Int
         if len(sent):
             answer[row], end[row] = messages.first_ns[response], messages.last_ns[response]
             asked[row] = sent.max()
-    return Endings(answer, end, asked, endings.last_request_ns, endings.repeated_ns)
+    return ExchangeEndings(answer, end, asked, endings.last_request_ns, endings.repeated_ns)
 
 
-def _fitting_response(
-    conversation: Conversation, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
+def _find_fitting_response(
+    conversation: AnalysisState, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
 ) -> np.int64 | None:
     """The response that fits a round-trip time; None: none does.
 
@@ -268,7 +274,7 @@ def _fitting_response(
     return fitting[0] if len(fitting) else None
 
 
-def _hosts(conversation: Conversation) -> UInt64Array:
+def _hosts(conversation: AnalysisState) -> UInt64Array:
     """Address codes of the initiator and the responder of each handshake, as first seen. (2, handshakes)"""
     units, association = conversation.units, conversation.association
     hosts = np.zeros((2, association.count), np.uint64)
@@ -278,7 +284,7 @@ def _hosts(conversation: Conversation) -> UInt64Array:
     return hosts
 
 
-def _messages_of(conversation: Conversation, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
+def _messages_of(conversation: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
     """Each of the exchanges `rows`, which rise, with the rows of its messages."""
     wanted = np.flatnonzero(np.isin(conversation.exchange_of_message, rows))
     exchange = conversation.exchange_of_message[wanted]
@@ -289,7 +295,7 @@ def _messages_of(conversation: Conversation, rows: Int64Array) -> Iterator[tuple
         yield row, wanted[begin:end]
 
 
-def _following(exchanges: Exchanges) -> Int64Array:
+def _following(exchanges: ExchangeColumns) -> Int64Array:
     """The initiator's next exchange in the same handshake, -1: none. (exchanges,)"""
     following = np.full(len(exchanges), -1)
     own = np.flatnonzero(exchanges.initiator_asked & (exchanges.request_ns != UNKNOWN))
@@ -298,13 +304,15 @@ def _following(exchanges: Exchanges) -> Int64Array:
     return following
 
 
-def _goes_on(exchanges: Exchanges, following: Int64Array) -> BoolArray:
+def _goes_on(exchanges: ExchangeColumns, following: Int64Array) -> BoolArray:
     """Which exchanges the initiator goes on from at once, by the next one that sets up the IKE SA. (exchanges,)"""
     at_once = following == np.arange(1, len(following) + 1)
     return np.asarray(at_once & exchanges.set_up & exchanges.set_up[following])
 
 
-def _round_trips(exchanges: Exchanges, endings: Endings, following: Int64Array, pair: Int64Array) -> Int64Array:
+def _round_trips(
+    exchanges: ExchangeColumns, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
+) -> Int64Array:
     """By pair of hosts, the shortest round trip from here to the initiator and back; ns, 0 where it is not certain.
 
     `pair` is that of each exchange.

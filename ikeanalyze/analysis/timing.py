@@ -18,14 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ikeanalyze.analysis.exchanges import UNKNOWN, Exchanges
-from ikeanalyze.analysis.taken_responses import Answers
-from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, Path
+from ikeanalyze.analysis.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.taken_responses import AnsweredTransmissions
+from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, NetworkPath
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
 
 
 @dataclass(slots=True)
-class Breakdown:
+class TimeBreakdown:
     """Parts of the set-up time, one row per handshake, ns; UNKNOWN: contained in the other parts, or no set-up time."""
 
     setup_ns: Int64Array
@@ -64,9 +64,14 @@ class _Turns:
     gap: Int64Array  # from the response to the next request: the side that asks next
 
 
-def break_down(
-    exchanges: Exchanges, answers: Answers, whole: BoolArray, pair: Int64Array, aaa_times: AaaTimes, path: Path
-) -> Breakdown:
+def compute_time_breakdown(
+    exchanges: ExchangeColumns,
+    answers: AnsweredTransmissions,
+    whole: BoolArray,
+    pair: Int64Array,
+    aaa_times: AaaTimes,
+    path: NetworkPath,
+) -> TimeBreakdown:
     """Take each handshake's set-up time apart.
 
     Args:
@@ -104,7 +109,7 @@ def break_down(
     first_ns[handshake[first]] = turns.request_ns[first]
     end_ns[handshake[last]] = turns.end_ns[last]
     path_rtt[handshake[known]] = rtt[known]
-    return Breakdown(
+    return TimeBreakdown(
         setup_ns=np.where(whole, end_ns - first_ns, UNKNOWN),
         network_ns=np.where(path_rtt != UNKNOWN, total(network), UNKNOWN),
         initiator_ns=total(np.where(flipped, turn, 0) + np.where(flipped_next, 0, gap)),
@@ -116,7 +121,7 @@ def break_down(
     )
 
 
-def _turns(exchanges: Exchanges, answers: Answers, whole: BoolArray, aaa_times: AaaTimes) -> _Turns:
+def _turns(exchanges: ExchangeColumns, answers: AnsweredTransmissions, whole: BoolArray, aaa_times: AaaTimes) -> _Turns:
     rows = np.flatnonzero(exchanges.set_up & whole[exchanges.handshake] & (exchanges.request_messages > 0))
     handshake = exchanges.handshake[rows]
     request = exchanges.request_ns[rows]

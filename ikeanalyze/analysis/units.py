@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Encapsulation, Protocol
-from ikeanalyze.capture.network import captures_of
+from ikeanalyze.capture.network import get_capture_numbers
 from ikeanalyze.capture.rows import Columns
 
 RESPONSE: Final = 0x20  # RFC 7296, 3.1
@@ -21,7 +21,7 @@ IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class Datagrams:
     """Columns of one length, in order of capture and time."""
 
     unit: npt.NDArray[np.uint32]  # as in the frames
@@ -51,9 +51,9 @@ class Units:
     def __len__(self) -> int:
         return len(self.unit)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "Units":
+    def take(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
         """Some of the units."""
-        return Units(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
+        return Datagrams(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
 
     @property
     def is_response(self) -> BoolArray:
@@ -71,11 +71,11 @@ class Units:
         return np.equal(self.protocol, Protocol.IKEV1)
 
 
-_UNIT_COLUMNS: Final = tuple(Units.__dataclass_fields__)
+_UNIT_COLUMNS: Final = tuple(Datagrams.__dataclass_fields__)
 _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
-def make_units(columns: Columns, duplicate: BoolArray) -> Units:
+def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     """Units of captures' frames, the capture's duplicates left out.
 
     Frames of one unit become one row: its time is that of its first frame, its bytes are those of all of them.
@@ -105,7 +105,7 @@ def make_units(columns: Columns, duplicate: BoolArray) -> Units:
         size = np.add.reduceat(size[order], start)
         fragments = np.add.reduceat(columns["ip_fragment"][order].astype(np.int64), start)
         columns = {name: column[order[start]] for name, column in columns.items()}
-    units = Units(
+    units = Datagrams(
         first_ns=first_ns,
         last_ns=last_ns,
         frames=frames,
@@ -116,7 +116,7 @@ def make_units(columns: Columns, duplicate: BoolArray) -> Units:
     )
     late = units.first_ns[1:] < units.first_ns[:-1]
     if late.any():
-        capture = captures_of(units.source)
+        capture = get_capture_numbers(units.source)
         if (late & (capture[1:] == capture[:-1])).any():
             units = units.take(np.lexsort((units.first_ns, capture)))
     return units

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.options import Vantage
-from ikeanalyze.analysis.ordering import distinct
+from ikeanalyze.analysis.ordering import find_distinct
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
 
 #: For each time to live whether systems begin with it.
@@ -22,14 +22,14 @@ UNKNOWN_VANTAGE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class NetworkPath:
     """The path between the hosts of each handshake."""
 
     vantage: UInt8Array  # INITIATOR, RESPONDER or UNKNOWN_VANTAGE. (handshakes,)
     rtt_ns: int | None  # its round-trip time, if it was given
 
 
-def vantages(
+def infer_capture_sides(
     handshake: Int64Array, from_initiator: BoolArray, ttl: UInt8Array, count: int, given: Vantage | None = None
 ) -> UInt8Array:
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes: as given, else by the TTLs of its units."""
@@ -46,7 +46,7 @@ def vantages(
     return result
 
 
-def pairs_of_hosts(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:
+def number_host_pairs(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:
     """A number for the two hosts of each handshake, of which these are the address codes. (handshakes,)"""
-    initiators, responders = distinct(initiator)[1], distinct(responder)[1]
-    return distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)
+    initiators, responders = find_distinct(initiator)[1], find_distinct(responder)[1]
+    return find_distinct(initiators.astype(np.uint64) << np.uint64(32) | responders)[1].astype(np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from ikeanalyze.capture.columns import Int64Array, UInt8Array
 
 
-class Category(IntEnum):
+class PacketCategory(IntEnum):
     """What a packet is counted as; the names are those of the report's `accounting`."""
 
     IKE = 0
@@ -26,7 +26,7 @@ class Category(IntEnum):
     PENDING = 255
 
 
-_COUNT = len(Category) - 1
+_COUNT = len(PacketCategory) - 1
 
 
 class Accounting:
@@ -42,7 +42,7 @@ class Accounting:
         # float64 weights are exact: a batch is far below 2**53 bytes
         self._bytes += np.bincount(category, weights=length, minlength=256)[:_COUNT].astype(np.int64)
 
-    def add(self, category: Category, packets: int, length: int) -> None:
+    def add(self, category: PacketCategory, packets: int, length: int) -> None:
         """Count packets that were pending."""
         self._packets[category] += packets
         self._bytes[category] += length
@@ -54,8 +54,8 @@ class Accounting:
 
     def packets(self) -> dict[str, int]:
         """Packets by the report's names."""
-        return {category.name.lower(): int(self._packets[category]) for category in list(Category)[:_COUNT]}
+        return {category.name.lower(): int(self._packets[category]) for category in list(PacketCategory)[:_COUNT]}
 
     def bytes(self) -> dict[str, int]:
         """Bytes on the wire by the report's names."""
-        return {category.name.lower(): int(self._bytes[category]) for category in list(Category)[:_COUNT]}
+        return {category.name.lower(): int(self._bytes[category]) for category in list(PacketCategory)[:_COUNT]}

@@ -37,14 +37,14 @@ Option = tuple[int, bytes]
 """Its code and its value, without padding."""
 
 
-def byte_order(magic: bytes) -> str | None:
+def get_byte_order(magic: bytes) -> str | None:
     """That of a section, as `struct` writes it, by the magic number in its header; None: it is no such number."""
     if int.from_bytes(magic, "little") == _BYTE_ORDER:
         return "<"
     return ">" if int.from_bytes(magic, "big") == _BYTE_ORDER else None
 
 
-def padded(size: int) -> int:
+def round_up_to_word(size: int) -> int:
     """Bytes that so many take in a block: blocks are made of 32-bit words."""
     return size + 3 & ~3
 
@@ -58,7 +58,7 @@ def read_options(data: bytes, order: str) -> Iterator[Option]:
         if code == 0 or len(value) < size:
             return
         yield code, value
-        at += 4 + padded(size)
+        at += 4 + round_up_to_word(size)
 
 
 def write_options(options: Iterable[Option], order: str) -> bytes:
@@ -68,7 +68,7 @@ def write_options(options: Iterable[Option], order: str) -> bytes:
     return b"".join([*parts, _END_OF_OPTIONS]) if parts else b""
 
 
-def comment_option(text: str) -> Option:
+def make_comment_option(text: str) -> Option:
     """An opt_comment; what is longer than an option can be is cut."""
     value = text.encode("utf-8", "backslashreplace")
     if len(value) > _LONGEST_OPTION:
@@ -76,7 +76,7 @@ def comment_option(text: str) -> Option:
     return OPT_COMMENT, value
 
 
-def whole_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, int, int, str]]:
+def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, int, int, str]]:
     """Type, offset, size and byte order of each block in data[:stop], which has been found to be whole and right.
 
     `order` is that of the section in which it begins.
@@ -86,42 +86,42 @@ def whole_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, 
     while at < stop:
         kind, size = head.unpack_from(data, at)
         if kind == SECTION:
-            order = byte_order(bytes(data[at + 8 : at + 12])) or order
+            order = get_byte_order(bytes(data[at + 8 : at + 12])) or order
             head = Struct(order + "2I")
             size = head.unpack_from(data, at)[1]
-        size = padded(size)  # some writers forget the padding of the packet in the block's length
+        size = round_up_to_word(size)  # some writers forget the padding of the packet in the block's length
         yield kind, at, size, order
         at += size
 
 
-def section_header(options: Iterable[Option], order: str) -> bytes:
+def encode_section_header(options: Iterable[Option], order: str) -> bytes:
     """A section header block that leaves the section's length open."""
     fixed = Struct(order + "I2H").pack(_BYTE_ORDER, 1, 0) + _UNKNOWN_LENGTH
     return _block(SECTION, fixed + write_options(options, order), order)
 
 
-def reopened_section(header: bytes, order: str, comment: str | None) -> bytes:
+def reopen_section_header(header: bytes, order: str, comment: str | None) -> bytes:
     """A section header block whose section may have any length, and that has one more comment if one is given."""
     block = header[:_LENGTH_AT] + _UNKNOWN_LENGTH + header[_LENGTH_AT + 8 :]
     if comment is None:
         return block
-    options = [*read_options(block[_SECTION_OPTIONS_AT:-4], order), comment_option(comment)]
+    options = [*read_options(block[_SECTION_OPTIONS_AT:-4], order), make_comment_option(comment)]
     return _block(SECTION, block[8:_SECTION_OPTIONS_AT] + write_options(options, order), order)
 
 
-def interface_description(link_type: int, snaplen: int, options: Iterable[Option], order: str) -> bytes:
+def encode_interface_description(link_type: int, snaplen: int, options: Iterable[Option], order: str) -> bytes:
     """An interface description block."""
     fixed = Struct(order + "HxxI").pack(link_type, snaplen)
     return _block(INTERFACE, fixed + write_options(options, order), order)
 
 
-def simple_packet(frame: bytes, order: str) -> bytes:
+def encode_simple_packet(frame: bytes, order: str) -> bytes:
     """A simple packet block with all of a frame."""
     return _block(SIMPLE_PACKET, Struct(order + "I").pack(len(frame)) + _padded(frame), order)
 
 
 @dataclass(frozen=True, slots=True)
-class PacketHead:
+class PacketBlockHeader:
     """What a packet block tells of its packet, besides the bytes."""
 
     interface: int  # index within the section
@@ -129,20 +129,20 @@ class PacketHead:
     options: tuple[Option, ...]  # with the codes of enhanced packet blocks
 
 
-def read_packet_head(block: bytes, order: str) -> PacketHead:
+def parse_packet_block_header(block: bytes, order: str) -> PacketBlockHeader:
     """That of an enhanced or an obsolete packet block, which is whole."""
     kind = Struct(order + "I").unpack_from(block)[0]
-    behind = 28 + padded(Struct(order + "I").unpack_from(block, 20)[0])
+    behind = 28 + round_up_to_word(Struct(order + "I").unpack_from(block, 20)[0])
     options = tuple(read_options(block[behind:-4], order))
     if kind == ENHANCED_PACKET:
-        return PacketHead(Struct(order + "I").unpack_from(block, 8)[0], block[12:20], options)
+        return PacketBlockHeader(Struct(order + "I").unpack_from(block, 8)[0], block[12:20], options)
     interface, drops = Struct(order + "2H").unpack_from(block, 8)
     if drops != _DROPS_UNKNOWN:
         options = (*options, (EPB_DROPCOUNT, Struct(order + "Q").pack(drops)))
-    return PacketHead(interface, block[12:20], options)
+    return PacketBlockHeader(interface, block[12:20], options)
 
 
-def enhanced_packet(head: PacketHead, frame: bytes, order: str) -> bytes:
+def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str) -> bytes:
     """An enhanced packet block with all of a frame."""
     word = Struct(order + "I")
     lengths = word.pack(len(frame)) * 2

@@ -3,7 +3,7 @@
 import zlib
 
 
-def internet(data: bytes | bytearray) -> int:
+def internet_checksum(data: bytes | bytearray) -> int:
     """The ones' complement of the ones' complement sum of 16-bit words; an odd byte counts as followed by a zero byte.
 
     Never 0xFFFF: of the two zeros of this arithmetic it gives 0. UDP sends the other one, since 0 means "none" there (RFC 768).

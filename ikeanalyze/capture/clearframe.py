@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.capture.checksums import internet
+from ikeanalyze.capture.checksums import internet_checksum
 from ikeanalyze.capture.linktypes import LinkType
 from ikeanalyze.capture.protocol_numbers import (
     ETHERTYPE_PPPOE_SESSION,
@@ -41,12 +41,12 @@ _TYPE_AND_INSIDE: Final[dict[int, tuple[int, int]]] = {
 _LONGEST_LLC: Final = 1500
 
 
-class UnwritableError(Exception):
+class FrameRewriteError(Exception):
     """The message cannot be put into the frame; the text is a clause for the user."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clear:
+class CleartextMessage:
     """An IKE message in clear, and how it is to stand in a capture."""
 
     message: bytes = field(repr=False)  # from its IKE header on, as it is to be dissected; at most LONGEST_MESSAGE
@@ -58,7 +58,7 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
-class ClearFrame:
+class CleartextFrame:
     """What became of a message in clear."""
 
     frame: bytes = field(repr=False)
@@ -66,7 +66,7 @@ class ClearFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ip:
+class _IpPacket:
     """An IP packet taken apart."""
 
     version: int
@@ -78,7 +78,7 @@ class _Ip:
     payload: bytes  # what followed them, as captured
 
 
-def clear_frame(frame: bytes, link_type: int, ip_at: int, clear: Clear) -> ClearFrame:
+def build_cleartext_frame(frame: bytes, link_type: int, ip_at: int, clear: CleartextMessage) -> CleartextFrame:
     """The frame with the message in it, without what stood behind the IP packet (padding, frame check sequence).
 
     `frame` is as captured, `link_type` its LINKTYPE number, and the IP packet begins at `ip_at`. Lengths and checksums
@@ -91,35 +91,35 @@ def clear_frame(frame: bytes, link_type: int, ip_at: int, clear: Clear) -> Clear
     ip = _read(frame[ip_at:])
     # a later fragment of IPv6 has the number of the first header behind the fragment header, options perhaps
     if ip.protocol not in (PROTOCOL_UDP, PROTOCOL_TCP) and not (ip.later and ip.version == 6):
-        raise UnwritableError(f"the packet has IP protocol {ip.protocol}, which is neither UDP nor TCP")
+        raise FrameRewriteError(f"the packet has IP protocol {ip.protocol}, which is neither UDP nor TCP")
     ports = clear.ports or _ports(ip)
     payload = (NON_ESP_MARKER if _marked(ip, ports, clear) else b"") + clear.message
     packet = _written(ip, ports, payload)
-    return ClearFrame(_link_header(frame[:ip_at], link_type, len(packet)) + packet, ip.protocol == PROTOCOL_TCP)
+    return CleartextFrame(_link_header(frame[:ip_at], link_type, len(packet)) + packet, ip.protocol == PROTOCOL_TCP)
 
 
-def _read(packet: bytes) -> _Ip:
+def _read(packet: bytes) -> _IpPacket:
     version = packet[0] >> 4 if packet else 0
     if version == 4:
         return _read_ipv4(packet)
     if version == 6:
         return _read_ipv6(packet)
-    raise UnwritableError("there is no IP header in it")
+    raise FrameRewriteError("there is no IP header in it")
 
 
-def _read_ipv4(packet: bytes) -> _Ip:
+def _read_ipv4(packet: bytes) -> _IpPacket:
     size = (packet[0] & 15) * 4
     if size < 20 or size > len(packet):
-        raise UnwritableError("its IPv4 header is cut or impossible")
+        raise FrameRewriteError("its IPv4 header is cut or impossible")
     (total,), (fragment,) = struct.unpack_from(">H", packet, 2), struct.unpack_from(">H", packet, 6)
     headers = bytearray(packet[:size])
     struct.pack_into(">H", headers, 6, fragment & _DONT_FRAGMENT)
     payload = packet[size : total or None]
-    return _Ip(4, headers, 9, packet[9], fragment & 0x1FFF != 0, packet[12:20], payload)
+    return _IpPacket(4, headers, 9, packet[9], fragment & 0x1FFF != 0, packet[12:20], payload)
 
 
-def _read_ipv6(packet: bytes) -> _Ip:
-    cut = UnwritableError("its IPv6 headers are cut")
+def _read_ipv6(packet: bytes) -> _IpPacket:
+    cut = FrameRewriteError("its IPv6 headers are cut")
     if len(packet) < 40:
         raise cut
     length = struct.unpack_from(">H", packet, 4)[0]
@@ -145,7 +145,7 @@ def _read_ipv6(packet: bytes) -> _Ip:
             destination = _final_destination(header) or destination
         kind = header[0]
         at += len(header)
-    return _Ip(6, headers, next_at, kind, offset != 0, source + destination, packet[at:end])
+    return _IpPacket(6, headers, next_at, kind, offset != 0, source + destination, packet[at:end])
 
 
 def _final_destination(routing: bytes) -> bytes | None:
@@ -158,11 +158,11 @@ def _final_destination(routing: bytes) -> bytes | None:
     return routing[-16:] if kind in (0, 2) else None
 
 
-def _ports(ip: _Ip) -> tuple[int, int]:
+def _ports(ip: _IpPacket) -> tuple[int, int]:
     if ip.later:
-        raise UnwritableError("it is a later fragment of an IP packet, which does not tell the ports")
+        raise FrameRewriteError("it is a later fragment of an IP packet, which does not tell the ports")
     if len(ip.payload) < 8:
-        raise UnwritableError("its UDP or TCP header is cut")
+        raise FrameRewriteError("its UDP or TCP header is cut")
     source, destination = struct.unpack_from(">2H", ip.payload)
     if ip.protocol == PROTOCOL_TCP and PORT_IKE_NAT not in (source, destination):
         # UDP is dissected by its ports, and a server's port is the lower one
@@ -170,7 +170,7 @@ def _ports(ip: _Ip) -> tuple[int, int]:
     return source, destination
 
 
-def _marked(ip: _Ip, ports: tuple[int, int], clear: Clear) -> bool:
+def _marked(ip: _IpPacket, ports: tuple[int, int], clear: CleartextMessage) -> bool:
     if clear.marker is not None:
         return clear.marker
     if ip.protocol == PROTOCOL_UDP and not ip.later:
@@ -182,22 +182,22 @@ def _marked(ip: _Ip, ports: tuple[int, int], clear: Clear) -> bool:
     return PORT_IKE_NAT in ports
 
 
-def _written(ip: _Ip, ports: tuple[int, int], payload: bytes) -> bytes:
+def _written(ip: _IpPacket, ports: tuple[int, int], payload: bytes) -> bytes:
     size = 8 + len(payload)
     headers = ip.headers
     total = len(headers) + size if ip.version == 4 else len(headers) - 40 + size
     if total > _LONGEST:
-        raise UnwritableError(f"a message of {len(payload)} bytes does not fit into an IP packet")
+        raise FrameRewriteError(f"a message of {len(payload)} bytes does not fit into an IP packet")
     headers[ip.next_at] = PROTOCOL_UDP
     if ip.version == 4:
         struct.pack_into(">H", headers, 2, total)
         struct.pack_into(">H", headers, 10, 0)
-        struct.pack_into(">H", headers, 10, internet(headers))
+        struct.pack_into(">H", headers, 10, internet_checksum(headers))
     else:
         struct.pack_into(">H", headers, 4, total)
     udp = struct.pack(">3H", *ports, size)
     # with an even number of bytes before each part, the pseudo-header's order of fields does not matter
-    checksum = internet(ip.ends + struct.pack(">2H", PROTOCOL_UDP, size) + udp + b"\0\0" + payload) or 0xFFFF
+    checksum = internet_checksum(ip.ends + struct.pack(">2H", PROTOCOL_UDP, size) + udp + b"\0\0" + payload) or 0xFFFF
     return b"".join((headers, udp, struct.pack(">H", checksum), payload))
 
 
@@ -226,5 +226,5 @@ def _link_header(header: bytes, link_type: int, size: int) -> bytes:
 
 def _with_number(header: bytes, at: int, number: int) -> bytes:
     if number > _LONGEST:
-        raise UnwritableError("a message of that length does not fit into a PPPoE frame")
+        raise FrameRewriteError("a message of that length does not fit into a PPPoE frame")
     return header[:at] + struct.pack(">H", number) + header[at + 2 :]

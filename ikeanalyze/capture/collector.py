@@ -6,26 +6,26 @@ from typing import Final
 import numpy as np
 import xxhash
 
-from ikeanalyze.capture.accounting import Accounting, Category
+from ikeanalyze.capture.accounting import Accounting, PacketCategory
 from ikeanalyze.capture.columns import UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.datagrams import (
+    ClassifiedMessages,
     Encapsulation,
-    Messages,
-    clear_messages,
+    classify_packets,
+    find_cleartext_messages,
     read_ike_headers,
-    sort_packets,
 )
-from ikeanalyze.capture.half import Half
+from ikeanalyze.capture.half import PartialResult
 from ikeanalyze.capture.incomplete import share_digests
-from ikeanalyze.capture.ipfragments import Datagram, Fragment, Reassembler
-from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
-from ikeanalyze.capture.kept import Kept
-from ikeanalyze.capture.linktypes import link_type_name
-from ikeanalyze.capture.network import AddressBook, Packets
+from ikeanalyze.capture.ipfragments import FragmentedPacket, IpFragment, IpReassembler
+from ikeanalyze.capture.ippackets import IpPacketFinder, build_reassembled_packets, extract_fragments
+from ikeanalyze.capture.kept import MessageStore
+from ikeanalyze.capture.linktypes import get_link_type_name
+from ikeanalyze.capture.network import AddressBook, IpPackets
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
-from ikeanalyze.capture.records import PADDING, Damage, Interface, RecordBatch
+from ikeanalyze.capture.records import PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.rows import Columns, FrameRows
-from ikeanalyze.capture.tcpstreams import Segment, StreamMessage, Streams
+from ikeanalyze.capture.tcpstreams import StreamMessage, TcpSegment, TcpStreams
 
 #: More warnings about single packets than this are only counted.
 MOST_PACKET_WARNINGS: Final = 1000
@@ -35,10 +35,12 @@ _EARLIEST_NS: Final = int(np.iinfo(np.int64).min)
 _LATEST_NS: Final = int(np.iinfo(np.int64).max)
 
 
-class Collector:
+class FrameCollector:
     """Batches in; frames, accounting and warnings out."""
 
-    def __init__(self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, kept: Kept) -> None:
+    def __init__(
+        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, kept: MessageStore
+    ) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
         self.kept = kept
@@ -48,11 +50,11 @@ class Collector:
         self.last_ns: int | None = None
         self._ports = ports
         self._tcp_ports = {PORT_IKE_NAT, *ports}
-        self._ip = IpReader(interfaces, self.book)
+        self._ip = IpPacketFinder(interfaces, self.book)
         self._rows = rows
         self._units = 0
-        self._reassembler = Reassembler()
-        self._streams = Streams()
+        self._reassembler = IpReassembler()
+        self._streams = TcpStreams()
         self._refused: list[tuple[int, str]] = []
         self._refused_count = 0
         self._incomplete: set[int] = set()  # units of which the capture lacks a fragment or a segment
@@ -71,14 +73,14 @@ class Collector:
         self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
         self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
 
-        category = np.full(count, Category.OTHER, np.uint8)
+        category = np.full(count, PacketCategory.OTHER, np.uint8)
         packets = self._network(batch, category)
         if packets is not None:
             whole = packets.fragmented
             if whole.any():
                 self._fragments(batch, packets.take(whole), category)
                 packets = packets.take(~whole)
-            sorted_as, batches, refused = sort_packets(batch.buffer, packets, self._ports)
+            sorted_as, batches, refused = classify_packets(batch.buffer, packets, self._ports)
             category[packets.row] = sorted_as
             for refusal in refused:
                 self._refuse(self.packets + 1 + int(packets.row[refusal.packet]), refusal.what)
@@ -95,9 +97,9 @@ class Collector:
         self._datagrams(list(self._reassembler.finish()))
         self._settle_segments(self._streams.finish())
 
-    def half(self, damage: Damage | None) -> Half:
+    def half(self, damage: CaptureDamage | None) -> PartialResult:
         """All that was found, for somebody else to include."""
-        return Half(
+        return PartialResult(
             rows=len(self._rows),
             units=self._units,
             packets=self.packets,
@@ -115,7 +117,7 @@ class Collector:
             damage=damage,
         )
 
-    def include(self, half: Half, columns: Columns) -> None:
+    def include(self, half: PartialResult, columns: Columns) -> None:
         """Take what was found in the packets that follow, with the rows made of them."""
         codes = self.book.translation(half.ipv6)
         self._rows.append(
@@ -159,7 +161,7 @@ class Collector:
         warnings: list[tuple[int | None, str]] = [
             (
                 None,
-                f"link type {link_type_name(kind)} is not decoded: its {count} packets are counted as other",
+                f"link type {get_link_type_name(kind)} is not decoded: its {count} packets are counted as other",
             )
             for kind, count in sorted(self._ip.foreign_links.items())
         ]
@@ -188,15 +190,15 @@ class Collector:
             self._first_incomplete = number
         self._incomplete.add(unit)
 
-    def _network(self, batch: RecordBatch, category: UInt8Array) -> Packets | None:
+    def _network(self, batch: RecordBatch, category: UInt8Array) -> IpPackets | None:
         """The IP packets of a batch; frames whose IP header is impossible become malformed."""
         packets, impossible = self._ip.read(batch)
         for row, version in impossible:
-            category[row] = Category.MALFORMED
+            category[row] = PacketCategory.MALFORMED
             self._refuse(self.packets + 1 + row, f"IPv{version} header is cut or impossible")
         return packets
 
-    def _keep(self, batch: RecordBatch, packets: Packets, messages: Messages) -> None:
+    def _keep(self, batch: RecordBatch, packets: IpPackets, messages: ClassifiedMessages) -> None:
         """Rows for messages that are one frame each."""
         index = messages.packet
         row = packets.row[index]
@@ -226,7 +228,7 @@ class Collector:
             },
         )
 
-    def _digests(self, buffer: UInt8Array, messages: Messages, units: UInt32Array) -> UInt64Array:
+    def _digests(self, buffer: UInt8Array, messages: ClassifiedMessages, units: UInt32Array) -> UInt64Array:
         """XXH3-64 of each message; the bytes of those to be looked into are put aside."""
         view = buffer.data
         digest = xxhash.xxh3_64_intdigest
@@ -234,23 +236,23 @@ class Collector:
         self.kept.add(units, buffer, messages.at, messages.end, messages.clear, messages.header)
         return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
 
-    def _fragments(self, batch: RecordBatch, packets: Packets, category: UInt8Array) -> None:
+    def _fragments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
         self.crosses = True
-        category[packets.row] = Category.PENDING
-        settled: list[Datagram] = []
-        for fragment in fragments_of(batch, packets, self.packets + 1):
+        category[packets.row] = PacketCategory.PENDING
+        settled: list[FragmentedPacket] = []
+        for fragment in extract_fragments(batch, packets, self.packets + 1):
             settled.extend(self._reassembler.add(*fragment))
         self._datagrams(settled)
 
-    def _datagrams(self, settled: list[Datagram]) -> None:
+    def _datagrams(self, settled: list[FragmentedPacket]) -> None:
         """Count the fragments of settled datagrams, and keep rows for those that carry a message."""
         if not settled:
             return
         fresh = [datagram for datagram in settled if datagram.repeats is None and datagram.has_first]
         for datagram in settled:
             if datagram.repeats is None and not datagram.has_first:
-                datagram.category = Category.OTHER
+                datagram.category = PacketCategory.OTHER
         if fresh:
             self._sort_datagrams(fresh)
         for datagram in settled:
@@ -258,15 +260,15 @@ class Collector:
             if datagram.repeats is not None:
                 datagram.category, datagram.row = datagram.repeats.category, datagram.repeats.row
             self.accounting.add(
-                Category(datagram.category), len(fragments), sum(fragment.length for fragment in fragments)
+                PacketCategory(datagram.category), len(fragments), sum(fragment.length for fragment in fragments)
             )
             if datagram.row is not None and datagram.repeats is not None:
                 self._rows.append(len(fragments), {**datagram.row, **_fragment_columns(fragments)})
 
-    def _sort_datagrams(self, datagrams: list[Datagram]) -> None:
-        buffer, packets, cut = reassembled(datagrams)
-        sorted_as, batches, refused = sort_packets(buffer, packets, self._ports)
-        sorted_as[cut] = Category.MALFORMED
+    def _sort_datagrams(self, datagrams: list[FragmentedPacket]) -> None:
+        buffer, packets, cut = build_reassembled_packets(datagrams)
+        sorted_as, batches, refused = classify_packets(buffer, packets, self._ports)
+        sorted_as[cut] = PacketCategory.MALFORMED
         for index in np.flatnonzero(cut).tolist():
             self._refuse(datagrams[index].fragments[0].number, "IPv6 header is cut or impossible")
         for datagram, category in zip(datagrams, sorted_as.tolist(), strict=True):
@@ -302,7 +304,7 @@ class Collector:
                 datagram.row = {name: column[row : row + 1] for name, column in part.items()}
                 row += len(datagram.fragments)
 
-    def _segments(self, batch: RecordBatch, packets: Packets, category: UInt8Array) -> None:
+    def _segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Hand TCP segments on the ports of RFC 9329 to the stream follower."""
         buffer = batch.buffer
         source = buffer[packets.at].astype(np.int64) << 8 | buffer[packets.at + 1]
@@ -313,8 +315,8 @@ class Collector:
         self.crosses |= bool(ours.any())
         for index in np.flatnonzero(ours).tolist():
             row = int(packets.row[index])
-            category[row] = Category.PENDING
-            segment = Segment(
+            category[row] = PacketCategory.PENDING
+            segment = TcpSegment(
                 number=self.packets + 1 + row,
                 time_ns=int(batch.time_ns[row]),
                 interface=int(batch.interface[row]),
@@ -333,9 +335,9 @@ class Collector:
                 self._refuse(segment.number, trouble)
         self._settle_segments(self._streams.settled())
 
-    def _settle_segments(self, segments: list[Segment]) -> None:
+    def _settle_segments(self, segments: list[TcpSegment]) -> None:
         """Count segments, and keep rows for those that carried IKE messages."""
-        shares: list[tuple[Segment, StreamMessage, int]] = []
+        shares: list[tuple[TcpSegment, StreamMessage, int]] = []
         for segment in segments:
             self.accounting.add(segment.category, 1, segment.length)
             shares.extend((segment, message, size) for message, size in segment.ike_shares())
@@ -348,9 +350,9 @@ class Collector:
         if shares:
             self._keep_shares(shares)
 
-    def _keep_shares(self, shares: list[tuple[Segment, StreamMessage, int]]) -> None:
+    def _keep_shares(self, shares: list[tuple[TcpSegment, StreamMessage, int]]) -> None:
         """Rows for TCP segments: each with a message that it carries, and the bytes of the frame counted with it."""
-        first: dict[int, tuple[Segment, StreamMessage]] = {}
+        first: dict[int, tuple[TcpSegment, StreamMessage]] = {}
         for segment, message, _ in shares:
             first.setdefault(id(message), (segment, message))
         messages = [message for _, message in first.values()]
@@ -366,7 +368,7 @@ class Collector:
         buffer = np.frombuffer(b"".join(message.data for message in messages) + bytes(PADDING), np.uint8)
         header = read_ike_headers(buffer, begin, end)
         units = np.array([message.unit for message in messages], np.uint32)
-        self.kept.add(units, buffer, begin, end, clear_messages(header), header)
+        self.kept.add(units, buffer, begin, end, find_cleartext_messages(header), header)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in messages], np.uint64)
         place = {identity: index for index, identity in enumerate(first)}
         repeat = np.array([place[id(message)] for _, message, _ in shares], np.int64)
@@ -391,7 +393,7 @@ class Collector:
         )
 
 
-def _fragment_columns(fragments: Sequence[Fragment]) -> Columns:
+def _fragment_columns(fragments: Sequence[IpFragment]) -> Columns:
     return {
         **_own_columns(fragments),
         "bytes": np.array([fragment.length for fragment in fragments], np.uint32),
@@ -400,7 +402,7 @@ def _fragment_columns(fragments: Sequence[Fragment]) -> Columns:
     }
 
 
-def _own_columns(parts: Sequence[Fragment | Segment]) -> Columns:
+def _own_columns(parts: Sequence[IpFragment | TcpSegment]) -> Columns:
     """Columns that each IP fragment and each TCP segment has of its own."""
     return {
         "number": np.array([part.number for part in parts], np.uint32),

@@ -13,7 +13,7 @@ UInt64Array = npt.NDArray[np.uint64]
 Float64Array = npt.NDArray[np.float64]
 
 
-def gather(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
+def read_struct_array(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
     """The header of type `layout` at each position: one copy of a few dozen bytes a packet, no object.
 
     A position too near the end of the buffer is moved back, so its fields are garbage; the caller's length checks must
@@ -24,9 +24,9 @@ def gather(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt
     return window[np.minimum(at, len(buffer) - width)].view(layout)
 
 
-def big_endian(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
+def read_uint16_be(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
     """The 16-bit big-endian number at each position."""
-    return gather(buffer, at, _UINT16)["value"].astype(np.uint16)
+    return read_struct_array(buffer, at, _UINT16)["value"].astype(np.uint16)
 
 
 _UINT16 = np.dtype([("value", ">u2")])

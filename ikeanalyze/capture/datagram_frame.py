@@ -9,16 +9,16 @@ DEFAULT_TTL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class UdpEndpoint:
     """Where a datagram comes from or goes to."""
 
     address: bytes  # 4 or 16 bytes
     port: int
 
 
-def datagram_frame(
-    source: Endpoint,
-    destination: Endpoint,
+def build_datagram_frame(
+    source: UdpEndpoint,
+    destination: UdpEndpoint,
     payload: bytes,
     *,
     ttl: int | None = None,

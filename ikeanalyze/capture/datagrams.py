@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.accounting import Category
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, gather
-from ikeanalyze.capture.network import Packets
+from ikeanalyze.capture.accounting import PacketCategory
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, read_struct_array
+from ikeanalyze.capture.network import IpPackets
 from ikeanalyze.capture.protocol_numbers import (
     IKE_HEADER_BYTES,
     PAYLOAD_IKEV1_FRAGMENT,
@@ -92,7 +92,7 @@ HEADER_COLUMNS: Final[dict[str, type[np.generic]]] = {
 
 
 @dataclass(slots=True)
-class Messages:
+class ClassifiedMessages:
     """Messages found in a batch's packets."""
 
     packet: Int64Array  # index into the packets
@@ -109,25 +109,25 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class MalformedPacket:
     """A packet on an IKE, RADIUS or HIP port that is not what it should be, or not all there."""
 
     packet: int  # index into the packets
     what: str
 
 
-def sort_packets(
-    buffer: UInt8Array, packets: Packets, ports: Collection[int]
-) -> tuple[UInt8Array, list[Messages], list[Refused]]:
+def classify_packets(
+    buffer: UInt8Array, packets: IpPackets, ports: Collection[int]
+) -> tuple[UInt8Array, list[ClassifiedMessages], list[MalformedPacket]]:
     """Category of each packet, and the messages in them. TCP is left as OTHER for whoever follows streams.
 
     `ports` are UDP ports on which IKE is expected besides 500 and 4500, with or without the non-ESP marker.
     """
-    sorter = _Sorter(buffer, len(packets))
+    sorter = _DatagramClassifier(buffer, len(packets))
     category, protocol = sorter.category, packets.protocol
-    category[protocol == PROTOCOL_ESP] = Category.ESP
-    category[protocol == PROTOCOL_AH] = Category.AH
-    category[(protocol == PROTOCOL_ICMP) | (protocol == PROTOCOL_ICMPV6)] = Category.ICMP
+    category[protocol == PROTOCOL_ESP] = PacketCategory.ESP
+    category[protocol == PROTOCOL_AH] = PacketCategory.AH
+    category[(protocol == PROTOCOL_ICMP) | (protocol == PROTOCOL_ICMPV6)] = PacketCategory.ICMP
     udp = np.flatnonzero(protocol == PROTOCOL_UDP)
     if len(udp):
         sorter.sort_udp(packets, udp, ports)
@@ -136,12 +136,12 @@ def sort_packets(
         no_port = np.zeros(len(hip), np.uint16)
         encapsulation = np.full(len(hip), Encapsulation.IP, np.uint8)
         bounds = packets.at[hip], packets.end[hip], packets.wire_end[hip]
-        sorter.sort_hip(_Payloads(hip, *bounds, no_port, no_port, encapsulation))
+        sorter.sort_hip(_UdpPayloads(hip, *bounds, no_port, no_port, encapsulation))
     return category, sorter.messages, sorter.refused
 
 
 @dataclass(slots=True)
-class _Payloads:
+class _UdpPayloads:
     """What UDP or IP carries in some of the packets: an entry for each."""
 
     packet: Int64Array  # index into the packets
@@ -152,8 +152,8 @@ class _Payloads:
     destination_port: UInt16Array
     encapsulation: UInt8Array
 
-    def take(self, chosen: BoolArray | Int64Array) -> "_Payloads":
-        return _Payloads(
+    def take(self, chosen: BoolArray | Int64Array) -> "_UdpPayloads":
+        return _UdpPayloads(
             self.packet[chosen],
             self.at[chosen],
             self.end[chosen],
@@ -164,19 +164,19 @@ class _Payloads:
         )
 
 
-class _Sorter:
+class _DatagramClassifier:
     """The result for one batch of packets while it grows."""
 
     def __init__(self, buffer: UInt8Array, count: int) -> None:
-        self.category = np.full(count, Category.OTHER, np.uint8)
-        self.messages: list[Messages] = []
-        self.refused: list[Refused] = []
+        self.category = np.full(count, PacketCategory.OTHER, np.uint8)
+        self.messages: list[ClassifiedMessages] = []
+        self.refused: list[MalformedPacket] = []
         self._buffer = buffer
 
-    def sort_udp(self, packets: Packets, udp: Int64Array, ports: Collection[int]) -> None:
+    def sort_udp(self, packets: IpPackets, udp: Int64Array, ports: Collection[int]) -> None:
         """Sort the UDP datagrams among the packets, which `udp` are."""
         at = packets.at[udp]
-        header = gather(self._buffer, at, _UDP)
+        header = read_struct_array(self._buffer, at, _UDP)
         length = header["length"].astype(np.int64)
         # a UDP length of 0 is left by segmentation offload (and is allowed in IPv6 jumbograms, RFC 2675, 4)
         wire_end = np.where(length == 0, packets.wire_end[udp], np.minimum(at + length, packets.wire_end[udp]))
@@ -191,7 +191,7 @@ class _Sorter:
                 else f"UDP length of {length[index]}, less than its own header"
             ),
         )
-        self.category[udp[bad]] = Category.MALFORMED
+        self.category[udp[bad]] = PacketCategory.MALFORMED
         if bad.any():
             udp, at, header, wire_end = udp[~bad], at[~bad], header[~bad], wire_end[~bad]
 
@@ -211,7 +211,7 @@ class _Sorter:
             np.where(on_500, Encapsulation.UDP_500, Encapsulation.UDP),
         ).astype(np.uint8)
         end = np.minimum(packets.end[udp], wire_end)
-        payloads = _Payloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
+        payloads = _UdpPayloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
         self._sort_ipsec(payloads, header["first"], marked, on_500 | asked, on_4500 | asked)
         other = ~(on_500 | on_4500 | asked)
         radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
@@ -222,7 +222,12 @@ class _Sorter:
             self._sort_hip_in_udp(payloads.take(hip), zero_word[hip])
 
     def _sort_ipsec(
-        self, payloads: _Payloads, first: UInt8Array, marked: BoolArray, plain_port: BoolArray, marker_port: BoolArray
+        self,
+        payloads: _UdpPayloads,
+        first: UInt8Array,
+        marked: BoolArray,
+        plain_port: BoolArray,
+        marker_port: BoolArray,
     ) -> None:
         """Sort IKE, ESP and NAT keepalives. On `plain_port`s IKE has no marker, on `marker_port`s it has one."""
         ours = plain_port | marker_port
@@ -230,10 +235,10 @@ class _Sorter:
         size = payloads.wire_end - payloads.at  # on the wire
         blind = marker_port & (payloads.end - payloads.at < np.minimum(size, 4))
         self._refuse(packet, blind, lambda _: "cut by the capture's snapshot length before what tells IKE from ESP")
-        category[packet[blind]] = Category.MALFORMED
+        category[packet[blind]] = PacketCategory.MALFORMED
         ours &= ~blind
         keepalive = ours & (size == 1) & (first == 0xFF)
-        category[packet[keepalive]] = Category.NAT_KEEPALIVE
+        category[packet[keepalive]] = PacketCategory.NAT_KEEPALIVE
         ours &= ~keepalive
         # Where a NAT has mixed up 500 and 4500, and on a port that was asked for, only the header tells whether a
         # marker is due.
@@ -247,16 +252,16 @@ class _Sorter:
         self._refuse(
             packet, tiny, lambda index: f"{size[index]} bytes on an IPsec port are neither IKE, ESP nor keepalive"
         )
-        category[packet[esp]] = Category.ESP
-        category[packet[tiny]] = Category.MALFORMED
+        category[packet[esp]] = PacketCategory.ESP
+        category[packet[tiny]] = PacketCategory.MALFORMED
         chosen = np.flatnonzero(is_ike)
         if len(chosen):
             ike = payloads.take(chosen)
             ike.at += np.where(marked[chosen], 4, 0)
             self._sort_ike(ike)
 
-    def _plausible(self, payloads: _Payloads) -> BoolArray:
-        header = gather(self._buffer, payloads.at, _IKE)
+    def _plausible(self, payloads: _UdpPayloads) -> BoolArray:
+        header = read_struct_array(self._buffer, payloads.at, _IKE)
         major = header["version"] >> 4
         plausible: BoolArray = (
             (payloads.at + IKE_HEADER_BYTES <= payloads.end)
@@ -266,10 +271,10 @@ class _Sorter:
         )
         return plausible
 
-    def _sort_ike(self, payloads: _Payloads) -> None:
+    def _sort_ike(self, payloads: _UdpPayloads) -> None:
         at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
         version = self._buffer[np.minimum(at + 17, len(self._buffer) - 1)]
-        length = gather(self._buffer, at + 24, _WORD)["value"].astype(np.int64)
+        length = read_struct_array(self._buffer, at + 24, _WORD)["value"].astype(np.int64)
         short = at + IKE_HEADER_BYTES > wire_end
         cut = ~short & (at + IKE_HEADER_BYTES > end)
         strange = ~short & ~cut & (version >> 4 != 1) & (version >> 4 != 2)
@@ -286,7 +291,7 @@ class _Sorter:
                 return f"IKE version {version[index] >> 4}.{version[index] & 15} is unknown"
             return f"IKE length field says {length[index]} bytes, the datagram has {there}"
 
-        self.category[payloads.packet] = np.where(good, Category.IKE, Category.MALFORMED)
+        self.category[payloads.packet] = np.where(good, PacketCategory.IKE, PacketCategory.MALFORMED)
         if not good.all():
             self._refuse(payloads.packet, ~good, reason)
             payloads, length = payloads.take(good), length[good]
@@ -298,10 +303,14 @@ class _Sorter:
             if not keep.all():
                 payloads, length = payloads.take(keep), length[keep]
                 header = {name: column[keep] for name, column in header.items()}
-        self._add(payloads, length, header, clear_messages(header))
+        self._add(payloads, length, header, find_cleartext_messages(header))
 
     def _check_fragments(
-        self, payloads: _Payloads, length: Int64Array, header: dict[str, npt.NDArray[np.generic]], fragmented: BoolArray
+        self,
+        payloads: _UdpPayloads,
+        length: Int64Array,
+        header: dict[str, npt.NDArray[np.generic]],
+        fragmented: BoolArray,
     ) -> BoolArray:
         """Which of the messages stay: not those whose fragment number no receiver takes (RFC 7383, 2.6)."""
         number, total = header["fragment"].astype(np.int64), header["fragments"].astype(np.int64)
@@ -317,13 +326,13 @@ class _Sorter:
             return f"IKE fragment number {number[index]} of {total[index]} is impossible"
 
         self._refuse(payloads.packet, bad | cut, reason)
-        self.category[payloads.packet[bad]] = Category.MALFORMED
+        self.category[payloads.packet[bad]] = PacketCategory.MALFORMED
         keep: BoolArray = ~bad
         return keep
 
-    def _sort_radius(self, payloads: _Payloads) -> None:
+    def _sort_radius(self, payloads: _UdpPayloads) -> None:
         at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
-        raw = gather(self._buffer, at, _RADIUS)
+        raw = read_struct_array(self._buffer, at, _RADIUS)
         length = raw["length"].astype(np.int64)
         known = (at + 4 <= end) & np.isin(raw["code"], _RADIUS_CODES) & (raw["code"] != 0)
         good = known & (at + 20 <= end) & (length >= 20) & (at + length <= wire_end)
@@ -336,29 +345,29 @@ class _Sorter:
 
         # anyone may use these ports: a datagram without a RADIUS code is something else
         self.category[payloads.packet] = np.where(
-            good, Category.RADIUS, np.where(known, Category.MALFORMED, Category.OTHER)
+            good, PacketCategory.RADIUS, np.where(known, PacketCategory.MALFORMED, PacketCategory.OTHER)
         )
         self._refuse(payloads.packet, known & ~good, reason)
         header = _unkeyed_header(Protocol.RADIUS, raw["code"][good], raw["identifier"][good], length[good])
         self._add(payloads.take(good), length[good], header)
 
-    def _sort_hip_in_udp(self, payloads: _Payloads, zero_word: BoolArray) -> None:
+    def _sort_hip_in_udp(self, payloads: _UdpPayloads, zero_word: BoolArray) -> None:
         there = payloads.end - payloads.at >= 4
         esp = ~zero_word & there & (payloads.wire_end - payloads.at >= 8)
-        self.category[payloads.packet[esp]] = Category.ESP
+        self.category[payloads.packet[esp]] = PacketCategory.ESP
         hip = payloads.take(zero_word & there)
         hip.at += 4
         self.sort_hip(hip)
 
-    def sort_hip(self, payloads: _Payloads) -> None:
+    def sort_hip(self, payloads: _UdpPayloads) -> None:
         """Sort HIP packets (RFC 7401, 5.1), which begin where the payloads do."""
         at, end, wire_end = payloads.at, payloads.end, payloads.wire_end
-        raw = gather(self._buffer, at, _HIP)
+        raw = read_struct_array(self._buffer, at, _HIP)
         size = (raw["length"].astype(np.int64) + 1) * 8
         cut = (at + 40 > end) & (at + 40 <= wire_end)
         good = (at + 40 <= end) & (raw["type"] < 128) & np.isin(raw["version"] >> 4, (1, 2))
         good &= (size >= 40) & (at + size <= wire_end)
-        self.category[payloads.packet] = np.where(good, Category.HIP, Category.MALFORMED)
+        self.category[payloads.packet] = np.where(good, PacketCategory.HIP, PacketCategory.MALFORMED)
         self._refuse(
             payloads.packet,
             ~good,
@@ -374,18 +383,18 @@ class _Sorter:
 
     def _refuse(self, packet: Int64Array, chosen: BoolArray, reason: Callable[[int], str]) -> None:
         for index in np.flatnonzero(chosen).tolist():
-            self.refused.append(Refused(int(packet[index]), reason(index)))
+            self.refused.append(MalformedPacket(int(packet[index]), reason(index)))
 
     def _add(
         self,
-        payloads: _Payloads,
+        payloads: _UdpPayloads,
         length: Int64Array,
         header: dict[str, npt.NDArray[np.generic]],
         clear: BoolArray | None = None,
     ) -> None:
         """Add messages of these lengths; `clear`: which can be read without keys, None: all."""
         self.messages.append(
-            Messages(
+            ClassifiedMessages(
                 payloads.packet,
                 payloads.at,
                 np.minimum(payloads.end, payloads.at + length),
@@ -400,7 +409,7 @@ class _Sorter:
 
 def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dict[str, npt.NDArray[np.generic]]:
     """HEADER_COLUMNS of the IKE messages at these positions, without checks; captured up to `end`."""
-    raw = gather(buffer, at, _IKE)
+    raw = read_struct_array(buffer, at, _IKE)
     numbered = (raw["length"] >= _FRAGMENT_END) & (at + _FRAGMENT_END <= end)
     v2 = raw["version"] >> 4 == 2
     fragment = np.zeros(len(at), np.uint16)
@@ -426,7 +435,7 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
     }
 
 
-def clear_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:
+def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages have payloads that can be read without keys."""
     v2 = header["protocol"] == Protocol.IKEV2
     following = header["next_payload"]

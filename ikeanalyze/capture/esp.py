@@ -12,14 +12,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.accounting import Category
-from ikeanalyze.capture.columns import Int64Array, UInt8Array, gather
-from ikeanalyze.capture.datagrams import Encapsulation, sort_packets
+from ikeanalyze.capture.accounting import PacketCategory
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.datagrams import Encapsulation, classify_packets
 from ikeanalyze.capture.frames import Progress
-from ikeanalyze.capture.ipfragments import Datagram, Reassembler
-from ikeanalyze.capture.ippackets import IpReader, fragments_of, reassembled
-from ikeanalyze.capture.linktypes import link_type_name
-from ikeanalyze.capture.network import AddressBook, Packets
+from ikeanalyze.capture.ipfragments import FragmentedPacket, IpReassembler
+from ikeanalyze.capture.ippackets import IpPacketFinder, build_reassembled_packets, extract_fragments
+from ikeanalyze.capture.linktypes import get_link_type_name
+from ikeanalyze.capture.network import AddressBook, IpPackets
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, PORT_IKE_NAT, PROTOCOL_ESP, PROTOCOL_TCP
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.records import Interface, RecordBatch
@@ -54,7 +54,7 @@ TakePacket = Callable[[tuple[int, int, int], bytes | None, Sequence[bytes]], Non
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EspPacketFilter:
     """Packets whose bytes are handed on, one by one."""
 
     spis: Collection[int] | None  # None: all
@@ -83,7 +83,7 @@ def read_esp(
     take: Callable[[Block], None],
     ports: Collection[int] = (),
     progress: Progress | None = None,
-    wanted: Wanted | None = None,
+    wanted: EspPacketFilter | None = None,
 ) -> EspCapture:
     """Read a capture file, or standard input for "-", and hand on its ESP packets in blocks, in the order of the file.
 
@@ -113,15 +113,15 @@ class _Collector:
         take: Callable[[Block], None],
         ports: Collection[int],
         interfaces: Sequence[Interface],
-        wanted: Wanted | None,
+        wanted: EspPacketFilter | None,
     ) -> None:
         self._take = take
         self._ports = ports
         self._book = AddressBook()
-        self._ip = IpReader(interfaces, self._book)
+        self._ip = IpPacketFinder(interfaces, self._book)
         self._wanted = wanted
         self._spis = np.array(sorted(wanted.spis or ()) if wanted else [], np.uint32)
-        self._reassembler = Reassembler()
+        self._reassembler = IpReassembler()
         self._parts: list[Block] = []
         self._waiting = 0  # packets in them
         self._found = EspCapture()
@@ -157,19 +157,19 @@ class _Collector:
         self._flush()
         self._found.addresses = self._book.ipv6
         self._found.warnings.extend(
-            f"link type {link_type_name(kind)} is not decoded: its {number} packets are not looked into"
+            f"link type {get_link_type_name(kind)} is not decoded: its {number} packets are not looked into"
             for kind, number in sorted(self._ip.foreign_links.items())
         )
         return self._found
 
-    def _esp(self, buffer: UInt8Array, packets: Packets) -> Block:
+    def _esp(self, buffer: UInt8Array, packets: IpPackets) -> Block:
         """Columns of the ESP packets among these, and which they are (`packet`)."""
-        category, _, _ = sort_packets(buffer, packets, self._ports)
+        category, _, _ = classify_packets(buffer, packets, self._ports)
         self._count_tcp(buffer, packets)
-        index = np.flatnonzero(category == Category.ESP)
+        index = np.flatnonzero(category == PacketCategory.ESP)
         in_udp = packets.protocol[index] != PROTOCOL_ESP
         at, wire_end = packets.at[index], packets.wire_end[index]
-        udp = gather(buffer, at, _PORTS)
+        udp = read_struct_array(buffer, at, _PORTS)
         length = udp["length"].astype(np.int64)
         wire_end = np.where(in_udp & (length != 0), np.minimum(at + length, wire_end), wire_end)
         at = at + np.where(in_udp, _UDP_HEADER, 0)
@@ -177,7 +177,7 @@ class _Collector:
         self._found.cut += int((~there).sum())
         on_4500 = (udp["source"] == PORT_IKE_NAT) | (udp["destination"] == PORT_IKE_NAT)
         encapsulation = np.where(on_4500, Encapsulation.UDP_4500, Encapsulation.UDP)
-        header = gather(buffer, at, _HEADER)
+        header = read_struct_array(buffer, at, _HEADER)
         if self._wanted is not None:
             chosen = there if self._wanted.spis is None else there & np.isin(header["spi"], self._spis)
             self._hand_on(self._wanted, buffer, packets.take(index[chosen]), at[chosen], wire_end[chosen])
@@ -192,30 +192,32 @@ class _Collector:
         }
         return {name: column[there] for name, column in columns.items()}
 
-    def _hand_on(self, wanted: Wanted, buffer: UInt8Array, packets: Packets, at: Int64Array, end: Int64Array) -> None:
+    def _hand_on(
+        self, wanted: EspPacketFilter, buffer: UInt8Array, packets: IpPackets, at: Int64Array, end: Int64Array
+    ) -> None:
         """Give the bytes of packets."""
         view = buffer.data
-        spis = gather(buffer, at, _HEADER)["spi"].tolist()
+        spis = read_struct_array(buffer, at, _HEADER)["spi"].tolist()
         whole = (end <= packets.end).tolist()
         ends = zip(packets.source.tolist(), packets.destination.tolist(), spis, strict=True)
         for sa, is_whole, first, stop in zip(ends, whole, at.tolist(), end.tolist(), strict=True):
             wanted.take(sa, bytes(view[first:stop]) if is_whole else None, self._book.ipv6)
 
-    def _count_tcp(self, buffer: UInt8Array, packets: Packets) -> None:
+    def _count_tcp(self, buffer: UInt8Array, packets: IpPackets) -> None:
         tcp = packets.take((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
         if len(tcp):
-            ports = gather(buffer, tcp.at, _PORTS)
+            ports = read_struct_array(buffer, tcp.at, _PORTS)
             ours = (ports["source"] == PORT_IKE_NAT) | (ports["destination"] == PORT_IKE_NAT)
             self._found.in_tcp += int(ours.sum())
 
-    def _fragments(self, batch: RecordBatch, packets: Packets) -> None:
+    def _fragments(self, batch: RecordBatch, packets: IpPackets) -> None:
         """Hand IP fragments to the reassembler, and take the datagrams that are settled by them."""
-        settled: list[Datagram] = []
-        for fragment in fragments_of(batch, packets, self._found.packets + 1):
+        settled: list[FragmentedPacket] = []
+        for fragment in extract_fragments(batch, packets, self._found.packets + 1):
             settled.extend(self._reassembler.add(*fragment))
         self._datagrams(settled)
 
-    def _datagrams(self, settled: list[Datagram]) -> None:
+    def _datagrams(self, settled: list[FragmentedPacket]) -> None:
         """Take ESP packets that came in IP fragments; of a second sighting by the capture nothing counts."""
         fresh = [datagram for datagram in settled if datagram.repeats is None and datagram.has_first]
         self._found.lost_fragments += sum(
@@ -226,7 +228,7 @@ class _Collector:
         )
         if not fresh:
             return
-        buffer, packets, cut = reassembled(fresh)
+        buffer, packets, cut = build_reassembled_packets(fresh)
         esp = self._esp(buffer, packets.take(~cut))
         esp["packet"] = np.flatnonzero(~cut)[esp["packet"]]
         owners = [fresh[i] for i in esp["packet"].tolist()]
@@ -258,4 +260,4 @@ class _Collector:
             self._parts, self._waiting = [], 0
 
 
-__all__ = ["LAYOUT", "MAX_ESP_SAS", "Block", "EspCapture", "Wanted", "read_esp"]
+__all__ = ["LAYOUT", "MAX_ESP_SAS", "Block", "EspCapture", "EspPacketFilter", "read_esp"]

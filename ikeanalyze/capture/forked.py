@@ -23,7 +23,7 @@ from ikeanalyze.capture.kept import shared_bytes
 LEAST_SIZE: Final = 64 << 20
 
 
-def can_help() -> bool:
+def can_fork_reader() -> bool:
     """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that hold locks.
 
     polars starts threads of its own, so this is only possible before it is imported.
@@ -36,7 +36,7 @@ def can_help() -> bool:
     )
 
 
-class Helper:
+class WorkerProcess:
     """One forked process, which works and sends a value."""
 
     def __init__(self, work: Callable[[Int64Array], Any]) -> None:

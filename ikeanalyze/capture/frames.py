@@ -6,11 +6,11 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, Collector
+from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, FrameCollector
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.halves import SecondHalf, read_second_half
-from ikeanalyze.capture.kept import Kept, MessageBytes
-from ikeanalyze.capture.memory import keep_freed_memory
+from ikeanalyze.capture.halves import ParallelReader, start_parallel_reader
+from ikeanalyze.capture.kept import MessageBytes, MessageStore
+from ikeanalyze.capture.memory import tune_malloc
 from ikeanalyze.capture.network import ADDRESS_BITS, FIRST_IPV6
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 from ikeanalyze.capture.records import Interface
@@ -47,10 +47,10 @@ class CaptureFrames:
 
     def address(self, code: int) -> str:
         """An address as text (RFC 5952 for IPv6)."""
-        return address_text(code, self.addresses)
+        return format_address_code(code, self.addresses)
 
 
-def address_text(code: int, ipv6: Sequence[bytes]) -> str:
+def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
     """Text of an AddressBook code, of whatever capture."""
     code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
@@ -76,11 +76,11 @@ def read_frames(
         CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is
         returned.
     """
-    keep_freed_memory()
+    tune_malloc()
     with open_capture(path) as reader:
-        halves = read_second_half(reader, ports, spis)
-        second, kept = halves or (None, Kept(spis))
-        collector = Collector(ports, reader.interfaces, FrameRows(LAYOUT), kept)
+        halves = start_parallel_reader(reader, ports, spis)
+        second, kept = halves or (None, MessageStore(spis))
+        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), kept)
         try:
             _collect(reader, collector, second, progress, meanwhile)
         finally:
@@ -112,8 +112,8 @@ def read_frames(
 
 def _collect(
     reader: CaptureReader,
-    collector: Collector,
-    second: SecondHalf | None,
+    collector: FrameCollector,
+    second: ParallelReader | None,
     progress: Progress | None,
     meanwhile: Callable[[], object] | None,
 ) -> None:
@@ -151,6 +151,6 @@ __all__ = [
     "Columns",
     "Progress",
     "Protocol",
-    "address_text",
+    "format_address_code",
     "read_frames",
 ]

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.columns import Int64Array, UInt32Array
-from ikeanalyze.capture.records import Damage
+from ikeanalyze.capture.records import CaptureDamage
 
 #: As `MessageBytes.entries` gives them.
 Entries = tuple[UInt32Array, Int64Array, Int64Array]
 
 
 @dataclass(slots=True)
-class Half:
+class PartialResult:
     """The sums, and how much there is of what is in shared memory: rows, and bytes of messages."""
 
     rows: int
@@ -29,4 +29,4 @@ class Half:
     refused: list[tuple[int, str]]
     refused_count: int
     foreign_links: dict[int, int]
-    damage: Damage | None
+    damage: CaptureDamage | None

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from typing import Final
 
 from ikeanalyze.capture import forked
-from ikeanalyze.capture.collector import Collector
+from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.columns import Int64Array, UInt8Array
-from ikeanalyze.capture.forked import Helper
-from ikeanalyze.capture.half import Half
-from ikeanalyze.capture.kept import Kept, MessageBytes, shared_bytes
+from ikeanalyze.capture.forked import WorkerProcess
+from ikeanalyze.capture.half import PartialResult
+from ikeanalyze.capture.kept import MessageBytes, MessageStore, shared_bytes
 from ikeanalyze.capture.reader import CaptureReader
 from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
@@ -19,7 +19,7 @@ _FIRST_HALF: Final = 0.42
 _LEAST_RECORD: Final = 44
 
 
-class SecondHalf:
+class ParallelReader:
     """The second half of a large capture, read by a helper."""
 
     def __init__(
@@ -42,9 +42,9 @@ class SecondHalf:
         rows = FrameRows.shared(LAYOUT, (size - begin) // _LEAST_RECORD + 1)
         self._columns = rows.columns(whole=True)
 
-        def work(progress: Int64Array) -> Half | None:
-            kept = Kept(spis, *(MessageBytes(heap, begin) for heap in heaps))
-            collector = Collector(ports, second.interfaces, rows, kept)
+        def work(progress: Int64Array) -> PartialResult | None:
+            kept = MessageStore(spis, *(MessageBytes(heap, begin) for heap in heaps))
+            collector = FrameCollector(ports, second.interfaces, rows, kept)
             for batch in second.batches():
                 collector.add(batch, None)
                 if collector.crosses:
@@ -53,7 +53,7 @@ class SecondHalf:
             return collector.half(second.damage)
 
         try:
-            self._helper = Helper(work)
+            self._helper = WorkerProcess(work)
         finally:
             second.close()
 
@@ -62,7 +62,7 @@ class SecondHalf:
         """Bytes of the half that have been read."""
         return self._helper.progress
 
-    def result(self) -> tuple[Half, Columns] | None:
+    def result(self) -> tuple[PartialResult, Columns] | None:
         """Wait for the rest of it; None: it cannot be used."""
         half = self._helper.result()
         return None if half is None else (half, {name: column[: half.rows] for name, column in self._columns.items()})
@@ -72,15 +72,15 @@ class SecondHalf:
         self._helper.stop()
 
 
-def read_second_half(
+def start_parallel_reader(
     reader: CaptureReader, ports: Collection[int], spis: Collection[int] | None
-) -> tuple[SecondHalf, Kept] | None:
+) -> tuple[ParallelReader, MessageStore] | None:
     """A helper for the second half, and what is kept of both halves; None where there is none.
 
-    `spis` are as in `Kept`.
+    `spis` are as in `MessageStore`.
     """
     size = reader.source.size
-    if size is None or size < forked.LEAST_SIZE or not forked.can_help():
+    if size is None or size < forked.LEAST_SIZE or not forked.can_fork_reader():
         return None
     begin = reader.guess_record(int(size * _FIRST_HALF))
     if begin is None:
@@ -88,7 +88,7 @@ def read_second_half(
     try:
         # a message's bytes come from one place in the file, so those of the halves do not meet
         heaps = shared_bytes(size), shared_bytes(size)
-        kept = Kept(spis, *(MessageBytes(heap) for heap in heaps))
-        return SecondHalf(reader, begin, ports, spis, heaps), kept
+        kept = MessageStore(spis, *(MessageBytes(heap) for heap in heaps))
+        return ParallelReader(reader, begin, ports, spis, heaps), kept
     except (OSError, ValueError):
         return None

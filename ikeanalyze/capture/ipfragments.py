@@ -31,7 +31,7 @@ Key = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class IpFragment:
     """One IP fragment and the frame that it came in."""
 
     number: int  # of the packet in its capture
@@ -49,22 +49,24 @@ class Fragment:
 
 
 @dataclass(slots=True)
-class Datagram:
+class FragmentedPacket:
     """Fragments of one IP datagram."""
 
     key: Key
     protocol: int
-    fragments: list[Fragment] = field(default_factory=list)  # in order of arrival
+    fragments: list[IpFragment] = field(default_factory=list)  # in order of arrival
     size: int | None = None  # of the whole, once the last fragment is there
     #: The datagram that these are fragments of, seen again: by the capture, or doubled.
-    repeats: "Datagram | None" = None
-    doubles: "Datagram | None" = None  # the datagram, complete before, of which all these may be doubled fragments
+    repeats: "FragmentedPacket | None" = None
+    doubles: "FragmentedPacket | None" = (
+        None  # the datagram, complete before, of which all these may be doubled fragments
+    )
     row: dict[str, npt.NDArray[np.generic]] | None = None  # of the frames table, if it carries a message
     category: int = 0  # what it was counted as, once that is known
-    _at: dict[int, list[Fragment]] = field(default_factory=dict)  # fragments by offset
+    _at: dict[int, list[IpFragment]] = field(default_factory=dict)  # fragments by offset
     _sum: int = 0  # of their sizes on the wire
 
-    def add(self, fragment: Fragment) -> None:
+    def add(self, fragment: IpFragment) -> None:
         """Take one more fragment."""
         self.fragments.append(fragment)
         self._at.setdefault(fragment.offset, []).append(fragment)
@@ -76,7 +78,7 @@ class Datagram:
         """A fragment with this offset is there."""
         return offset in self._at
 
-    def repeated_by(self, fragment: Fragment, within_ns: int = DUPLICATE_NS) -> bool:
+    def repeated_by(self, fragment: IpFragment, within_ns: int = DUPLICATE_NS) -> bool:
         """The fragment is one of these, seen a second time: by the capture, or with more time between them sent twice."""
         return any(
             abs(fragment.time_ns - earlier.time_ns) <= within_ns and earlier.payload == fragment.payload
@@ -117,20 +119,20 @@ class Datagram:
         return any(fragment.offset == 0 for fragment in self.fragments)
 
 
-class Reassembler:
+class IpReassembler:
     """Fragments in, datagrams out: complete ones at once, the others when their time is over."""
 
     def __init__(self) -> None:
-        self._pending: dict[Key, Datagram] = {}
-        self._done: dict[Key, Datagram] = {}  # lately completed, to recognise the capture's duplicates
+        self._pending: dict[Key, FragmentedPacket] = {}
+        self._done: dict[Key, FragmentedPacket] = {}  # lately completed, to recognise the capture's duplicates
 
-    def add(self, key: Key, protocol: int, fragment: Fragment) -> Iterator[Datagram]:
+    def add(self, key: Key, protocol: int, fragment: IpFragment) -> Iterator[FragmentedPacket]:
         """Take a fragment; give the datagrams that are settled by it."""
         yield from self._expire(fragment.time_ns)
         self._forget(fragment.time_ns)
         done = self._done.get(key)
         if done is not None and done.repeated_by(fragment):
-            yield Datagram(key, protocol, [replace(fragment, repeated=True)], done.size, done)
+            yield FragmentedPacket(key, protocol, [replace(fragment, repeated=True)], done.size, done)
             return
         datagram = self._pending.get(key)
         twice = done is not None and done.repeated_by(fragment, TWICE_NS)
@@ -149,7 +151,7 @@ class Reassembler:
             yield _settled(self._pending.pop(key))
             datagram = None
         if datagram is None:
-            datagram = self._pending[key] = Datagram(key, protocol, doubles=done if twice else None)
+            datagram = self._pending[key] = FragmentedPacket(key, protocol, doubles=done if twice else None)
         datagram.add(fragment)
         if fragment.offset == 0:
             datagram.protocol = protocol
@@ -161,12 +163,12 @@ class Reassembler:
         elif len(self._pending) > _MOST_PENDING:
             yield _settled(self._pending.pop(next(iter(self._pending))))
 
-    def finish(self) -> Iterator[Datagram]:
+    def finish(self) -> Iterator[FragmentedPacket]:
         """Give what is still incomplete at the end of the capture."""
         yield from map(_settled, self._pending.values())
         self._pending.clear()
 
-    def _expire(self, now_ns: int) -> Iterator[Datagram]:
+    def _expire(self, now_ns: int) -> Iterator[FragmentedPacket]:
         # dictionaries keep the order of arrival: the oldest datagram is the first one
         while self._pending:
             key, datagram = next(iter(self._pending.items()))
@@ -183,9 +185,9 @@ class Reassembler:
             del self._done[key]
 
 
-def _settled(incomplete: Datagram) -> Datagram:
+def _settled(incomplete: FragmentedPacket) -> FragmentedPacket:
     """A datagram that nothing more is waited for: where all of it are doubled fragments of another one, these."""
     if incomplete.doubles is None:
         return incomplete
     again = [replace(fragment, resent=True) for fragment in incomplete.fragments]
-    return Datagram(incomplete.key, incomplete.protocol, again, incomplete.doubles.size, incomplete.doubles)
+    return FragmentedPacket(incomplete.key, incomplete.protocol, again, incomplete.doubles.size, incomplete.doubles)

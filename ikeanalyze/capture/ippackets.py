@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ikeanalyze.capture.columns import BoolArray, UInt8Array
-from ikeanalyze.capture.ipfragments import Datagram, Fragment, Key
-from ikeanalyze.capture.link import locate
+from ikeanalyze.capture.ipfragments import FragmentedPacket, IpFragment, Key
+from ikeanalyze.capture.link import locate_ip_packets
 from ikeanalyze.capture.network import (
     FIRST_IPV6,
     AddressBook,
-    Packets,
-    join,
+    IpPackets,
+    merge_packets,
     read_ipv4,
     read_ipv6,
-    skip_options,
+    skip_extension_headers,
 )
 from ikeanalyze.capture.records import PADDING, Interface, RecordBatch
 
 
-class IpReader:
+class IpPacketFinder:
     """Finds the IP packets of batches."""
 
     def __init__(self, interfaces: Sequence[Interface], book: AddressBook) -> None:
@@ -31,11 +31,11 @@ class IpReader:
         self._interfaces = interfaces
         self._book = book
 
-    def read(self, batch: RecordBatch) -> tuple[Packets | None, list[tuple[int, int]]]:
+    def read(self, batch: RecordBatch) -> tuple[IpPackets | None, list[tuple[int, int]]]:
         """The IP packets of a batch, and the rows whose IP header is cut or impossible, each with its version."""
         link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
         kinds = np.unique(link_types[np.unique(batch.interface)]).tolist()
-        parts: list[Packets] = []
+        parts: list[IpPackets] = []
         impossible: list[tuple[int, int]] = []
         for kind in kinds:
             if len(kinds) == 1:
@@ -44,7 +44,7 @@ class IpReader:
                 row = np.flatnonzero(link_types[batch.interface] == kind)
             at = batch.offset[row]
             end = at + batch.captured[row]
-            located = locate(kind, batch.buffer, at, end)
+            located = locate_ip_packets(kind, batch.buffer, at, end)
             if located is None:
                 self.foreign_links[kind] = self.foreign_links.get(kind, 0) + len(row)
                 continue
@@ -59,16 +59,16 @@ class IpReader:
                 packets, bad = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self._book)
                 impossible += [(index, version) for index in row[which][bad].tolist()]
                 parts.append(packets)
-        return (join(parts) if parts else None), impossible
+        return (merge_packets(parts) if parts else None), impossible
 
 
-def fragments_of(batch: RecordBatch, packets: Packets, first: int) -> Iterator[tuple[Key, int, Fragment]]:
+def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Iterator[tuple[Key, int, IpFragment]]:
     """What a reassembler takes of IP fragments; `first`: number of the batch's first packet in its capture."""
     view = batch.buffer.data
     for index in range(len(packets)):
         row = int(packets.row[index])
         at, end = int(packets.at[index]), int(packets.end[index])
-        fragment = Fragment(
+        fragment = IpFragment(
             number=first + row,
             time_ns=int(batch.time_ns[row]),
             interface=int(batch.interface[row]),
@@ -88,17 +88,17 @@ def fragments_of(batch: RecordBatch, packets: Packets, first: int) -> Iterator[t
         yield key, protocol, fragment
 
 
-def reassembled(datagrams: Sequence[Datagram]) -> tuple[UInt8Array, Packets, BoolArray]:
+def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UInt8Array, IpPackets, BoolArray]:
     """Datagrams as packets in a buffer of their own, as far as their bytes are known, and which of them are cut.
 
-    Each must have its first fragment; `Packets.row` is the index of the datagram.
+    Each must have its first fragment; `IpPackets.row` is the index of the datagram.
     """
     known = [datagram.payload() for datagram in datagrams]
     captured = np.array([len(data) for data, _ in known], np.int64)
     at = np.cumsum(captured) - captured
     count = len(datagrams)
     buffer = np.frombuffer(b"".join(data for data, _ in known) + bytes(PADDING), np.uint8)
-    packets = Packets(
+    packets = IpPackets(
         row=np.arange(count),
         at=at,
         end=at + captured,
@@ -111,5 +111,5 @@ def reassembled(datagrams: Sequence[Datagram]) -> tuple[UInt8Array, Packets, Boo
         offset=np.zeros(count, np.int64),
         more=np.zeros(count, np.bool_),
     )
-    cut = skip_options(buffer, packets)
+    cut = skip_extension_headers(buffer, packets)
     return buffer, packets, cut

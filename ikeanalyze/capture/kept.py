@@ -11,7 +11,7 @@ from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32
 
 #: Linux's MAP_NORESERVE, which Python's mmap names from 3.12 on.
 _NO_RESERVE: Final = 0x4000
-_FIRST_ROOM: Final = 1 << 16
+_INITIAL_BYTES: Final = 1 << 16
 
 
 def shared_bytes(size: int) -> UInt8Array:
@@ -25,7 +25,7 @@ class MessageBytes(Mapping[int, bytes]):
 
     def __init__(self, heap: UInt8Array | None = None, at: int = 0) -> None:
         """Without `heap` there is one that grows; a given one is filled from `at` on and must have room."""
-        self.heap = np.empty(_FIRST_ROOM, np.uint8) if heap is None else heap
+        self.heap = np.empty(_INITIAL_BYTES, np.uint8) if heap is None else heap
         self.share: float | None = None  # of the capture that is here, as far as that is known
         self._at = at
         self._parts: list[tuple[UInt32Array, Int64Array, Int64Array]] = []
@@ -77,7 +77,7 @@ class MessageBytes(Mapping[int, bytes]):
         """Free the memory of all messages but those of some units."""
         known, begin, size = self.entries()
         chosen = np.isin(known, units)
-        heap, self.heap, self._at = self.heap, np.empty(_FIRST_ROOM, np.uint8), 0
+        heap, self.heap, self._at = self.heap, np.empty(_INITIAL_BYTES, np.uint8), 0
         self._units, self._begin, self._size = known[:0], begin[:0], size[:0]
         if chosen.any():
             low = begin[chosen]
@@ -110,7 +110,7 @@ class MessageBytes(Mapping[int, bytes]):
         self.heap = heap
 
 
-class Kept:
+class MessageStore:
     """What is kept of a capture's messages: the bytes of those that are clear, and on demand of others."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, big_endian
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt16Array, read_uint16_be
 from ikeanalyze.capture.protocol_numbers import ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE_SESSION, ETHERTYPES_VLAN
 
 _VLAN_TAGS: Final = np.array(ETHERTYPES_VLAN, np.uint16)
@@ -23,7 +23,7 @@ _LOOPBACK_IPV6: Final = (10, 24, 28, 30)
 Located = tuple[Int64Array, UInt8Array]
 
 
-def locate(link_type: int, buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located | None:
+def locate_ip_packets(link_type: int, buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located | None:
     """Find the IP packets in frames of one link type; None: this link type is not decoded.
 
     `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too
@@ -53,12 +53,12 @@ def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         tagged = rest[np.isin(kind, _VLAN_TAGS) & (inside[rest] + 4 <= end[rest])]
         snap = rest[(kind <= 1500) & (inside[rest] + 8 <= end[rest])]
         # LLC with both service access points 0xAA and an encapsulated Ethernet type (RFC 1042)
-        snap = snap[(big_endian(buffer, inside[snap]) == 0xAAAA) & (ethertype[snap] != 0)]
+        snap = snap[(read_uint16_be(buffer, inside[snap]) == 0xAAAA) & (ethertype[snap] != 0)]
         session = rest[(kind == ETHERTYPE_PPPOE_SESSION) & (inside[rest] + 7 <= end[rest])]
         inside[tagged] += 4
         inside[snap] += 8
         rest = np.concatenate([tagged, snap])
-        ethertype[rest] = big_endian(buffer, inside[rest] - 2)
+        ethertype[rest] = read_uint16_be(buffer, inside[rest] - 2)
         # a length that follows LLC/SNAP is no second LLC header
         ethertype[snap[ethertype[snap] <= 1500]] = 0
         family[rest] = _families(ethertype[rest])
@@ -70,7 +70,7 @@ def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
 
 def _ethernet(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     inside = at + 14
-    ethertype = big_endian(buffer, at + 12)
+    ethertype = read_uint16_be(buffer, at + 12)
     ethertype[inside > end] = 0
     return _ethertypes(buffer, inside, end, ethertype)
 
@@ -78,7 +78,7 @@ def _ethernet(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
 def _cooked(header: int, protocol_at: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Located]:
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
         inside = at + header
-        ethertype = big_endian(buffer, at + protocol_at)
+        ethertype = read_uint16_be(buffer, at + protocol_at)
         ethertype[inside > end] = 0
         return _ethertypes(buffer, inside, end, ethertype)
 
@@ -101,7 +101,7 @@ def _raw_of(version: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Loca
 def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is
     # below 256, so whichever half is not zero has it.
-    high, low = big_endian(buffer, at), big_endian(buffer, at + 2)
+    high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
     family = np.zeros(len(at), np.uint8)
@@ -113,7 +113,7 @@ def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  
 def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
     first = buffer[at].astype(np.uint16)
     compressed: BoolArray = (first & 1) == 1
-    protocol = np.where(compressed, first, big_endian(buffer, at))
+    protocol = np.where(compressed, first, read_uint16_be(buffer, at))
     family = np.zeros(len(at), np.uint8)
     family[protocol == _PPP_IPV4] = 4
     family[protocol == _PPP_IPV6] = 6
@@ -122,7 +122,7 @@ def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
 
 def _ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     # address 0xFF and control 0x03 may be compressed away (RFC 1661, 6.6)
-    framed = big_endian(buffer, at) == 0xFF03
+    framed = read_uint16_be(buffer, at) == 0xFF03
     return _ppp_protocol(buffer, at + np.where(framed, 2, 0))
 
 

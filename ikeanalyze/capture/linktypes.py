@@ -232,7 +232,7 @@ class LinkType(IntEnum):
     DEBUG_ONLY = 303
 
 
-def link_type_name(number: int) -> str:
+def get_link_type_name(number: int) -> str:
     """The registered name ("LINKTYPE_ETHERNET"), or the number as text for one that is not registered."""
     try:
         name = LinkType(number).name

@@ -14,7 +14,7 @@ _ARENA_MAX = -8
 
 
 @cache
-def keep_freed_memory() -> None:
+def tune_malloc() -> None:
     """Ask glibc's malloc (mallopt(3)) to reuse freed memory; other C libraries are left alone."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -27,7 +27,7 @@ def keep_freed_memory() -> None:
     mallopt(_ARENA_MAX, 1)
 
 
-def give_back_memory() -> None:
+def release_free_memory() -> None:
     """Give what is free to the system, for allocators of others (polars has its own)."""
     try:
         trim = ctypes.CDLL(None).malloc_trim

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, gather
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
 from ikeanalyze.capture.protocol_numbers import EXTENSION_HEADERS, FRAGMENT_HEADER, NO_NEXT_HEADER
 
 _IPV4: Final = np.dtype(
@@ -76,18 +76,18 @@ class AddressBook:
         return translate
 
 
-def captures_of(codes: UInt64Array) -> Int64Array:
+def get_capture_numbers(codes: UInt64Array) -> Int64Array:
     """The numbers of the captures that addresses are of, from 0."""
     return (codes >> np.uint64(CAPTURE_BIT)).astype(np.int64)
 
 
-def addresses_of(codes: UInt64Array) -> UInt64Array:
+def strip_capture_numbers(codes: UInt64Array) -> UInt64Array:
     """Addresses without the captures that they are of."""
     return codes & np.uint64(ADDRESS_BITS)
 
 
 @dataclass(slots=True)
-class Packets:
+class IpPackets:
     """IP packets of a batch, in columns of one length."""
 
     row: Int64Array  # which packet of the batch
@@ -105,9 +105,9 @@ class Packets:
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, chosen: Int64Array | BoolArray) -> "Packets":
+    def take(self, chosen: Int64Array | BoolArray) -> "IpPackets":
         """Some of the packets."""
-        return Packets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
+        return IpPackets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
 
     @property
     def fragmented(self) -> BoolArray:
@@ -115,22 +115,22 @@ class Packets:
         return self.more | (self.offset > 0)
 
 
-_PACKET_COLUMNS: Final = tuple(Packets.__dataclass_fields__)
+_PACKET_COLUMNS: Final = tuple(IpPackets.__dataclass_fields__)
 
 
-def join(parts: list[Packets]) -> Packets:
+def merge_packets(parts: list[IpPackets]) -> IpPackets:
     """One table of several, ordered by row."""
     if len(parts) == 1:
         return parts[0]
-    whole = Packets(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PACKET_COLUMNS))
+    whole = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PACKET_COLUMNS))
     return whole.take(np.argsort(whole.row, kind="stable"))
 
 
 def read_ipv4(
     buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array
-) -> tuple[Packets, BoolArray]:
+) -> tuple[IpPackets, BoolArray]:
     """Decode IPv4 headers at `at`; also which of the rows are malformed (and not among the packets)."""
-    header = gather(buffer, at, _IPV4)
+    header = read_struct_array(buffer, at, _IPV4)
     size = (header["version"] & 15).astype(np.int64) * 4
     bad = (header["version"] >> 4 != 4) | (size < 20) | (at + size > end)
     total = header["total"].astype(np.int64)
@@ -144,7 +144,7 @@ def read_ipv4(
     # Ethernet padding stands behind the total length.
     stop = np.where(total == 0, wire_end, np.minimum(at + total, wire_end))
     fragment = header["fragment"].astype(np.int64)
-    packets = Packets(
+    packets = IpPackets(
         row=row,
         at=at + size,
         end=np.minimum(stop, end),
@@ -162,9 +162,9 @@ def read_ipv4(
 
 def read_ipv6(
     buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array, book: AddressBook
-) -> tuple[Packets, BoolArray]:
+) -> tuple[IpPackets, BoolArray]:
     """Decode IPv6 headers at `at` and their extension headers; also which of the rows are malformed."""
-    header = gather(buffer, at, _IPV6)
+    header = read_struct_array(buffer, at, _IPV6)
     bad = (header["version"] >> 4 != 6) | (at + 40 > end)
     good = np.flatnonzero(~bad)
     header, row, at, end, wire_end = header[good], row[good], at[good], end[good], wire_end[good]
@@ -184,7 +184,7 @@ def read_ipv6(
         short = inside[rest] + 8 > captured[rest]
         cut[rest[short]] = True
         rest = rest[~short]
-        extension = gather(buffer, inside[rest], _EXTENSION)
+        extension = read_struct_array(buffer, inside[rest], _EXTENSION)
         is_fragment = protocol[rest] == FRAGMENT_HEADER
         which = rest[is_fragment]
         ident[which] = extension["ident"][is_fragment]
@@ -197,7 +197,7 @@ def read_ipv6(
         onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == FRAGMENT_HEADER)
         rest = rest[onward & (offset[rest] == 0) & ~more[rest]]
     cut |= inside > captured
-    packets = Packets(
+    packets = IpPackets(
         row=row,
         at=inside,
         end=captured,
@@ -216,7 +216,7 @@ def read_ipv6(
     return packets, bad
 
 
-def skip_options(buffer: UInt8Array, packets: Packets) -> BoolArray:
+def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
     """Step over extension headers at the front of reassembled packets, in place; which end inside one.
 
     RFC 8200, 4.5: destination options for the last destination stand behind the fragment header.
@@ -227,7 +227,7 @@ def skip_options(buffer: UInt8Array, packets: Packets) -> BoolArray:
         short = packets.at[rest] + 8 > packets.end[rest]
         cut[rest[short]] = True
         rest = rest[~short]
-        extension = gather(buffer, packets.at[rest], _EXTENSION)
+        extension = read_struct_array(buffer, packets.at[rest], _EXTENSION)
         packets.at[rest] += extension["length"].astype(np.int64) * 8 + 8
         packets.protocol[rest] = extension["next"]
         rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]

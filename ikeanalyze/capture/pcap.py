@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.columns import Int64Array, UInt8Array, gather
-from ikeanalyze.capture.records import MAX_RECORD, Interface, Note, RecordBatch, Walked
+from ikeanalyze.capture.columns import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
 #: Bytes of the file header, the magic number included.
 FILE_HEADER: Final = 24
@@ -60,7 +60,7 @@ class Pcap:
         fcs = (network >> 28) * 2 if network & _FCS_TOLD else None  # the field counts 16-bit words
         resolution = 9 if magic == _NANOSECONDS else 6
         self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
-        self.notes: Final[list[Note]] = []
+        self.notes: Final[list[CaptureNote]] = []
         # Version 2.3 put the captured length before the length on the wire; some wrote 2.3 and kept the old
         # order, and DG/UX calls that order 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
@@ -73,13 +73,13 @@ class Pcap:
         lengths = ("length", "captured") if self._lengths_swapped else ("captured", "length")
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
-    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> Walked:
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
         """The whole records in buffer[start:end].
 
         `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
         """
         at, stop = self._positions(buffer, start, end)
-        header = gather(view, at, self._layout)
+        header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)
         length = header["length"].astype(np.int64)
         if self._lengths_unordered:
@@ -107,7 +107,7 @@ class Pcap:
             + header["fraction"].astype(np.int64) * self._fraction_ns,
             interface=np.zeros(len(at), np.uint32),
         )
-        return Walked(batch, stop, needed, wrong)
+        return WalkResult(batch, stop, needed, wrong)
 
     def unfinished(self, buffer: bytearray, start: int, end: int) -> str:
         """Where the file ends, if buffer[start:end] is the rest of it: "inside a packet of 90 bytes, ..."."""

@@ -17,7 +17,7 @@ _FRAME_AT: Final = 28
 _MICROSECONDS: Final = 6
 
 
-def file_head(interface: Interface, application: str, comment: str | None, longest: int) -> bytes:
+def encode_file_header(interface: Interface, application: str, comment: str | None, longest: int) -> bytes:
     """The section header and the interface description.
 
     `longest`: bytes of the longest frame that will be written besides those of the file.
@@ -30,16 +30,16 @@ def file_head(interface: Interface, application: str, comment: str | None, longe
         raise ValueError(f"link type {interface.link_type} has no room in pcapng")
     about = [(blocks.SHB_USERAPPL, application.encode())]
     if comment is not None:
-        about.append(blocks.comment_option(comment))
+        about.append(blocks.make_comment_option(comment))
     options = [(blocks.IF_TSRESOL, bytes([interface.resolution]))]
     if interface.fcs_bytes is not None:
         options.append((blocks.IF_FCSLEN, bytes([interface.fcs_bytes * 8])))
     snaplen = interface.snaplen and max(interface.snaplen, longest)  # 0 is no limit
-    description = blocks.interface_description(interface.link_type, snaplen, options, ORDER)
-    return blocks.section_header(about, ORDER) + description
+    description = blocks.encode_interface_description(interface.link_type, snaplen, options, ORDER)
+    return blocks.encode_section_header(about, ORDER) + description
 
 
-def timestamps(batch: RecordBatch, resolution: int) -> tuple[UInt32Array, UInt32Array]:
+def encode_timestamps(batch: RecordBatch, resolution: int) -> tuple[UInt32Array, UInt32Array]:
     """The two words of each packet's timestamp, the upper one first, in units of 10^-6 or 10^-9 s. (n,) each"""
     ticks = batch.time_ns.astype(np.uint64)
     if resolution == _MICROSECONDS:
@@ -47,9 +47,11 @@ def timestamps(batch: RecordBatch, resolution: int) -> tuple[UInt32Array, UInt32
     return (ticks >> np.uint64(32)).astype("<u4"), ticks.astype("<u4")
 
 
-def packet_blocks(batch: RecordBatch, resolution: int, left_out: BoolArray, behind: Mapping[int, bytes]) -> memoryview:
+def encode_packet_blocks(
+    batch: RecordBatch, resolution: int, left_out: BoolArray, behind: Mapping[int, bytes]
+) -> memoryview:
     """The blocks of a batch, without those of the packets left out, and with blocks given for behind some rows."""
-    high, low = timestamps(batch, resolution)
+    high, low = encode_timestamps(batch, resolution)
     extra = np.zeros(len(batch), np.int64)
     for row, data in behind.items():
         extra[row] = len(data)

@@ -17,11 +17,11 @@ from ikeanalyze.capture.blocks import (
     OBSOLETE_PACKET,
     SECTION,
     SIMPLE_PACKET,
-    byte_order,
+    get_byte_order,
     read_options,
 )
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, gather
-from ikeanalyze.capture.records import MAX_RECORD, Interface, Note, RecordBatch, Walked
+from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
+from ikeanalyze.capture.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
 #: Bytes of the shortest section header block, which begins every file.
 FILE_HEADER: Final = 28
@@ -53,7 +53,7 @@ _INT64: Final = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class InterfaceClock:
     """How the timestamps of an interface count (if_tsresol and if_tsoffset)."""
 
     resolution: int = _MICROSECONDS  # a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s
@@ -104,14 +104,14 @@ def is_pcapng(head: bytes) -> bool:
     return head[:4] == SECTION.to_bytes(4, "little")
 
 
-def header_size(head: bytes) -> int:
+def get_section_header_size(head: bytes) -> int:
     """Bytes of the section header block that begins with these 12 bytes.
 
     Raises:
         ValueError: this is no section header; the text is a clause for the user.
 
     """
-    order = byte_order(head[8:12])
+    order = get_byte_order(head[8:12])
     if order is None:
         raise ValueError("it begins like a pcapng file, and has no byte-order magic")
     size: int = Struct(order + "I").unpack_from(head, 4)[0]
@@ -127,7 +127,7 @@ class Pcapng:
 
     def __init__(self) -> None:
         self.interfaces: Final[list[Interface]] = []  # of all sections, in file order
-        self.notes: Final[list[Note]] = []
+        self.notes: Final[list[CaptureNote]] = []
         self._packets = 0
         self._last_time = 0
         self._section("<")
@@ -135,7 +135,7 @@ class Pcapng:
     def _section(self, order: str) -> None:
         self._order = order
         self._first = len(self.interfaces)  # the interface that this section calls 0
-        self._clocks: dict[Clock, int] = {}  # the distinct ones of this section, numbered
+        self._clocks: dict[InterfaceClock, int] = {}  # the distinct ones of this section, numbered
         self._clock_of: list[int] = []  # the number of its clock for each interface of this section
         self._head = Struct(order + "2I")
         self._word = np.dtype([("value", order + "u4")])
@@ -143,7 +143,7 @@ class Pcapng:
             [(f, order + "u4") for f in ("kind", "size", "interface", "high", "low", "captured", "length")]
         )
 
-    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> Walked:
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
         """The packets of the whole blocks in buffer[start:end].
 
         `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
@@ -158,10 +158,10 @@ class Pcapng:
                     batches.append(batch)
                 if refused is not None:
                     at, wrong = refused
-                    return Walked(_joined(view, batches), at, _EMPTY_BLOCK, wrong)
+                    return WalkResult(_joined(view, batches), at, _EMPTY_BLOCK, wrong)
             needed, wrong = self._control(buffer, at, end)
             if wrong or at + needed > end:
-                return Walked(_joined(view, batches), at, needed, wrong)
+                return WalkResult(_joined(view, batches), at, needed, wrong)
             at += needed
 
     def unfinished(self, buffer: bytearray, start: int, end: int) -> str:
@@ -215,7 +215,7 @@ class Pcapng:
             return _EMPTY_BLOCK, None
         kind, claimed = self._head.unpack_from(buffer, at)
         if kind == SECTION:
-            order = byte_order(bytes(buffer[at + 8 : at + 12]))
+            order = get_byte_order(bytes(buffer[at + 8 : at + 12]))
             if order is None:
                 return 0, "a section header has no byte-order magic"
             self._section(order)
@@ -256,11 +256,11 @@ class Pcapng:
                 offset = Struct(self._order + "q").unpack(value)[0]
         name = names.get(IF_NAME) or names.get(IF_DESCRIPTION) or None
         self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
-        self._clock_of.append(self._clocks.setdefault(Clock(resolution, offset), len(self._clocks)))
+        self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
 
     def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of whole blocks, up to the first that cannot be right; where and why that is."""
-        head = gather(view, at, self._layout)
+        head = read_struct_array(view, at, self._layout)
         kind, claimed = head["kind"], head["size"].astype(np.int64)
         size = (claimed + 3) & ~3
         interface = head["interface"]
@@ -278,7 +278,7 @@ class Pcapng:
             interface = np.where(simple, 0, interface)
             # a 16-bit interface, and a count of drops behind it
             interface = np.where(obsolete, interface & 0xFFFF if self._order == "<" else interface >> 16, interface)
-        trailer = gather(view, at + size - 4, self._word)["value"]
+        trailer = read_struct_array(view, at + size - 4, self._word)["value"]
         refused = None
         wrong = (captured > room) | (interface >= len(self._clock_of)) | ((trailer != size) & (trailer != claimed))
         if wrong.any():
@@ -333,7 +333,7 @@ class Pcapng:
             timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(times))))
             times = np.where(timed < 0, self._last_time, times[timed])
             if not self.notes:
-                self.notes.append(Note(_UNTIMED, self._packets + int(simple.argmax()) + 1, 0))
+                self.notes.append(CaptureNote(_UNTIMED, self._packets + int(simple.argmax()) + 1, 0))
             self.notes[0].count += int(simple.sum())
         self._last_time = int(times[-1])
         return times

@@ -11,13 +11,13 @@ import numpy as np
 from ikeanalyze.capture import pcap, pcapng
 from ikeanalyze.capture.records import (
     PADDING,
+    CaptureDamage,
     CaptureError,
-    Damage,
+    CaptureNote,
     Interface,
-    Note,
     RecordBatch,
 )
-from ikeanalyze.capture.source import Source, open_source
+from ikeanalyze.capture.source import CaptureSource, open_source
 
 #: Bytes read and walked at once. Smaller is not faster, larger falls out of the processor's cache.
 CHUNK: Final = 4 << 20
@@ -46,7 +46,7 @@ _LOOKS_LIKE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FileSegment:
     """A piece of a capture file as it is: whole records or blocks, valid until the next one is asked for.
 
     One behind the other they are the file, as far as it can be read; the first begins with the file header.
@@ -64,11 +64,11 @@ class CaptureReader:
     """
 
     def __init__(
-        self, source: Source, chunk: int, entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None
+        self, source: CaptureSource, chunk: int, entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None
     ) -> None:
         """`entered`: the format, and the offset in the file of the record that the source begins with."""
         self.source: Final = source
-        self.damage: Damage | None = None  #: where and why reading ended before the end of the capture
+        self.damage: CaptureDamage | None = None  #: where and why reading ended before the end of the capture
         self._chunk = max(chunk, pcapng.FILE_HEADER)
         known = source.size if source.compression is None else None
         self._make_buffer(min(self._chunk, _FIRST_CHUNK if known is None else max(known + 1, pcapng.FILE_HEADER)))
@@ -91,7 +91,7 @@ class CaptureReader:
         return self._format.interfaces
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[CaptureNote]:
         """What the user should know of packets read so far; grows while reading."""
         return self._format.notes
 
@@ -104,7 +104,7 @@ class CaptureReader:
             if len(stretch.batch):
                 yield stretch.batch
 
-    def stretches(self) -> Iterator[Stretch]:
+    def stretches(self) -> Iterator[FileSegment]:
         """The file in pieces, once, with the packets in each: what has no packets in it is there too.
 
         Ends as `batches` does.
@@ -115,10 +115,10 @@ class CaptureReader:
             rest = self._buffer[walked.stop : self._end]
             if walked.stop:
                 self._buffer[walked.stop : walked.stop + PADDING] = _BEHIND
-                yield Stretch(self._buffer, walked.stop, walked.batch)
+                yield FileSegment(self._buffer, walked.stop, walked.batch)
             offset = self._base + walked.stop
             if walked.wrong:
-                self.damage = Damage(offset, walked.wrong)
+                self.damage = CaptureDamage(offset, walked.wrong)
                 return
             if max(walked.needed, self._chunk) > self._capacity and not self._at_end:
                 self._make_buffer(max(walked.needed, self._chunk))
@@ -187,11 +187,11 @@ class CaptureReader:
         if self._at_end:
             self._buffer[self._end : self._end + PADDING] = _BEHIND
 
-    def _damage_at_end(self) -> Damage | None:
+    def _damage_at_end(self) -> CaptureDamage | None:
         cut = self._format.unfinished(self._buffer, 0, self._end) if self._end else None
         if self.source.damage:
-            return Damage(self._base, f"{self.source.damage}, {cut}" if cut else self.source.damage)
-        return Damage(self._base, f"the file ends {cut}") if cut else None
+            return CaptureDamage(self._base, f"{self.source.damage}, {cut}" if cut else self.source.damage)
+        return CaptureDamage(self._base, f"the file ends {cut}") if cut else None
 
     def _recognise(self) -> pcap.Pcap | pcapng.Pcapng:
         """Read as much as tells the format, and what the file header says; records are what comes next."""
@@ -216,7 +216,7 @@ class CaptureReader:
 
     def _recognise_pcapng(self, head: bytes) -> pcapng.Pcapng:
         try:
-            size = pcapng.header_size(head)
+            size = pcapng.get_section_header_size(head)
         except ValueError as error:
             raise self._error(f"is no capture that can be read: {error}") from None
         if size > self._capacity:

@@ -17,7 +17,7 @@ class CaptureError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class CaptureDamage:
     """Where a capture stops being readable; everything before it has been delivered."""
 
     offset: int  # byte offset in the (decompressed) file of the record or block that could not be read
@@ -25,7 +25,7 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Note:
+class CaptureNote:
     """Something about a capture that its user should be told, though no packet was lost by it."""
 
     what: str  # one clause: "packets without a time of their own have the time of the packet before"
@@ -74,7 +74,7 @@ class RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WalkResult:
     """What one walk over a stretch of a capture found: whole packets, and what stands behind them."""
 
     batch: RecordBatch  # may be empty

@@ -20,15 +20,21 @@ import numpy as np
 
 from ikeanalyze._version import installed_version
 from ikeanalyze.capture import blocks
-from ikeanalyze.capture.blocks import PacketHead
+from ikeanalyze.capture.blocks import PacketBlockHeader
 from ikeanalyze.capture.checksums import frame_check_sequence
-from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, Clear, ClearFrame, UnwritableError, clear_frame
-from ikeanalyze.capture.link import locate
-from ikeanalyze.capture.linktypes import LinkType, link_type_name
-from ikeanalyze.capture.pcapblocks import ORDER, file_head, packet_blocks, timestamps
-from ikeanalyze.capture.reader import CaptureReader, Stretch, open_capture
+from ikeanalyze.capture.clearframe import (
+    LONGEST_MESSAGE,
+    CleartextFrame,
+    CleartextMessage,
+    FrameRewriteError,
+    build_cleartext_frame,
+)
+from ikeanalyze.capture.link import locate_ip_packets
+from ikeanalyze.capture.linktypes import LinkType, get_link_type_name
+from ikeanalyze.capture.pcapblocks import ORDER, encode_file_header, encode_packet_blocks, encode_timestamps
+from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.capture.records import CaptureError, Interface, RecordBatch
-from ikeanalyze.io.atomic_write import open_sink
+from ikeanalyze.io.atomic_write import open_output
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read, and its size where that is known."""
@@ -49,10 +55,10 @@ _IN_TCP: Final = "in the capture this message is in a TCP stream (RFC 9329); her
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class PacketEdit:
     """What is done with one packet. Without anything in `clear` and with `keep` unset it is left out."""
 
-    clear: tuple[Clear, ...] = ()  # what stands in its place, a packet each, in this order, with its time
+    clear: tuple[CleartextMessage, ...] = ()  # what stands in its place, a packet each, in this order, with its time
     keep: bool = False  # the packet itself stays, in front of these
     #: for a packet that is left out: the number of the one in whose place its message stands. It is left out only if that
     #: message is short enough for a packet
@@ -73,10 +79,10 @@ class RewriteResult:
     warnings: list[tuple[int | None, str]] = field(default_factory=list)  # packet numbers and what is to be said
 
 
-def rewrite(
+def rewrite_capture(
     path: str,
     out: str | BinaryIO,
-    edits: Mapping[int, Edit],
+    edits: Mapping[int, PacketEdit],
     *,
     comment: str | None = None,
     progress: Progress | None = None,
@@ -97,8 +103,8 @@ def rewrite(
         head = b""
         if reader.format == "pcap":
             head = _file_head(reader, edits, comment)
-        job = _Job(reader, edits, comment)
-        with open_sink(out) as stream:
+        job = _Rewriter(reader, edits, comment)
+        with open_output(out) as stream:
             stream.write(head)
             for stretch in reader.stretches():
                 for piece in job.pieces(stretch):
@@ -118,17 +124,17 @@ def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
         return False
 
 
-def _file_head(reader: CaptureReader, edits: Mapping[int, Edit], comment: str | None) -> bytes:
+def _file_head(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> bytes:
     longest = max((len(clear.message) for edit in edits.values() for clear in edit.clear), default=0)
     application = f"ikeanalyze {installed_version()}"
     try:
-        return file_head(reader.interfaces[0], application, comment, longest + _MOST_HEADERS)
+        return encode_file_header(reader.interfaces[0], application, comment, longest + _MOST_HEADERS)
     except ValueError as error:
         raise CaptureError(f"{reader.source.name}: {error}") from None
 
 
-class _Job:
-    def __init__(self, reader: CaptureReader, edits: Mapping[int, Edit], comment: str | None) -> None:
+class _Rewriter:
+    def __init__(self, reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> None:
         self._interfaces = reader.interfaces
         self._reader = reader
         self._edits = edits
@@ -141,7 +147,7 @@ class _Job:
         self._first_uncommented = 0
         self._give_up()
 
-    def pieces(self, stretch: Stretch) -> Iterator[bytes | memoryview]:
+    def pieces(self, stretch: FileSegment) -> Iterator[bytes | memoryview]:
         """What is written for a piece of the source."""
         batch = stretch.batch
         first = self._result.packets + 1
@@ -181,7 +187,7 @@ class _Job:
                 self._too_long.add(number)
                 self._warn(number, f"a message of {size} bytes does not fit into an IP packet")
 
-    def _edit(self, number: int) -> Edit | None:
+    def _edit(self, number: int) -> PacketEdit | None:
         edit = self._edits[number]
         if number in self._too_long or (not edit.clear and not edit.keep and edit.into in self._too_long):
             self._result.unchanged += 1
@@ -194,10 +200,10 @@ class _Job:
         else:
             self._unlisted += 1
 
-    def _frames(self, batch: RecordBatch, edits: dict[int, Edit]) -> dict[int, list[ClearFrame]]:
+    def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
         """The frames in clear by row of the batch; an edit that cannot be carried out is taken out of `edits`."""
         rows = np.array([row for row, edit in edits.items() if edit.clear], np.int64)
-        made: dict[int, list[ClearFrame]] = {}
+        made: dict[int, list[CleartextFrame]] = {}
         if not len(rows):
             return made
         at = batch.offset[rows]
@@ -206,9 +212,9 @@ class _Job:
         source = batch.buffer.data
         for kind in np.unique(kinds).tolist():
             its = np.flatnonzero(kinds == kind)
-            located = locate(kind, batch.buffer, at[its], end[its])
+            located = locate_ip_packets(kind, batch.buffer, at[its], end[its])
             if located is None:
-                self._refuse(edits, rows[its].tolist(), f"link type {link_type_name(kind)} is not decoded")
+                self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(kind)} is not decoded")
                 continue
             columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
@@ -217,18 +223,18 @@ class _Job:
                     continue
                 frame = bytes(source[low:high])
                 try:
-                    made[row] = [clear_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
-                except UnwritableError as error:
+                    made[row] = [build_cleartext_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
+                except FrameRewriteError as error:
                     self._refuse(edits, [row], str(error))
         return made
 
-    def _refuse(self, edits: dict[int, Edit], rows: Sequence[int], what: str) -> None:
+    def _refuse(self, edits: dict[int, PacketEdit], rows: Sequence[int], what: str) -> None:
         for row in rows:
             del edits[row]
             self._result.unchanged += 1
             self._warn(self._result.packets + 1 + row, what)
 
-    def _count(self, edit: Edit) -> None:
+    def _count(self, edit: PacketEdit) -> None:
         if edit.keep:
             self._result.inserted += len(edit.clear)
         elif edit.clear:
@@ -240,18 +246,18 @@ class _Job:
     # ---- pcapng
 
     def _of_blocks(
-        self, stretch: Stretch, edits: dict[int, Edit], frames: dict[int, list[ClearFrame]]
+        self, stretch: FileSegment, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
     ) -> Iterator[bytes | memoryview]:
         whole = memoryview(stretch.buffer)[: stretch.stop]
         if not edits and stretch.buffer.find(_SECTION_TYPE, 0, stretch.stop) < 0:
             yield whole
             return
         done, row = 0, -1
-        for kind, at, size, order in blocks.whole_blocks(stretch.buffer, stretch.stop, self._order):
+        for kind, at, size, order in blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
             if kind == blocks.SECTION:
                 self._order = order
                 yield whole[done:at]
-                yield blocks.reopened_section(bytes(whole[at : at + size]), order, self._comment)
+                yield blocks.reopen_section_header(bytes(whole[at : at + size]), order, self._comment)
                 self._comment = None
                 done = at + size
             elif kind in _PACKET_KINDS:
@@ -269,12 +275,12 @@ class _Job:
         yield whole[done:]
 
     def _blocks_for(
-        self, row: int, edit: Edit, frames: list[ClearFrame], block: bytes, kind: int, interface: Interface
+        self, row: int, edit: PacketEdit, frames: list[CleartextFrame], block: bytes, kind: int, interface: Interface
     ) -> bytes | None:
         """The blocks of the frames in clear; None: they cannot be written."""
         order = self._order
         if kind != blocks.SIMPLE_PACKET:
-            head = blocks.read_packet_head(block, order)
+            head = blocks.parse_packet_block_header(block, order)
             return b"".join(
                 self._enhanced(head, clear, frame, interface, again=edit.keep or index > 0)
                 for index, (clear, frame) in enumerate(zip(edit.clear, frames, strict=True))
@@ -288,10 +294,16 @@ class _Job:
         if any(clear.comment for clear in edit.clear) or any(frame.tcp for frame in frames):
             self._first_uncommented = self._first_uncommented or self._result.packets + 1 + row
             self._uncommented += len(frames)
-        return b"".join(blocks.simple_packet(frame, order) for frame in whole)
+        return b"".join(blocks.encode_simple_packet(frame, order) for frame in whole)
 
     def _enhanced(
-        self, head: PacketHead, clear: Clear, made: ClearFrame, interface: Interface, *, again: bool
+        self,
+        head: PacketBlockHeader,
+        clear: CleartextMessage,
+        made: CleartextFrame,
+        interface: Interface,
+        *,
+        again: bool,
     ) -> bytes:
         """One enhanced packet block; `again`: what `head` tells of its packet itself has been told."""
         order, fcs, options = self._order, interface.fcs_bytes, []
@@ -307,36 +319,36 @@ class _Job:
                 options.append((code, value))
         options += _comments(clear, made)
         frame = _with_fcs(made.frame, interface, fcs)
-        return blocks.enhanced_packet(replace(head, options=tuple(options)), frame, order)
+        return blocks.encode_enhanced_packet(replace(head, options=tuple(options)), frame, order)
 
     # ---- pcap
 
     def _of_records(
-        self, batch: RecordBatch, edits: dict[int, Edit], frames: dict[int, list[ClearFrame]]
+        self, batch: RecordBatch, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
     ) -> bytes | memoryview:
         """All packets of a batch as enhanced packet blocks."""
         interface = self._interfaces[0]
         left_out = np.zeros(len(batch), np.bool_)
         new: dict[int, bytes] = {}
         if edits:
-            high, low = timestamps(batch, interface.resolution)
+            high, low = encode_timestamps(batch, interface.resolution)
         for row, edit in edits.items():
             self._count(edit)
             left_out[row] = not edit.keep
-            head = PacketHead(0, high[row].tobytes() + low[row].tobytes(), ())
+            head = PacketBlockHeader(0, high[row].tobytes() + low[row].tobytes(), ())
             new[row] = b"".join(
                 self._enhanced(head, clear, frame, interface, again=False)
                 for clear, frame in zip(edit.clear, frames.get(row, ()), strict=True)
             )
-        return packet_blocks(batch, interface.resolution, left_out, new)
+        return encode_packet_blocks(batch, interface.resolution, left_out, new)
 
 
-def _comments(clear: Clear, made: ClearFrame) -> list[blocks.Option]:
+def _comments(clear: CleartextMessage, made: CleartextFrame) -> list[blocks.Option]:
     texts = [clear.comment] if clear.comment else []
     if made.tcp:
         texts.append(_IN_TCP)
     # in one line: tshark 4.6 gives each line of a comment as one more value of the field
-    return [blocks.comment_option("; ".join(texts))] if texts else []
+    return [blocks.make_comment_option("; ".join(texts))] if texts else []
 
 
 def _with_fcs(frame: bytes, interface: Interface, fcs_bytes: int | None) -> bytes:

@@ -35,7 +35,7 @@ _FRAME_COLUMNS: Final[dict[str, type[np.generic]]] = {
 #: All columns.
 LAYOUT: Final = {**_FRAME_COLUMNS, **HEADER_COLUMNS}
 
-_FIRST_ROOM: Final = 1024
+_INITIAL_ROWS: Final = 1024
 
 
 class FrameRows:
@@ -48,7 +48,7 @@ class FrameRows:
     def __init__(self, layout: Mapping[str, type[np.generic]], columns: Columns | None = None) -> None:
         """`columns`: memory to begin with."""
         self.share: float | None = None  # of the capture that is here, as far as that is known
-        self._columns = columns or {name: np.empty(_FIRST_ROOM, dtype) for name, dtype in layout.items()}
+        self._columns = columns or {name: np.empty(_INITIAL_ROWS, dtype) for name, dtype in layout.items()}
         self._room = min(len(column) for column in self._columns.values())
         self._count = 0
 

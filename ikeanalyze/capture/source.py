@@ -11,7 +11,7 @@ from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.io.decompress import DamagedStreamError, Decoder, DecompressedStream, decoder_for
 
 
-class Source:
+class CaptureSource:
     """A stream of capture bytes, decompressed if need be."""
 
     def __init__(self, name: str, raw: io.RawIOBase | io.BufferedIOBase, size: int | None, head: bytes) -> None:
@@ -37,7 +37,7 @@ class Source:
         self.position += count
         return count
 
-    def reopened(self, offset: int) -> "Source":
+    def reopened(self, offset: int) -> "CaptureSource":
         """The same file from this offset on; only for plain files.
 
         Raises:
@@ -48,7 +48,7 @@ class Source:
             raw.close()
             raise FileNotFoundError(self.name)
         raw.seek(offset)
-        other = Source(self.name, raw, self.size, b"")
+        other = CaptureSource(self.name, raw, self.size, b"")
         other.consumed = other.position = offset
         return other
 
@@ -80,8 +80,8 @@ class Source:
         return count
 
 
-class _Compressed(Source):
-    def __init__(self, plain: Source, decoder: Decoder) -> None:
+class _Compressed(CaptureSource):
+    def __init__(self, plain: CaptureSource, decoder: Decoder) -> None:
         super().__init__(plain.name, plain._raw, plain.size, plain._head)
         self.compression = decoder.name
         self._stream = DecompressedStream(decoder, self._read_raw, plain._head)
@@ -102,7 +102,7 @@ class _Compressed(Source):
         return count
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
+def open_source(path: str | os.PathLike[str]) -> CaptureSource:
     """Open a capture for reading, once and forward; "-" is standard input.
 
     gzip (RFC 1952) and zstd (RFC 8878) are recognized by their first bytes, not by the file's name.
@@ -126,7 +126,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if raw is None:
         raise CaptureError(f"{name}: is closed; name a file instead")
     try:
-        source = Source(name, raw, _size(raw), _head(raw))
+        source = CaptureSource(name, raw, _size(raw), _head(raw))
     except OSError as error:
         raise CaptureError(f"{name}: cannot be read ({_why(error)})") from None
     head = source._head

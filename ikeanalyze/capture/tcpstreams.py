@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from ikeanalyze.capture.accounting import Category
+from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
 
 PREFIX: Final = b"IKETCP"
@@ -39,7 +39,7 @@ _NO_IDENTS: Final = (0, 0xFFFFFFFF)
 Endpoint = tuple[int, int]
 
 
-class Kind(Enum):
+class StreamMessageKind(Enum):
     """What a message of a stream is."""
 
     IKE = auto()
@@ -51,7 +51,7 @@ class Kind(Enum):
 class StreamMessage:
     """One message of a stream."""
 
-    kind: Kind
+    kind: StreamMessageKind
     data: bytes = b""  # of the IKE message, marker and length taken off, as far as it is known
     complete: bool = True  # all of its bytes are in the capture
     what: str | None = None  # why it is malformed
@@ -59,7 +59,7 @@ class StreamMessage:
 
 
 @dataclass(slots=True, eq=False)
-class Segment:
+class TcpSegment:
     """One TCP segment, and what was found in it."""
 
     number: int
@@ -83,32 +83,32 @@ class Segment:
     resent: bool = False  # all of its bytes were there before
 
     @property
-    def category(self) -> Category:
+    def category(self) -> PacketCategory:
         """What the frame is counted as."""
         if self.unreadable:
-            return Category.MALFORMED
+            return PacketCategory.MALFORMED
         if self.foreign:
-            return Category.OTHER
+            return PacketCategory.OTHER
         kinds = {message.kind for message, _ in self.parts}
         for kind, category in _CATEGORIES:
             if kind in kinds:
                 return category
-        return Category.TCP_ENCAPSULATION
+        return PacketCategory.TCP_ENCAPSULATION
 
     def ike_shares(self) -> Iterator[tuple[StreamMessage, int]]:
         """The IKE messages in it and the bytes of the frame that count to each: headers to the first."""
         if self.foreign:
             return
-        parts = [(message, size) for message, size in self.parts if message.kind is Kind.IKE]
+        parts = [(message, size) for message, size in self.parts if message.kind is StreamMessageKind.IKE]
         others = sum(size for _, size in parts[1:])
         for index, (message, size) in enumerate(parts):
             yield message, size if index else self.length - others
 
 
 _CATEGORIES: Final = (
-    (Kind.IKE, Category.IKE),
-    (Kind.ESP, Category.ESP),
-    (Kind.MALFORMED, Category.MALFORMED),
+    (StreamMessageKind.IKE, PacketCategory.IKE),
+    (StreamMessageKind.ESP, PacketCategory.ESP),
+    (StreamMessageKind.MALFORMED, PacketCategory.MALFORMED),
 )
 
 
@@ -121,15 +121,15 @@ class _State(Enum):
 class _Connection:
     """Both directions of a connection."""
 
-    def __init__(self, settle: Callable[[Segment], None]) -> None:
+    def __init__(self, settle: Callable[[TcpSegment], None]) -> None:
         self.foreign = False  # it has no prefix, so it is not RFC 9329
         self._settle = settle
-        self._directions: dict[Endpoint, _Direction] = {}
+        self._directions: dict[Endpoint, _StreamDirection] = {}
 
-    def direction(self, sender: Endpoint) -> "_Direction":
+    def direction(self, sender: Endpoint) -> "_StreamDirection":
         direction = self._directions.get(sender)
         if direction is None:
-            direction = self._directions[sender] = _Direction(self, self._settle)
+            direction = self._directions[sender] = _StreamDirection(self, self._settle)
         return direction
 
     def give_up(self) -> None:
@@ -138,13 +138,13 @@ class _Connection:
             direction.give_up()
 
 
-class _Direction:
+class _StreamDirection:
     """One direction of a connection: segments in sequence order, cut into messages.
 
     Positions in the stream are sequence numbers that go on beyond 2**32.
     """
 
-    def __init__(self, connection: _Connection, settle: Callable[[Segment], None]) -> None:
+    def __init__(self, connection: _Connection, settle: Callable[[TcpSegment], None]) -> None:
         self._connection = connection
         self._settle = settle
         self._state = _State.LOST
@@ -156,9 +156,9 @@ class _Direction:
         self._unknown: deque[tuple[int, int]] = deque()  # stretches of the buffer that the capture cut off
         self._boundaries: deque[int] = deque()  # where segments begin in the buffer
         self._held: dict[int, tuple[bytes, int]] = {}  # out of order, by position: bytes, size on the wire
-        self._waiting: list[Segment] = []  # carry bytes that are not parsed yet
+        self._waiting: list[TcpSegment] = []  # carry bytes that are not parsed yet
         self._history: deque[tuple[int, int, StreamMessage]] = deque(maxlen=_REMEMBERED)
-        self._recent: deque[tuple[int, int, Segment]] = deque(maxlen=_MOST_HELD)
+        self._recent: deque[tuple[int, int, TcpSegment]] = deque(maxlen=_MOST_HELD)
 
     def begin(self, sequence: int, originator: bool) -> None:
         """A SYN was seen: the stream begins behind it."""
@@ -174,7 +174,7 @@ class _Direction:
         self._history.clear()
         self._recent.clear()
 
-    def add(self, sequence: int, payload: bytes, size: int, segment: Segment) -> None:
+    def add(self, sequence: int, payload: bytes, size: int, segment: TcpSegment) -> None:
         """Take a segment with data: as captured, and its size on the wire."""
         if self._next is None:
             self._next = self._parsed = sequence
@@ -210,7 +210,7 @@ class _Direction:
             self._done(segment)
         self._waiting.clear()
 
-    def _is_duplicate(self, segment: Segment) -> bool:
+    def _is_duplicate(self, segment: TcpSegment) -> bool:
         for begin, size, other in self._recent:
             if (
                 begin == segment.begin
@@ -225,13 +225,13 @@ class _Direction:
                 return True
         return False
 
-    def _assign_old(self, segment: Segment) -> None:
+    def _assign_old(self, segment: TcpSegment) -> None:
         for begin, end, message in self._history:
             overlap = min(end, segment.end) - max(begin, segment.begin)
             if overlap > 0:
                 segment.parts.append((message, overlap))
 
-    def _done(self, segment: Segment) -> None:
+    def _done(self, segment: TcpSegment) -> None:
         segment.foreign = self._connection.foreign
         self._settle(segment)
 
@@ -340,23 +340,23 @@ class _Direction:
         if known < 2 + len(NON_ESP_MARKER):
             return None
         if self._buffer[2:6] != NON_ESP_MARKER:
-            return StreamMessage(Kind.ESP, complete=complete) if size >= 2 + ESP_HEADER_BYTES else None
+            return StreamMessage(StreamMessageKind.ESP, complete=complete) if size >= 2 + ESP_HEADER_BYTES else None
         if size < _ENOUGH:
-            return StreamMessage(Kind.MALFORMED, what=f"{size - 6} bytes, less than an IKE header")
+            return StreamMessage(StreamMessageKind.MALFORMED, what=f"{size - 6} bytes, less than an IKE header")
         if known < _ENOUGH:
             if there < _ENOUGH:
                 return None
             what = "cut inside its IKE header by the capture's snapshot length"
-            return StreamMessage(Kind.MALFORMED, what=what)
+            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
         data = bytes(self._buffer[6:known])
         length = int.from_bytes(data[24:28], "big")
         if data[17] >> 4 not in (1, 2):
             what = f"IKE version {data[17] >> 4}.{data[17] & 15} is unknown"
-            return StreamMessage(Kind.MALFORMED, what=what)
+            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
         if not IKE_HEADER_BYTES <= length <= size - 6:
             what = f"IKE length field says {length} bytes, its frame in the TCP stream has {size - 6}"
-            return StreamMessage(Kind.MALFORMED, what=what)
-        return StreamMessage(Kind.IKE, data[:length], complete)
+            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
+        return StreamMessage(StreamMessageKind.IKE, data[:length], complete)
 
     def _consume(self, size: int, message: StreamMessage | None) -> None:
         """Take bytes off the buffer's front and assign them to a message, or to none."""
@@ -411,14 +411,14 @@ def _distance(origin: int, sequence: int) -> int:
     return ((sequence - origin + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
-class Streams:
+class TcpStreams:
     """All RFC 9329 connections of a capture: segments in, settled segments out."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[Endpoint, Endpoint], _Connection] = {}  # the longest silent one first
-        self._settled: list[Segment] = []
+        self._settled: list[TcpSegment] = []
 
-    def add(self, segment: Segment, header: bytes) -> str | None:
+    def add(self, segment: TcpSegment, header: bytes) -> str | None:
         """Take a TCP segment; `header`: from its header on, as captured. A text says why it is not read."""
         import dpkt  # here, because few captures have TCP and every start would wait for it
 
@@ -449,13 +449,13 @@ class Streams:
             self._settled.append(segment)
         return None
 
-    def settled(self) -> list[Segment]:
+    def settled(self) -> list[TcpSegment]:
         """Segments of which everything is known by now, in the order in which that came about."""
         settled = self._settled.copy()
         self._settled.clear()
         return settled
 
-    def finish(self) -> list[Segment]:
+    def finish(self) -> list[TcpSegment]:
         """The end of the capture: what is unfinished stays so."""
         for connection in self._connections.values():
             connection.give_up()

@@ -21,7 +21,7 @@ _ROW: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
 
 
 @dataclass(slots=True)
-class Traffic:
+class CombinedFrames:
     """Frames of one capture behind those of another; in each as in `CaptureFrames`."""
 
     columns: Columns
@@ -31,13 +31,13 @@ class Traffic:
     last_ns: Int64Array  # of each capture: the time of its last packet, 0 without packets
 
 
-def alone(capture: CaptureFrames) -> Traffic:
+def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """One capture."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
-    return Traffic(capture.columns, capture.clear, capture.sealed, capture.addresses, last_ns)
+    return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, last_ns)
 
 
-class Group:
+class CombinedFramesBuilder:
     """Collects captures."""
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ class Group:
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> CombinedFrames:
         """All of them."""
         last_ns = np.array(self._last_ns, np.int64)
-        return Traffic(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)
+        return CombinedFrames(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)
 
 
-def kept_bytes(capture: CaptureFrames) -> int:
+def retained_size(capture: CaptureFrames) -> int:
     """Memory that a capture's frames take, and the bytes of its messages."""
     messages = sum(int(store.entries()[2].sum()) for store in (capture.clear, capture.sealed))
     return len(capture.columns["unit"]) * _ROW + messages

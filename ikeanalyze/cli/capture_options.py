@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions, Vantage
-from ikeanalyze.analysis.read import read as read_analysis
+from ikeanalyze.analysis.read import read_captures as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis, Skipped
+    from ikeanalyze.analysis.result import Analysis, SkippedFile
     from ikeanalyze.analysis.verification import Verification
 
 _LARGEST_KEY_FILE: Final = 16 << 20  # bytes of a file named as a capture that is tested for keys
@@ -96,7 +96,7 @@ def report_problems(
         raise typer.Exit(FAILED)
 
 
-def _suggest(skipped: "Skipped", captures: Sequence[str], keys: Sequence[str]) -> str:
+def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str]) -> str:
     """Return advice for a capture that was named as keys, and for keys that were named as a capture."""
     # imported here because it loads cryptography, and few captures are skipped
     from ikeanalyze.keys.files import KeyFileError, read_keys

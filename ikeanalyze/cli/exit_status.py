@@ -9,8 +9,8 @@ from typing import Final
 
 import typer
 
-from ikeanalyze.render.output import OutputError, cannot_write, check
-from ikeanalyze.render.values import clean
+from ikeanalyze.render.output import OutputError, check_output, make_output_error
+from ikeanalyze.render.values import escape_text
 
 #: Exit statuses other than 0 (done) and 2 (wrong usage, which Typer reports).
 FAILED: Final = 1
@@ -25,7 +25,7 @@ class CommandError(Exception):
 def log_stderr(text: str) -> None:
     """Write one line to standard error, with control characters escaped."""
     with suppress(OSError, ValueError, AttributeError):
-        line = f"ikeanalyze: {clean(' '.join(text.splitlines()))}\n"
+        line = f"ikeanalyze: {escape_text(' '.join(text.splitlines()))}\n"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
@@ -37,7 +37,7 @@ def print_result(line: str) -> None:
     Raises:
         OutputError: standard output is closed or cannot be written.
     """
-    check("-")
+    check_output("-")
     with _standard_output_errors():
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def _standard_output_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise cannot_write("standard output", error) from None
+        raise make_output_error("standard output", error) from None
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from ikeanalyze.cli.options import MessageOptions
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.output import check
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.output import check_output
 
 if TYPE_CHECKING:
-    from ikeanalyze.render.formats import Formats
+    from ikeanalyze.render.formats import OutputFormats
 
 Result = TypeVar("Result")
 
@@ -42,11 +42,11 @@ class ResultOptions(OutputOptions):
 
     def check(self) -> None:
         """Raise `OutputError` if the output cannot be written."""
-        check(self.output)
+        check_output(self.output)
 
-    def write(self, formats: "Formats[Result]", result: Result) -> None:
+    def write(self, formats: "OutputFormats[Result]", result: Result) -> None:
         """Write a result."""
-        formats.write(result, Format(self.output_format), self.output, View(every=self.no_limit))
+        formats.write(result, Format(self.output_format), self.output, RenderOptions(every=self.no_limit))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,13 @@ class FigureOptions(ResultOptions):
 
     def check(self) -> None:
         """Raise `OutputError` if output or figures cannot be written, `typer.BadParameter` if DIR is not a directory."""
-        check(self.output, directory=self.output_format == Format.PARQUET)
+        check_output(self.output, directory=self.output_format == Format.PARQUET)
         if self.figures in ("", "-"):
             raise typer.BadParameter(
                 f"{self.figures!r} is not a directory, and there are several figures", param_hint="--figures"
             )
         if self.figures is not None:
-            check(self.figures, directory=True, option="--figures")
+            check_output(self.figures, directory=True, option="--figures")
 
     def write_figures(
         self, write: Callable[[Result, str], Sequence[Path]], result: Result, messages: MessageOptions

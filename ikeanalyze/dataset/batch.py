@@ -16,14 +16,23 @@ from typing import Final
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.columns import described, reserved
-from ikeanalyze.dataset.dispatch import Workers, done
-from ikeanalyze.dataset.finding import Found, find_captures
-from ikeanalyze.dataset.key_files import FileState, KeyFiles, file_state
-from ikeanalyze.dataset.labels import Pattern, label, read_pattern
-from ikeanalyze.dataset.manifest import Change, DatasetError, Entry, Journal, Manifest, load, locked, save
-from ikeanalyze.dataset.plan import Plan, Request, make_plan
-from ikeanalyze.dataset.task import Reading, Task, TaskError, Written
+from ikeanalyze.dataset.columns import describe_columns, get_reserved_names
+from ikeanalyze.dataset.dispatch import Workers, run_tasks
+from ikeanalyze.dataset.finding import DiscoveryResult, find_captures
+from ikeanalyze.dataset.key_files import FileState, KeyFileFinder, get_file_state
+from ikeanalyze.dataset.labels import LabelPattern, label_captures, parse_pattern
+from ikeanalyze.dataset.manifest import (
+    CaptureEntry,
+    Change,
+    DatasetError,
+    DatasetManifest,
+    ManifestJournal,
+    load_manifest,
+    lock_dataset,
+    save_manifest,
+)
+from ikeanalyze.dataset.plan import BatchPlan, BatchRequest, make_plan
+from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskError, TaskResult
 from ikeanalyze.keys.files import KeyFileError, read_keys
 
 #: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.
@@ -31,19 +40,19 @@ _OURS: Final = {"lock", ".manifest.json.tmp"}
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BatchOptions:
     """Options of a batch."""
 
     paths: Sequence[str]  # files, folders, glob patterns
     dataset: Path
     keys: Sequence[str] = ()  # key files for all captures, and folders of key files
     #: None: those of the last batch for new captures; other captures keep their labels.
-    patterns: Sequence[Pattern] | None = None
-    reading: Reading = field(default_factory=Reading)
+    patterns: Sequence[LabelPattern] | None = None
+    reading: BatchReadOptions = field(default_factory=BatchReadOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class BatchStatus:
     """Progress of a batch; counts the captures that it has to read."""
 
     captures: int
@@ -54,12 +63,12 @@ class Status:
 
 
 @dataclass(slots=True)
-class Summary:
+class BatchSummary:
     """Result of a batch."""
 
     read: int = 0  # captures that were read
     unchanged: int = 0  # requested captures that did not have to be read
-    failed: list[Entry] = field(default_factory=list)  # requested captures that cannot be read
+    failed: list[CaptureEntry] = field(default_factory=list)  # requested captures that cannot be read
     warned: int = 0  # captures read with warnings, which are in the column `warnings`
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
@@ -67,12 +76,12 @@ class Summary:
     problems: int = 0  # paths, key files and folders of key files that do not exist or cannot be read
 
 
-def run(
-    options: Options,
+def run_batch(
+    options: BatchOptions,
     workers: Callable[[int], Workers],
-    progress: Callable[[Status], object] | None,
+    progress: Callable[[BatchStatus], object] | None,
     say: Callable[[str], object],
-) -> Summary:
+) -> BatchSummary:
     """Run a batch.
 
     Args:
@@ -110,7 +119,7 @@ def run(
 
 
 @contextmanager
-def _opened(dataset: Path) -> Iterator[Manifest]:
+def _opened(dataset: Path) -> Iterator[DatasetManifest]:
     """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
@@ -118,15 +127,15 @@ def _opened(dataset: Path) -> Iterator[Manifest]:
     there = set(os.listdir(dataset))
     if "manifest.json" not in there and not there <= _OURS:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
-    with locked(dataset):
+    with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
-            save(dataset, Manifest(complete=False), ikeanalyze.__version__, described({}))
-        manifest = load(dataset)
+            save_manifest(dataset, DatasetManifest(complete=False), ikeanalyze.__version__, describe_columns({}))
+        manifest = load_manifest(dataset)
         shards.make_folders(dataset)
         yield manifest
 
 
-def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles, tuple[FileState, ...], int]:
+def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFileFinder, tuple[FileState, ...], int]:
     """Sort the arguments of `--keys`: the folders, the files for all captures, and the number of unusable arguments."""
     shared: list[FileState] = []
     folders = []
@@ -148,12 +157,12 @@ def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFiles,
             continue
         for warning in warnings:
             say(str(warning))
-        if (state := file_state(absolute)) is not None:
+        if (state := get_file_state(absolute)) is not None:
             shared.append(state)
-    return KeyFiles(folders=folders), tuple(shared), bad
+    return KeyFileFinder(folders=folders), tuple(shared), bad
 
 
-def _report_missing(discovered: Found, manifest: Manifest, say: Callable[[str], object]) -> None:
+def _report_missing(discovered: DiscoveryResult, manifest: DatasetManifest, say: Callable[[str], object]) -> None:
     """Report the captures of the dataset that are no longer in the folders; their rows stay."""
     requested = {capture.path for capture in discovered.captures}
     folders = tuple(os.path.join(folder, "") for folder in discovered.folders)
@@ -171,18 +180,18 @@ def _report_missing(discovered: Found, manifest: Manifest, say: Callable[[str], 
 
 
 def _request(
-    options: Options,
-    discovered: Found,
-    keys: KeyFiles,
+    options: BatchOptions,
+    discovered: DiscoveryResult,
+    keys: KeyFileFinder,
     shared: tuple[FileState, ...],
-    manifest: Manifest,
+    manifest: DatasetManifest,
     say: Callable[[str], object],
-) -> tuple[Request, list[str]]:
+) -> tuple[BatchRequest, list[str]]:
     """The request, with the labels of the captures, and the patterns of these labels."""
     patterns = options.patterns
     if patterns is None:
-        patterns = [read_pattern(text) for text in manifest.patterns]
-    labelled = label(discovered.captures, patterns, reserved())
+        patterns = [parse_pattern(text) for text in manifest.patterns]
+    labelled = label_captures(discovered.captures, patterns, get_reserved_names())
     known = set() if options.patterns is not None else {entry.path for _, entry in manifest.entries()}
     if unlabelled := [capture.name for capture in labelled.unlabelled if capture.path not in known]:
         single = len(unlabelled) == 1
@@ -190,7 +199,7 @@ def _request(
             f"{len(unlabelled):,} {'capture matches' if single else 'captures match'} no --label and "
             f"{'has' if single else 'have'} no labels: {unlabelled[0]}{'' if single else ', ...'}"
         )
-    request = Request(
+    request = BatchRequest(
         captures=discovered.captures,
         labels=labelled.values,
         kinds=labelled.kinds,
@@ -209,12 +218,12 @@ class _Batch:
     def __init__(
         self,
         dataset: Path,
-        manifest: Manifest,
-        request: Request,
-        progress: Callable[[Status], object] | None,
+        manifest: DatasetManifest,
+        request: BatchRequest,
+        progress: Callable[[BatchStatus], object] | None,
         say: Callable[[str], object],
     ) -> None:
-        self.summary = Summary()
+        self.summary = BatchSummary()
         self._dataset = dataset
         self._manifest = manifest
         self._request = request
@@ -225,12 +234,12 @@ class _Batch:
         """Run all steps; after an error, the manifest has what was done before."""
         manifest = self._manifest
         try:
-            with Journal(self._dataset) as self._journal:
-                shards.sweep(self._dataset, manifest.shards)
-                if lacking := shards.lacking(self._dataset, manifest.shards.values()):
+            with ManifestJournal(self._dataset) as self._journal:
+                shards.remove_orphans(self._dataset, manifest.shards)
+                if lacking := shards.find_incomplete_shards(self._dataset, manifest.shards.values()):
                     self._report_lost(lacking)
                     self._record(Change(drop=lacking))
-                    shards.remove(self._dataset, lacking)
+                    shards.remove_shards(self._dataset, lacking)
                 plan = make_plan(manifest, self._request)
                 self._report_keys()
                 manifest.complete = False
@@ -270,37 +279,37 @@ class _Batch:
                 self._say(f"{folder}: no key file for these captures; NAME.* is for NAME.pcapng")
 
     def _save(self) -> None:
-        shards.sweep(self._dataset, self._manifest.shards)
-        columns = described(self._manifest.labels)
-        save(self._dataset, self._manifest, self._request.version, columns)
+        shards.remove_orphans(self._dataset, self._manifest.shards)
+        columns = describe_columns(self._manifest.labels)
+        save_manifest(self._dataset, self._manifest, self._request.version, columns)
 
     def _record(self, change: Change) -> None:
         """Record a change in the journal, then in the manifest."""
         self._journal.add(change)
         self._manifest.apply(change)
 
-    def _keep(self, plan: Plan) -> None:
+    def _keep(self, plan: BatchPlan) -> None:
         """Update the shards that stay."""
         for shard in plan.shards:
             self._manifest.shards[shard.name] = shard  # modification times may differ; the tables do not have them
         for shard, entries in plan.rewritten:
             if entries:
-                token, successor = shards.rewrite(self._dataset, shard, entries, plan.kinds)
-                shards.publish(self._dataset, token, successor.name)
+                token, successor = shards.rewrite_shard(self._dataset, shard, entries, plan.kinds)
+                shards.publish_shard(self._dataset, token, successor.name)
                 self._record(Change(drop=[shard.name], add=successor))
             else:
                 self._record(Change(drop=[shard.name]))
-            shards.remove(self._dataset, [shard.name])
+            shards.remove_shards(self._dataset, [shard.name])
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
 
-    def _work(self, plan: Plan, workers: Workers) -> None:
+    def _work(self, plan: BatchPlan, workers: Workers) -> None:
         """Read all groups."""
         request, summary = self._request, self.summary
         captures = sum(len(group.captures) for group in plan.groups)
         size = sum(group.bytes for group in plan.groups)
         tasks = (
-            Task(
+            BatchTask(
                 dataset=os.path.abspath(self._dataset),
                 captures=group.captures,
                 shared_keys=request.shared_keys,
@@ -316,11 +325,11 @@ class _Batch:
             if self._progress is not None:
                 # for a moment, the bytes of a task that has just ended may be in both counts
                 so_far = min(size, bytes_done + workers.bytes_read())
-                self._progress(Status(captures, summary.read, size, so_far, len(summary.failed)))
+                self._progress(BatchStatus(captures, summary.read, size, so_far, len(summary.failed)))
 
         try:
             report_progress()
-            for written in done(tasks, workers, self._say, report_progress):
+            for written in run_tasks(tasks, workers, self._say, report_progress):
                 self._commit(written)
                 entries = written.shard.captures
                 summary.failed.extend(entry for entry in entries if entry.state == "failed")
@@ -331,10 +340,10 @@ class _Batch:
         finally:
             workers.close()
 
-    def _commit(self, written: Written) -> None:
+    def _commit(self, written: TaskResult) -> None:
         """Add a shard to the dataset."""
         try:
-            shards.publish(self._dataset, written.token, written.shard.name)
+            shards.publish_shard(self._dataset, written.token, written.shard.name)
         except FileNotFoundError:
             raise TaskError(
                 f"{self._dataset}: the files that the worker {written.process} wrote are missing. Name a folder with -o that "

@@ -5,15 +5,15 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ikeanalyze.dataset.task import TaskError, perform
+from ikeanalyze.dataset.task import TaskError, run_task
 
 if TYPE_CHECKING:
-    from ikeanalyze.dataset.task import Task, Written
+    from ikeanalyze.dataset.task import BatchTask, TaskResult
 
 _PATIENCE = "10s"
 
 
-class Cluster:
+class DaskWorkers:
     """Does tasks on the workers of a Dask scheduler.
 
     What a lost worker was doing, the scheduler gives to another by itself. Only a task that several workers in turn did not
@@ -65,10 +65,10 @@ class Cluster:
             raise self._gone() from None
         return threads
 
-    def submit(self, task: "Task") -> "Future[Written]":
+    def submit(self, task: "BatchTask") -> "Future[TaskResult]":
         """Begin a task."""
         try:
-            future: Future[Written] = self._executor.submit(perform, task)
+            future: Future[TaskResult] = self._executor.submit(run_task, task)
         except self._ends:
             raise self._gone() from None
         return future

@@ -78,7 +78,7 @@ _FRAMES: Final[Columns] = {
 }
 
 
-def columns_of(table: str, labels: Mapping[str, Kind]) -> Columns:
+def get_columns(table: str, labels: Mapping[str, Kind]) -> Columns:
     """Name and type of each column of a table, the labels last."""
     own = dict(_TABLES[table])
     if table in _LABELLED:
@@ -86,17 +86,17 @@ def columns_of(table: str, labels: Mapping[str, Kind]) -> Columns:
     return own
 
 
-def reserved() -> set[str]:
+def get_reserved_names() -> set[str]:
     """Names that a label cannot have."""
     return {column for table in _LABELLED for column in _TABLES[table]}
 
 
-def described(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
+def describe_columns(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
     """All tables with their columns and types in words, for the manifest."""
-    return {table: {name: str(dtype) for name, dtype in columns_of(table, labels).items()} for table in _TABLES}
+    return {table: {name: str(dtype) for name, dtype in get_columns(table, labels).items()} for table in _TABLES}
 
 
-def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
+def to_portable_types(table: pl.DataFrame, name: str) -> pl.DataFrame:
     """A table of the analysis, `frames` included, with the types of the Parquet files.
 
     The highest of the 64 bits of a digest becomes the sign: digests are only compared for equality.
@@ -107,9 +107,11 @@ def made_plain(table: pl.DataFrame, name: str) -> pl.DataFrame:
     )
 
 
-def labelled(table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]) -> pl.DataFrame:
+def add_label_columns(
+    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]
+) -> pl.DataFrame:
     """The table with its label columns, by the captures' labels; those that it had go."""
-    own = table.select([name for name in table.columns if name in reserved()])
+    own = table.select([name for name in table.columns if name in get_reserved_names()])
     rows = [(capture, *(one.get(name) for name in kinds)) for capture, one in labels.items()]
     columns = {"capture": pl.String(), **{name: _PLAIN[kind]() for name, kind in kinds.items()}}
     known = pl.DataFrame(rows, schema=columns, orient="row")

@@ -17,18 +17,26 @@ from ikeanalyze.analysis.handshakes import REKEYED
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.dataset import statistics
 from ikeanalyze.dataset.compare_columns import (
-    Condition,
+    RowCondition,
     Value,
-    column,
-    in_order,
-    is_meant,
-    listed,
-    meets,
+    get_group_column,
+    join_values,
+    match_conditions,
+    matches_value,
+    sort_groups,
 )
 from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import UNREADABLE, Tables, unreadable
-from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Estimate, Group, Measured, Values
-from ikeanalyze.dataset.metrics import Metric, chosen_metrics, per_handshake
+from ikeanalyze.dataset.compare_source import UNREADABLE, ComparisonTables, find_unreadable_file
+from ikeanalyze.dataset.comparison import (
+    Comparison,
+    ComparisonGroup,
+    Estimate,
+    GroupDifference,
+    MetricComparison,
+    MetricSummary,
+    Values,
+)
+from ikeanalyze.dataset.metrics import Metric, aggregate_exchanges, select_metrics
 
 #: Metrics that are compared if none is named.
 USUAL: Final = ("setup_ms", "bytes", "retransmissions")
@@ -42,13 +50,13 @@ _MOST_GROUPS: Final = 1_000
 _LARGEST: Final = 1e100
 
 
-def compare(
-    tables: Tables,
+def compare_groups(
+    tables: ComparisonTables,
     by: Sequence[str],
     *,
     metrics: Sequence[str] = USUAL,
     baseline: str | None = None,
-    where: Sequence[Condition] = (),
+    where: Sequence[RowCondition] = (),
     outcomes: Sequence[str] = SUCCESS,
     confidence: float = 0.95,
     resamples: int = statistics.RESAMPLES,
@@ -71,13 +79,15 @@ def compare(
     """
     for outcome in outcomes:
         if outcome not in OUTCOMES.categories:
-            raise CompareError(f"there is no outcome {outcome!r}; there are {listed(OUTCOMES.categories)}", "outcome")
+            raise CompareError(
+                f"there is no outcome {outcome!r}; there are {join_values(OUTCOMES.categories)}", "outcome"
+            )
     names = list(dict.fromkeys(by))
     try:
-        chosen = chosen_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
+        chosen = select_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
         table = _table(tables, names, chosen, where)
     except UNREADABLE as error:
-        raise unreadable(tables.path, error) from None
+        raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
     if set_up.is_empty():
         why = " that meets the conditions" if where else ""
@@ -102,13 +112,15 @@ def compare(
     return replace(asked, metrics=tuple(_compared(metric, counted, asked) for metric in chosen))
 
 
-def _table(tables: Tables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[Condition]) -> pl.DataFrame:
+def _table(
+    tables: ComparisonTables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[RowCondition]
+) -> pl.DataFrame:
     """A row per handshake: its capture and outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
     columns = tables.handshakes.collect_schema()
-    groups = {f"group {i}": column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
-    rows = tables.handshakes.filter(meets(where, columns, tables.labels))
+    groups = {f"group {i}": get_group_column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
+    rows = tables.handshakes.filter(match_conditions(where, columns, tables.labels))
     if any(metric.from_exchanges for metric in metrics):
-        rows = rows.join(per_handshake(tables.exchanges), on=["capture", "handshake"], how="left")
+        rows = rows.join(aggregate_exchanges(tables.exchanges), on=["capture", "handshake"], how="left")
     return rows.select(
         pl.col("capture"),
         pl.col("outcome").cast(pl.String),
@@ -123,11 +135,11 @@ def _parts(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl
     parts = table.partition_by([f"group {i}" for i in range(len(by))], as_dict=True)
     if len(parts) > _MOST_GROUPS:
         raise CompareError(
-            f"{listed(by)} would make {len(parts):,} groups, more than {_MOST_GROUPS:,}. "
+            f"{join_values(by)} would make {len(parts):,} groups, more than {_MOST_GROUPS:,}. "
             "Name a column whose values handshakes share",
             "by",
         )
-    return in_order(parts)
+    return sort_groups(parts)
 
 
 def _baseline(given: str | None, name: str, values: Sequence[Value]) -> Value:
@@ -135,17 +147,17 @@ def _baseline(given: str | None, name: str, values: Sequence[Value]) -> Value:
     if given is None:
         return values[0]
     for value in values:
-        if is_meant(value, given):
+        if matches_value(value, given):
             return value
-    raise CompareError(f"{name} is never {given!r}; it is {listed(dict.fromkeys(values))}", "baseline")
+    raise CompareError(f"{name} is never {given!r}; it is {join_values(dict.fromkeys(values))}", "baseline")
 
 
-def _groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[Group]:
+def _groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[ComparisonGroup]:
     """The groups, of which those with `first` in the first column are baselines."""
     places = {values: i for i, values in enumerate(parts)}
     for values, part in parts.items():
         outcomes = Counter(part["outcome"].to_list())
-        yield Group(
+        yield ComparisonGroup(
             values=values,
             baseline=None if values[0] == first else places.get((first, *values[1:])),
             captures=part["capture"].n_unique(),
@@ -154,7 +166,7 @@ def _groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> It
         )
 
 
-def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> Compared:
+def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> MetricComparison:
     """One metric of all groups, of which `parts` has what counts; `asked` says how, and what is compared with what."""
     counted = [part[f"metric {metric.name}"] for part in parts]
     samples = [values.drop_nulls().sort().to_numpy() for values in counted]
@@ -164,15 +176,15 @@ def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) 
         if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
     }
     beside = [(samples[i], samples[other]) for i, other in pairs.items()]
-    tests = statistics.differences(beside)
-    corrected = statistics.corrected([test.p for test in tests])
-    ratios = statistics.ratios(beside, asked.confidence, asked.resamples)
+    tests = statistics.test_differences(beside)
+    corrected = statistics.correct_p_values([test.p for test in tests])
+    ratios = statistics.estimate_ratios(beside, asked.confidence, asked.resamples)
     differences = {
-        i: Difference(ratio=ratio, test=test, p_corrected=p, differs=p < 1 - asked.confidence)
+        i: GroupDifference(ratio=ratio, test=test, p_corrected=p, differs=p < 1 - asked.confidence)
         for i, ratio, test, p in zip(pairs, ratios, tests, corrected, strict=True)
     }
     some = [i for i, sample in enumerate(samples) if len(sample)]
-    estimates = statistics.means([samples[i] for i in some], asked.confidence, asked.resamples)
+    estimates = statistics.estimate_means([samples[i] for i in some], asked.confidence, asked.resamples)
     means = dict(zip(some, estimates, strict=True))
     measured = []
     for i, group in enumerate(asked.groups):
@@ -180,28 +192,28 @@ def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) 
         if unknown := counted[i].null_count():
             left_out[NOT_KNOWN] = unknown
         measured.append(_measured(samples[i], left_out, means.get(i), differences.get(i), asked))
-    return Compared(metric.name, metric.unit, tuple(measured))
+    return MetricComparison(metric.name, metric.unit, tuple(measured))
 
 
 def _measured(
     sample: Values,
     left_out: Mapping[str, int],
     mean: Estimate | None,
-    against: Difference | None,
+    against: GroupDifference | None,
     asked: Comparison,
-) -> Measured:
+) -> MetricSummary:
     """`mean` of the sample is None where there is no sample."""
     if mean is None:
-        return Measured(0, left_out, None, None, None, None, None, None, None, None, sample)
-    median, p95, p99 = (statistics.quantile(sample, p, asked.confidence) for p in (0.5, 0.95, 0.99))
-    return Measured(
+        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, sample)
+    median, p95, p99 = (statistics.estimate_quantile(sample, p, asked.confidence) for p in (0.5, 0.95, 0.99))
+    return MetricSummary(
         counted=len(sample),
         left_out=left_out,
         mean=mean,
         median=median,
         p95=p95,
         p99=p99,
-        deviation=statistics.deviation(sample),
+        deviation=statistics.compute_standard_deviation(sample),
         least=float(sample[0]),
         greatest=float(sample[-1]),
         against=against,

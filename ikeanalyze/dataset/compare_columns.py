@@ -24,7 +24,7 @@ _NUMBERS: Final = re.compile(r"(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RowCondition:
     """What a column must have."""
 
     column: str
@@ -34,7 +34,7 @@ class Condition:
         return f"{self.column}={self.value}"
 
 
-def text(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A value as it is shown: 5 and not 5.0."""
     if value is None:
         return UNKNOWN
@@ -43,7 +43,7 @@ def text(value: Value) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def column(name: str, columns: Columns, labels: Sequence[str], argument: str) -> pl.Expr:
+def get_group_column(name: str, columns: Columns, labels: Sequence[str], argument: str) -> pl.Expr:
     """The values of a column of the handshakes table: numbers, booleans, or text; of lists the items after one another, or `NONE`.
 
     Raises `CompareError` if there is no such column, with those that there are; `argument` is where it was named.
@@ -52,7 +52,7 @@ def column(name: str, columns: Columns, labels: Sequence[str], argument: str) ->
     if value is not None:
         return value
     others = [other for other in columns if other not in labels and _simple(other, columns[other]) is not None]
-    known = f"labels {listed(labels)}; of each handshake {listed(others)}" if labels else listed(others)
+    known = f"labels {join_values(labels)}; of each handshake {join_values(others)}" if labels else join_values(others)
     problem = f"{name} has several values" if name in columns else f"there is no column {name!r}"
     raise CompareError(f"{problem}; there are {known}", argument)
 
@@ -76,11 +76,11 @@ def _joined(items: pl.Expr, text: pl.Expr) -> pl.Expr:
     return pl.when(items.is_null() | (items.list.len() > 0)).then(text).otherwise(pl.lit(NONE))
 
 
-def meets(conditions: Sequence[Condition], columns: Columns, labels: Sequence[str]) -> pl.Expr:
+def match_conditions(conditions: Sequence[RowCondition], columns: Columns, labels: Sequence[str]) -> pl.Expr:
     """Whether a handshake meets the conditions, of those on the same column any."""
     by_column: dict[str, list[pl.Expr]] = {}
     for condition in conditions:
-        has = column(condition.column, columns, labels, "where")
+        has = get_group_column(condition.column, columns, labels, "where")
         if condition.value == UNKNOWN:
             met = has.is_null()
         elif columns[condition.column].is_numeric():
@@ -91,24 +91,24 @@ def meets(conditions: Sequence[Condition], columns: Columns, labels: Sequence[st
     return pl.all_horizontal(pl.lit(True), *(pl.any_horizontal(some) for some in by_column.values()))
 
 
-def _number(condition: Condition) -> float:
+def _number(condition: RowCondition) -> float:
     try:
         return float(condition.value)
     except ValueError:
         raise CompareError(f"{condition.column} is a number, and {condition.value!r} is none", "where") from None
 
 
-def is_meant(value: Value, given: str) -> bool:
+def matches_value(value: Value, given: str) -> bool:
     """Whether `given` on the command line is this value: 5 and 5.0 are the same number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(given) == value
         except ValueError:
             return False
-    return text(value) == given
+    return format_value(value) == given
 
 
-def in_order(groups: Mapping[tuple[Value, ...], T]) -> dict[tuple[Value, ...], T]:
+def sort_groups(groups: Mapping[tuple[Value, ...], T]) -> dict[tuple[Value, ...], T]:
     """Numbers by size, text as people count (ML-KEM-512 before ML-KEM-1024), what is unknown last."""
     return dict(sorted(groups.items(), key=lambda group: [_rank(value) for value in group[0]]))
 
@@ -122,6 +122,6 @@ def _rank(value: Value) -> tuple[int, float, list[tuple[str, float]]]:
     return 1, 0, [(parts[i], float(parts[i + 1])) for i in range(0, len(parts), 2)]
 
 
-def listed(values: Iterable[Value]) -> str:
+def join_values(values: Iterable[Value]) -> str:
     """Values after one another."""
-    return ", ".join(map(text, values))
+    return ", ".join(map(format_value, values))

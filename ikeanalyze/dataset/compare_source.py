@@ -15,7 +15,7 @@ from ikeanalyze.dataset.opened import open_dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class ComparisonTables:
     """Tables as in `analysis.schema`, not yet read; a handshake is known by `capture`, as text, and `handshake`."""
 
     path: str  # as it was given
@@ -26,10 +26,10 @@ class Tables:
     complete: bool = True  # False: the batch that makes the dataset has not finished
 
 
-def tables(path: str) -> Tables:
+def open_tables(path: str) -> ComparisonTables:
     """Open what is in the folder `path`; `CompareError` if there is nothing to compare in it."""
     if os.path.isfile(os.path.join(path, "handshakes.parquet")):  # Path raises where there is no permission to look
-        return Tables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
+        return ComparisonTables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
     if os.path.isfile(path):
         raise CompareError(f"{path}: is a file, not a dataset; `ikeanalyze batch` makes one")
     try:
@@ -38,8 +38,8 @@ def tables(path: str) -> Tables:
     except DatasetError as error:
         raise CompareError(str(error)) from None
     except UNREADABLE as error:
-        raise unreadable(path, error) from None
-    return Tables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
+        raise find_unreadable_file(path, error) from None
+    return ComparisonTables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
 
 
 def _of_report(path: str, name: str) -> pl.LazyFrame:
@@ -48,7 +48,7 @@ def _of_report(path: str, name: str) -> pl.LazyFrame:
         table = pl.scan_parquet(file, glob=False)
         columns = table.collect_schema()
     except UNREADABLE as error:
-        raise unreadable(str(file), error) from None
+        raise find_unreadable_file(str(file), error) from None
     needed = {"handshakes": HANDSHAKES, "exchanges": EXCHANGES}[name]
     if missing := needed.keys() - columns.keys():
         raise CompareError(
@@ -71,7 +71,7 @@ _FILES: Final = (
 )
 
 
-def unreadable(path: str, error: Exception) -> CompareError:
+def find_unreadable_file(path: str, error: Exception) -> CompareError:
     """Something below the folder `path`, or that file, cannot be read: which file it is, is found out here."""
     why = str(error).partition("\n")[0]
     files = [file for pattern in _FILES for file in sorted(Path(path).glob(pattern))]

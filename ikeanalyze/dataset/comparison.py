@@ -1,6 +1,6 @@
 """What a comparison says: groups of handshakes, and each metric of each group.
 
-Groups and metrics are in order; `Compared.groups` stands beside `Comparison.groups`, one for one.
+Groups and metrics are in order; `MetricComparison.groups` stands beside `Comparison.groups`, one for one.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.dataset.compare_columns import Condition, Value
+from ikeanalyze.dataset.compare_columns import RowCondition, Value
 
 Values = npt.NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class RankTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ComparisonGroup:
     """Handshakes that have the same labels."""
 
     values: tuple[Value, ...]  # of the columns that are grouped by; None: the handshakes have none
@@ -54,7 +54,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class GroupDifference:
     """A group against its baseline."""
 
     ratio: Estimate | None  # of the means; None: the baseline's mean is 0
@@ -64,7 +64,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricSummary:
     """A metric of one group; all in the unit of the metric, None where the group counts no handshake."""
 
     counted: int  # handshakes in the sample
@@ -76,17 +76,17 @@ class Measured:
     deviation: float | None  # standard deviation (n - 1)
     least: float | None
     greatest: float | None
-    against: Difference | None  # None: the group has no baseline, or one of both counts no handshake
+    against: GroupDifference | None  # None: the group has no baseline, or one of both counts no handshake
     sample: Values = field(repr=False, compare=False)  # ascending; for densities and distributions
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MetricComparison:
     """One metric of all groups."""
 
     name: str  # as in `metrics`
     unit: str | None  # "ms", "bytes", "messages", "frames"; None: a plain number
-    groups: tuple[Measured, ...]  # beside `Comparison.groups`
+    groups: tuple[MetricSummary, ...]  # beside `Comparison.groups`
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ class Comparison:
     source: str  # the dataset as it was given
     by: tuple[str, ...]  # columns that are grouped by
     baseline: Value  # value of the first of them that the others are compared with
-    where: tuple[Condition, ...]  # what handshakes were narrowed down to
+    where: tuple[RowCondition, ...]  # what handshakes were narrowed down to
     outcomes: tuple[str, ...]  # of the handshakes that metrics count
     confidence: float  # of the intervals, 0 to 1
     resamples: int  # of a bootstrap, as asked for; each `Estimate` says how many there were
-    groups: tuple[Group, ...]  # numbers by size, text in its natural order, what is unknown last
-    metrics: tuple[Compared, ...]  # in the order in which they were named
+    groups: tuple[ComparisonGroup, ...]  # numbers by size, text in its natural order, what is unknown last
+    metrics: tuple[MetricComparison, ...]  # in the order in which they were named
     unread: int  # captures of the dataset that could not be read: their handshakes are in no group
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs that replaced others: they have no set-up of their own, and are in no group

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
 
-from ikeanalyze.dataset.task import Task, Written, failed
+from ikeanalyze.dataset.task import BatchTask, TaskResult, make_failed_shard
 
 _TURN: Final = 0.5  # seconds between progress reports
 _PATIENCE: Final = 5.0  # seconds without a finished task before the reason is requested
@@ -26,7 +26,7 @@ class Workers(Protocol):
     def width(self) -> int:
         """Number of tasks that run at the same time."""
 
-    def submit(self, task: Task) -> "Future[Written]":
+    def submit(self, task: BatchTask) -> "Future[TaskResult]":
         """Begin a task."""
 
     def lost(self, error: BaseException) -> bool:
@@ -42,14 +42,14 @@ class Workers(Protocol):
         """Cancel running tasks."""
 
 
-def done(
-    tasks: Iterable[Task], workers: Workers, say: Callable[[str], object], tell: Callable[[], object]
-) -> Iterator[Written]:
+def run_tasks(
+    tasks: Iterable[BatchTask], workers: Workers, say: Callable[[str], object], tell: Callable[[], object]
+) -> Iterator[TaskResult]:
     """Run tasks. Calls `say` with the reason when no worker makes progress, and `tell` at intervals."""
     left = iter(tasks)
     last_end = time.monotonic()
-    under_way: dict[Future[Written], Task] = {}
-    suspects: list[Task] = []
+    under_way: dict[Future[TaskResult], BatchTask] = {}
+    suspects: list[BatchTask] = []
     reported: str | None = None
     while True:
         for task in islice(left, max(0, 2 * workers.width - len(under_way))):
@@ -75,19 +75,19 @@ def done(
         yield from _alone(task, workers)
 
 
-def _alone(task: Task, workers: Workers) -> Iterator[Written]:
+def _alone(task: BatchTask, workers: Workers) -> Iterator[TaskResult]:
     """Run a task while no other task runs."""
     written = _result(workers.submit(task), workers)
     if written is not None:
         yield written
     elif len(task.captures) == 1:
-        yield failed(task, _DEADLY)
+        yield make_failed_shard(task, _DEADLY)
     else:
         for capture in task.captures:
             yield from _alone(replace(task, captures=(capture,)), workers)
 
 
-def _result(future: "Future[Written]", workers: Workers) -> Written | None:
+def _result(future: "Future[TaskResult]", workers: Workers) -> TaskResult | None:
     """The result of a task; None: its worker was killed."""
     try:
         return future.result()

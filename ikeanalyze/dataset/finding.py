@@ -14,7 +14,7 @@ _NAME: Final = re.compile(r"(?P<stem>.+?)\.(pcap|pcapng|cap|ntar)\d*(\.(gz|zst))
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class CaptureFile:
     """A capture that was asked for, as the file system has it."""
 
     name: str  # the path as it was given, below a folder that was given; shortest form, as text
@@ -24,21 +24,21 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveryResult:
     """What paths stand for."""
 
-    captures: list[Listed] = field(default_factory=list)  # in order of their absolute paths, each once
+    captures: list[CaptureFile] = field(default_factory=list)  # in order of their absolute paths, each once
     folders: list[str] = field(default_factory=list)  # that were named or match a pattern, absolute
     problems: list[str] = field(default_factory=list)  # a line for the user for each path that leads nowhere
 
 
-def stem_of(name: str) -> str:
+def get_capture_stem(name: str) -> str:
     """The name of a capture without what says that it is one: `run1` of `run1.pcapng.gz`."""
     match = _NAME.fullmatch(name)
     return match["stem"] if match else name.rpartition(".")[0] or name
 
 
-def text_of(path: str) -> str:
+def format_path(path: str) -> str:
     """A path as text: bytes of it that are no UTF-8 are written out, as tables cannot have them."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
@@ -48,14 +48,14 @@ def is_capture_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
+def find_captures(paths: Sequence[str], leave_out: Path) -> DiscoveryResult:
     """List the captures; those in folders by their names, those that are named or match a pattern whatever their names.
 
     Names that begin with a dot are left out, and so is the folder `leave_out`. Links to folders are followed, each
     folder once. A capture that is found under several paths, as links lead to it, is one: the path without links counts,
     or else the first.
     """
-    captures: dict[str, Listed] = {}
+    captures: dict[str, CaptureFile] = {}
     places: dict[tuple[int, int], list[str]] = {}
     folders: list[str] = []
     problems: list[str] = []
@@ -83,13 +83,13 @@ def find_captures(paths: Sequence[str], leave_out: Path) -> Found:
                     continue
                 absolute = os.path.abspath(file)
                 if absolute not in captures:
-                    name = text_of(os.path.normpath(file))
-                    captures[absolute] = Listed(name, absolute, status.st_size, status.st_mtime_ns)
+                    name = format_path(os.path.normpath(file))
+                    captures[absolute] = CaptureFile(name, absolute, status.st_size, status.st_mtime_ns)
                     places.setdefault((status.st_dev, status.st_ino), []).append(absolute)
     for same in places.values():
         for path in _doubled(same):
             del captures[path]
-    return Found([captures[path] for path in sorted(captures)], folders, problems)
+    return DiscoveryResult([captures[path] for path in sorted(captures)], folders, problems)
 
 
 def _doubled(paths: Sequence[str]) -> Iterator[str]:

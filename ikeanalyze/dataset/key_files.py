@@ -16,7 +16,7 @@ from hashlib import file_digest, sha256
 from itertools import takewhile
 from typing import Final
 
-from ikeanalyze.dataset.finding import Listed, is_capture_name, stem_of
+from ikeanalyze.dataset.finding import CaptureFile, get_capture_stem, is_capture_name
 
 #: Ends of names of files of the lab in which there are no keys.
 _NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")
@@ -32,7 +32,7 @@ class FileState:
 
 
 @dataclass(slots=True)
-class KeyFiles:
+class KeyFileFinder:
     """Knows which files have the keys of which capture."""
 
     folders: Sequence[str] = ()  # that were named, absolute
@@ -43,10 +43,10 @@ class KeyFiles:
     _listings: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _named: dict[str, list[tuple[str, str, str]]] | None = field(default=None, repr=False)
 
-    def of(self, capture: Listed) -> list[FileState]:
+    def of(self, capture: CaptureFile) -> list[FileState]:
         """The key files of a capture, in order; each once."""
         folder, name = os.path.split(capture.path)
-        stem = stem_of(name)
+        stem = get_capture_stem(name)
         names = self._names_in(folder)
         own = _beginning(names, f"{stem}.keys")
         logs = _beginning(names, f"{stem}.charon.log")
@@ -56,7 +56,7 @@ class KeyFiles:
         paths += self._in_folders(folder, stem)
         # the capture itself may have any name, if it was given
         others = [path for path in dict.fromkeys(paths) if path != capture.path]
-        return [state for path in others if (state := file_state(path)) is not None]
+        return [state for path in others if (state := get_file_state(path)) is not None]
 
     def _names_in(self, folder: str) -> list[str]:
         if folder not in self._listings:
@@ -105,7 +105,7 @@ def _beginning(names: Sequence[str], prefix: str) -> list[str]:
     return list(takewhile(lambda name: name.startswith(prefix), names[begin:]))
 
 
-def file_state(path: str) -> FileState | None:
+def get_file_state(path: str) -> FileState | None:
     """The state of a file; None: there is none."""
     try:
         status = os.stat(path)
@@ -114,13 +114,13 @@ def file_state(path: str) -> FileState | None:
     return FileState(path, status.st_size, status.st_mtime_ns)
 
 
-def digest_of(path: str) -> str:
+def hash_file(path: str) -> str:
     """SHA-256 of a file, hex digits; OSError if it cannot be read."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
-def digest_of_all(files: Sequence[FileState]) -> str | None:
+def hash_files(files: Sequence[FileState]) -> str | None:
     """SHA-256 over the digests of files, whatever they are called and in which order; None: no files.
 
     A file that cannot be read has its reason in the place of the digest, so that it counts as changed when it can be.
@@ -134,6 +134,6 @@ def digest_of_all(files: Sequence[FileState]) -> str | None:
 def _digest_or_reason(file: FileState) -> str:
     """The same file may be for thousands of captures."""
     try:
-        return digest_of(file.path)
+        return hash_file(file.path)
     except OSError as error:
         return str(error.strerror)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from ikeanalyze.dataset.finding import Listed, stem_of, text_of
+from ikeanalyze.dataset.finding import CaptureFile, format_path, get_capture_stem
 
 Kind = Literal["int", "float", "str", "bool"]
 Value = int | float | str | bool
@@ -48,7 +48,7 @@ class LabelError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class LabelPattern:
     """The pattern of a `--label`."""
 
     text: str  # as given
@@ -66,12 +66,12 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class CaptureLabels:
     """The labels of captures."""
 
     kinds: dict[str, Kind]  # by label name, in the order of columns
     values: dict[str, Labels]  # by absolute path; captures without labels are left out
-    unlabelled: list[Listed]  # captures that no pattern matches, if there are patterns
+    unlabelled: list[CaptureFile]  # captures that no pattern matches, if there are patterns
 
 
 def is_name(text: str) -> bool:
@@ -86,7 +86,7 @@ def _fits_column(value: Value) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def read_pattern(text: str) -> Pattern:
+def parse_pattern(text: str) -> LabelPattern:
     """Parse a pattern.
 
     Raises:
@@ -119,10 +119,12 @@ def read_pattern(text: str) -> Pattern:
         form += f"(?P<{name}>{_FORMS[kind]})"
     if not kinds:
         raise PatternError(f"{text!r}: no label in it, such as {{config}} or {{run:int}}")
-    return Pattern(text, kinds, re.compile(form, re.DOTALL), text.count("/") + 1)
+    return LabelPattern(text, kinds, re.compile(form, re.DOTALL), text.count("/") + 1)
 
 
-def label(captures: Sequence[Listed], patterns: Sequence[Pattern], reserved: Iterable[str]) -> Labelled:
+def label_captures(
+    captures: Sequence[CaptureFile], patterns: Sequence[LabelPattern], reserved: Iterable[str]
+) -> CaptureLabels:
     """Label captures by the first pattern that matches each, and by the lab's manifests next to them.
 
     Raises:
@@ -140,23 +142,23 @@ def label(captures: Sequence[Listed], patterns: Sequence[Pattern], reserved: Ite
     values: dict[str, Labels] = {}
     unlabelled = []
     for capture in captures:
-        path = text_of(capture.path)
+        path = format_path(capture.path)
         of_path = next((match for pattern in patterns if (match := pattern.labels(path)) is not None), None)
         if of_path is None and patterns:
             unlabelled.append(capture)
         labels: dict[str, Value] = {}
         for name, value in _lab_labels(capture.path).items():
             if name not in taken and not any(name in pattern.kinds for pattern in patterns):
-                _add_kind(kinds, name, kind_of(value), f"the manifest of {capture.name}")
+                _add_kind(kinds, name, get_label_type(value), f"the manifest of {capture.name}")
                 labels[name] = value
         labels.update(of_path or {})
         if labels:
             values[capture.path] = labels
     _check_case(kinds)
-    return Labelled(kinds, values, unlabelled)
+    return CaptureLabels(kinds, values, unlabelled)
 
 
-def merged(ours: Mapping[str, Kind], others: Mapping[str, Kind]) -> dict[str, Kind]:
+def merge_label_columns(ours: Mapping[str, Kind], others: Mapping[str, Kind]) -> dict[str, Kind]:
     """The label columns of both, in order.
 
     Raises:
@@ -178,7 +180,7 @@ def _check_case(kinds: Iterable[str]) -> None:
             raise LabelError(f"the labels {name} and {other} differ only in upper and lower case")
 
 
-def kind_of(value: Value) -> Kind:
+def get_label_type(value: Value) -> Kind:
     """The kind of a label by its value."""
     return cast(Kind, type(value).__name__)
 
@@ -194,7 +196,7 @@ def _add_kind(kinds: dict[str, Kind], name: str, kind: Kind, where: str) -> None
 def _lab_labels(path: str) -> dict[str, Value]:
     """The labels in the lab's manifest of a capture; empty if there is none, or it is the manifest of another capture."""
     folder, file_name = os.path.split(path)
-    manifest = os.path.join(folder, f"{stem_of(file_name)}.manifest.json")
+    manifest = os.path.join(folder, f"{get_capture_stem(file_name)}.manifest.json")
     labels: dict[str, Value] = {}
     try:
         if os.path.getsize(manifest) > _LARGEST_MANIFEST:

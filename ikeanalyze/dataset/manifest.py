@@ -40,7 +40,7 @@ class DatasetError(Exception):
     """A folder is not a dataset, or it cannot be read or written; one line for the user."""
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CaptureEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A capture of the dataset."""
 
     capture: str  # its unique name in the tables: the path as it was given
@@ -65,7 +65,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reading: Mapping[str, Any]  # options that change rows: ports, vantage
     labels: Mapping[str, Kind]  # label columns of its files
     rows: Mapping[str, int]  # by table
-    captures: Annotated[Sequence[Entry], msgspec.Meta(min_length=1)]
+    captures: Annotated[Sequence[CaptureEntry], msgspec.Meta(min_length=1)]
     #: Of its files, by table, to detect truncated files; empty: written by an ikeanalyze that did not record them.
     bytes: Mapping[str, int] = {}
 
@@ -89,7 +89,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Manifest:
+class DatasetManifest:
     """The current state of the dataset."""
 
     complete: bool  # the last batch has finished
@@ -97,7 +97,7 @@ class Manifest:
     patterns: list[str] = field(default_factory=list)  # of `--label`, as given to the last batch
     shards: dict[str, Shard] = field(default_factory=dict)  # by name
 
-    def entries(self) -> Iterator[tuple[Shard, Entry]]:
+    def entries(self) -> Iterator[tuple[Shard, CaptureEntry]]:
         """All captures, with their shards."""
         for shard in self.shards.values():
             for entry in shard.captures:
@@ -115,7 +115,7 @@ class Manifest:
             self.patterns = change.patterns
 
 
-def load(folder: Path) -> Manifest:
+def load_manifest(folder: Path) -> DatasetManifest:
     """Load the dataset in `folder`: its manifest and the journal of an unfinished batch.
 
     Raises:
@@ -140,7 +140,7 @@ def load(folder: Path) -> Manifest:
     try:
         content = msgspec.convert(document, _Document)
         shards = {shard.name: shard for shard in content.shards}
-        manifest = Manifest(content.state == "complete", content.labels, content.patterns, shards)
+        manifest = DatasetManifest(content.state == "complete", content.labels, content.patterns, shards)
         path = folder / _JOURNAL
         changes, _ = _read_journal(folder)
         for change in changes:
@@ -153,7 +153,9 @@ def load(folder: Path) -> Manifest:
     return manifest
 
 
-def save(folder: Path, manifest: Manifest, version: str, columns: Mapping[str, Mapping[str, str]]) -> None:
+def save_manifest(
+    folder: Path, manifest: DatasetManifest, version: str, columns: Mapping[str, Mapping[str, str]]
+) -> None:
     """Write the manifest and delete the journal; OSError if the system refuses.
 
     `columns`: by table, the type of each column by its name, for other readers of the manifest.
@@ -175,13 +177,13 @@ def save(folder: Path, manifest: Manifest, version: str, columns: Mapping[str, M
         for i, shard in enumerate(shards):  # shard by shard, to avoid a second copy of 100,000 captures in memory
             file.write(f"{',' if i else ''}\n{_to_json(shard)}")
         file.write("\n]}\n")
-        sync(file.fileno())
+        fsync_file(file.fileno())
     os.replace(temporary, folder / _MANIFEST)
-    sync_folder(folder)
+    fsync_folder(folder)
     (folder / _JOURNAL).unlink(missing_ok=True)
 
 
-class Journal:
+class ManifestJournal:
     """Appends lines to the journal. A context manager."""
 
     def __init__(self, folder: Path) -> None:
@@ -190,7 +192,7 @@ class Journal:
         self._file = open(folder / _JOURNAL, "ab", buffering=0)  # noqa: SIM115 - closed at the end of the context
         self._file.truncate(size)
         self._size = size
-        sync_folder(folder)
+        fsync_folder(folder)
 
     def add(self, change: Change) -> None:
         """Write a change and flush it to disk."""
@@ -199,14 +201,14 @@ class Journal:
             rest = memoryview(line)
             while rest:  # a disk that fills up accepts a part of the line before it reports an error
                 rest = rest[self._file.write(rest) :]
-            sync(self._file.fileno())
+            fsync_file(self._file.fileno())
         except OSError:
             with suppress(OSError):  # lines after an incomplete one would not be read
                 self._file.truncate(self._size)
             raise
         self._size += len(line)
 
-    def __enter__(self) -> "Journal":
+    def __enter__(self) -> "ManifestJournal":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -214,7 +216,7 @@ class Journal:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_dataset(folder: Path) -> Iterator[None]:
     """Lock the dataset against other processes, where the file system supports locks.
 
     Raises:
@@ -232,17 +234,17 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def sync(descriptor: int) -> None:
+def fsync_file(descriptor: int) -> None:
     """Flush a file to disk."""
     os.fsync(descriptor)
 
 
-def sync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """Flush the names in a folder to disk, where the file system supports it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
-            sync(descriptor)
+            fsync_file(descriptor)
     finally:
         os.close(descriptor)
 

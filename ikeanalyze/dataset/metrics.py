@@ -32,7 +32,7 @@ class Metric:
 
     name: str  # ends with the unit where there is one: setup_ms, aaa_bytes
     value: pl.Expr  # over the handshakes table, Float64; null: not known
-    from_exchanges: bool = False  # `value` also needs what `per_handshake` makes of the exchanges table
+    from_exchanges: bool = False  # `value` also needs what `aggregate_exchanges` makes of the exchanges table
 
     @property
     def unit(self) -> str | None:
@@ -40,18 +40,18 @@ class Metric:
         return _UNITS.get(self.name.rsplit("_", 1)[-1])
 
 
-#: Column that `per_handshake` makes; no label has such a name.
+#: Column that `aggregate_exchanges` makes; no label has such a name.
 _ROUND_TRIPS: Final = "round trips"
 
 
-def per_handshake(exchanges: pl.LazyFrame) -> pl.LazyFrame:
+def aggregate_exchanges(exchanges: pl.LazyFrame) -> pl.LazyFrame:
     """What the exchanges tell of each handshake, by `capture` and `handshake`."""
     answered = pl.col("set_up") & pl.col("request_messages").is_not_null()
     answered &= pl.col("response_messages").is_not_null()
     return exchanges.group_by("capture", "handshake").agg(answered.sum().cast(pl.Float64).alias(_ROUND_TRIPS))
 
 
-def metrics(columns: Columns, phases: list[str], payloads: list[str]) -> dict[str, Metric]:
+def build_metrics(columns: Columns, phases: list[str], payloads: list[str]) -> dict[str, Metric]:
     """All metrics of a handshakes table, by name.
 
     Args:
@@ -68,12 +68,14 @@ def metrics(columns: Columns, phases: list[str], payloads: list[str]) -> dict[st
     return known
 
 
-def chosen_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metric]:
+def select_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metric]:
     """The metrics of these names; `CompareError`, with those that there are, for an unknown name."""
     columns = handshakes.collect_schema()
-    known = metrics(columns, [], [])
+    known = build_metrics(columns, [], [])
     if not known.keys() >= set(names):  # what is in the lists takes a look at all handshakes
-        known = metrics(columns, _parts(handshakes, "phases", "type"), _parts(handshakes, "payload_bytes", "payload"))
+        known = build_metrics(
+            columns, _parts(handshakes, "phases", "type"), _parts(handshakes, "payload_bytes", "payload")
+        )
     for name in names:
         if name not in known:
             raise CompareError(f"there is no metric {name!r}; there are {', '.join(sorted(known))}", "metric")

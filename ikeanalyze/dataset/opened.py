@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from ikeanalyze.dataset.columns import columns_of
+from ikeanalyze.dataset.columns import get_columns
 from ikeanalyze.dataset.labels import Kind
-from ikeanalyze.dataset.manifest import Shard, load
-from ikeanalyze.dataset.shards import whole
+from ikeanalyze.dataset.manifest import Shard, load_manifest
+from ikeanalyze.dataset.shards import list_table_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def open_dataset(path: str | Path) -> Dataset:
 
     """
     folder = Path(path)
-    manifest = load(folder)
+    manifest = load_manifest(folder)
     shards = sorted(manifest.shards.values(), key=lambda shard: shard.captures[0].path)
 
     def scan(table: str) -> pl.LazyFrame:
@@ -51,8 +51,8 @@ def open_dataset(path: str | Path) -> Dataset:
 
 
 def _scan(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, Kind]) -> pl.LazyFrame:
-    schema = columns_of(table, labels)
-    files = whole(folder, shards, table)
+    schema = get_columns(table, labels)
+    files = list_table_files(folder, shards, table)
     if not files:
         return pl.LazyFrame(schema=schema)
     # between two label patterns, some shards may have columns of the one and some of the other

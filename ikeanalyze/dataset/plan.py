@@ -16,11 +16,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ikeanalyze.dataset.finding import Listed, text_of
-from ikeanalyze.dataset.key_files import FileState, KeyFiles, digest_of, digest_of_all
-from ikeanalyze.dataset.labels import Kind, Labels, merged
-from ikeanalyze.dataset.manifest import Entry, Manifest, Shard
-from ikeanalyze.dataset.task import Reading, Wanted
+from ikeanalyze.dataset.finding import CaptureFile, format_path
+from ikeanalyze.dataset.key_files import FileState, KeyFileFinder, hash_file, hash_files
+from ikeanalyze.dataset.labels import Kind, Labels, merge_label_columns
+from ikeanalyze.dataset.manifest import CaptureEntry, DatasetManifest, Shard
+from ikeanalyze.dataset.task import BatchReadOptions, TaskCapture
 
 #: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
 _MOST_CAPTURES: Final = 128
@@ -28,41 +28,41 @@ _MOST_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CaptureGroup:
     """Captures that are read together."""
 
-    captures: tuple[Wanted, ...]
+    captures: tuple[TaskCapture, ...]
     bytes: int  # of their files
 
 
 @dataclass(slots=True)
-class Plan:
+class BatchPlan:
     """The work of a batch."""
 
     kinds: dict[str, Kind]  # label columns of the dataset after the batch
     shards: list[Shard] = field(default_factory=list)  # whose files are unchanged
     #: Shards to rewrite, with those of their captures that stay, possibly none.
-    rewritten: list[tuple[Shard, list[Entry]]] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    rewritten: list[tuple[Shard, list[CaptureEntry]]] = field(default_factory=list)
+    groups: list[CaptureGroup] = field(default_factory=list)
     #: Requested captures that are not read again, including failed ones.
-    unchanged: list[Entry] = field(default_factory=list)
+    unchanged: list[CaptureEntry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BatchRequest:
     """The input of a batch."""
 
-    captures: Sequence[Listed]
+    captures: Sequence[CaptureFile]
     labels: Mapping[str, Labels]  # of these captures, by their absolute paths
     kinds: Mapping[str, Kind]  # of these labels
     relabel: bool  # these labels replace those of captures in the dataset
-    keys: KeyFiles
+    keys: KeyFileFinder
     shared_keys: tuple[FileState, ...]  # key files for every capture
-    reading: Reading
+    reading: BatchReadOptions
     version: str  # of ikeanalyze
 
 
-def make_plan(manifest: Manifest, request: Request) -> Plan:
+def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
     """Compare the request with the dataset.
 
     Raises:
@@ -80,7 +80,9 @@ def make_plan(manifest: Manifest, request: Request) -> Plan:
     kept = {
         name for path, entry in known.items() if path not in requested or not request.relabel for name in entry.labels
     }
-    plan = Plan(merged({name: kind for name, kind in manifest.labels.items() if name in kept}, request.kinds))
+    plan = BatchPlan(
+        merge_label_columns({name: kind for name, kind in manifest.labels.items() if name in kept}, request.kinds)
+    )
     keys = {path: tuple(request.keys.of(capture)) for path, capture in requested.items()}
     for shard in manifest.shards.values():
         entries = []
@@ -103,13 +105,14 @@ def make_plan(manifest: Manifest, request: Request) -> Plan:
     to_read = [capture for capture in request.captures if capture.path not in stay]
     names = _names(to_read, known)
     tasks = [
-        (Wanted(names[file.path], file.path, labels_of(file.path), keys[file.path]), file.bytes) for file in to_read
+        (TaskCapture(names[file.path], file.path, labels_of(file.path), keys[file.path]), file.bytes)
+        for file in to_read
     ]
-    plan.groups = list(group(tasks))
+    plan.groups = list(group_captures(tasks))
     return plan
 
 
-def _names(captures: Sequence[Listed], known: Mapping[str, Entry]) -> dict[str, str]:
+def _names(captures: Sequence[CaptureFile], known: Mapping[str, CaptureEntry]) -> dict[str, str]:
     """By path, the name of each capture in the tables: its known name, or the path as given, or the absolute path.
 
     Two captures in different folders may have been given by the same relative path.
@@ -122,7 +125,7 @@ def _names(captures: Sequence[Listed], known: Mapping[str, Entry]) -> dict[str, 
             continue
         name = capture.name
         if name in taken:
-            name = absolute = text_of(capture.path)
+            name = absolute = format_path(capture.path)
             # a path that is not UTF-8 is escaped, and another file may have the escaped form as its name
             for number in itertools.count(2):
                 if name not in taken:
@@ -134,8 +137,8 @@ def _names(captures: Sequence[Listed], known: Mapping[str, Entry]) -> dict[str, 
 
 
 def _unchanged(
-    entry: Entry, shard: Shard, capture: Listed, own_keys: Sequence[FileState], request: Request
-) -> Entry | None:
+    entry: CaptureEntry, shard: Shard, capture: CaptureFile, own_keys: Sequence[FileState], request: BatchRequest
+) -> CaptureEntry | None:
     """The updated entry of a capture that need not be read again; None: it must be read."""
     if shard.reading != request.reading.document() or entry.bytes != capture.bytes or entry.sha256 is None:
         return None
@@ -145,29 +148,29 @@ def _unchanged(
     states = [(key.path, key.bytes, key.mtime_ns) for key in keys]
     if [path for path, *_ in states] != [path for path, *_ in entry.keys]:
         return None
-    if states != list(entry.keys) and digest_of_all(keys) != entry.keys_sha256:
+    if states != list(entry.keys) and hash_files(keys) != entry.keys_sha256:
         return None
     if entry.mtime_ns != capture.mtime_ns:
         try:
-            if digest_of(capture.path) != entry.sha256:
+            if hash_file(capture.path) != entry.sha256:
                 return None
         except OSError:
             return None
     return replace(entry, mtime_ns=capture.mtime_ns, keys=states)
 
 
-def group(wanted: Sequence[tuple[Wanted, int]]) -> Iterator[Group]:
+def group_captures(wanted: Sequence[tuple[TaskCapture, int]]) -> Iterator[CaptureGroup]:
     """Split captures (with the bytes of their files) into groups, in their order."""
-    small: list[Wanted] = []
+    small: list[TaskCapture] = []
     size = 0
     for capture, count in wanted:
         if count >= _MOST_BYTES:
-            yield Group((capture,), count)
+            yield CaptureGroup((capture,), count)
             continue
         small.append(capture)
         size += count
         if len(small) >= _MOST_CAPTURES or size >= _MOST_BYTES:
-            yield Group(tuple(small), size)
+            yield CaptureGroup(tuple(small), size)
             small, size = [], 0
     if small:
-        yield Group(tuple(small), size)
+        yield CaptureGroup(tuple(small), size)

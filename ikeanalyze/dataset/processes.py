@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ikeanalyze.dataset.task import Task, Written
+    from ikeanalyze.dataset.task import BatchTask, TaskResult
 
 #: Tasks that `dispatch` has under way for each process.
 _PLACES: Final = 2
@@ -27,12 +27,12 @@ _CONTEXT: Final = multiprocessing.get_context("spawn")
 _read: Any = None
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-class Processes:
+class LocalWorkers:
     """Does tasks in processes of this machine."""
 
     def __init__(self, count: int) -> None:
@@ -40,21 +40,21 @@ class Processes:
         self._others = set(multiprocessing.active_children())
         self._pool: ProcessPoolExecutor | None = None
         # by place: the task that has it, and how many bytes that has read
-        self._places: list[Future[Written] | None] = [None] * (_PLACES * count)
+        self._places: list[Future[TaskResult] | None] = [None] * (_PLACES * count)
         self._read: Any = _CONTEXT.RawArray("q", len(self._places))
 
-    def submit(self, task: "Task") -> "Future[Written]":
+    def submit(self, task: "BatchTask") -> "Future[TaskResult]":
         """Begin a task; the future raises what `lost` knows if its process ends before it is done."""
         if self._pool is not None:
             try:
                 return self._begun(self._pool, task)
             except BrokenProcessPool:
                 self._pool.shutdown(wait=False)
-        threads = max(1, processors() // self.width)
+        threads = max(1, count_processors() // self.width)
         self._pool = ProcessPoolExecutor(self.width, _CONTEXT, _begin, (threads, self._read))
         return self._begun(self._pool, task)
 
-    def _begun(self, pool: ProcessPoolExecutor, task: "Task") -> "Future[Written]":
+    def _begun(self, pool: ProcessPoolExecutor, task: "BatchTask") -> "Future[TaskResult]":
         place = next(i for i, future in enumerate(self._places) if future is None or future.done())
         self._read[place] = 0
         future = self._places[place] = pool.submit(_perform, task, place)
@@ -98,11 +98,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _perform(task: "Task", place: int) -> "Written":
+def _perform(task: "BatchTask", place: int) -> "TaskResult":
     # here, because polars reads POLARS_MAX_THREADS, which `_begin` sets, when it is loaded
-    from ikeanalyze.dataset.task import perform
+    from ikeanalyze.dataset.task import run_task
 
     def progress(done: int, _: int | None) -> None:
         _read[place] = done
 
-    return perform(task, progress)
+    return run_task(task, progress)

@@ -16,9 +16,9 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace
 
-from ikeanalyze.dataset.columns import labelled
+from ikeanalyze.dataset.columns import add_label_columns
 from ikeanalyze.dataset.labels import Kind
-from ikeanalyze.dataset.manifest import TABLES, DatasetError, Entry, Shard, sync, sync_folder
+from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, DatasetError, Shard, fsync_file, fsync_folder
 
 _ROW_GROUP_SIZE = 1 << 18  # rows that a reader takes into memory at once
 
@@ -29,8 +29,8 @@ def make_folders(dataset: Path) -> None:
         (dataset / table).mkdir(parents=True, exist_ok=True)
 
 
-def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str, dict[str, int]]:
-    """Write tables to disk; return the token for `publish`, and the bytes of the file of each table.
+def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str, dict[str, int]]:
+    """Write tables to disk; return the token for `publish_shard`, and the bytes of the file of each table.
 
     Raises:
         OSError: the system refuses; no files are left.
@@ -46,35 +46,35 @@ def write_hidden(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tuple[str
             with open(_hidden(dataset, table, token), "xb") as file:
                 sizes[table] = file.write(content.getbuffer())
                 file.flush()
-                sync(file.fileno())
+                fsync_file(file.fileno())
     except BaseException:
-        discard(dataset, token)
+        discard_shard(dataset, token)
         raise
     return token, sizes
 
 
-def publish(dataset: Path, token: str, name: str) -> None:
+def publish_shard(dataset: Path, token: str, name: str) -> None:
     """Rename hidden files to their final names; OSError if they are missing, or the system refuses."""
     for table in TABLES:
         os.replace(_hidden(dataset, table, token), _file(dataset, table, name))
     for table in TABLES:
-        sync_folder(dataset / table)
+        fsync_folder(dataset / table)
 
 
-def discard(dataset: Path, token: str) -> None:
+def discard_shard(dataset: Path, token: str) -> None:
     """Remove hidden files, where they exist."""
     for table in TABLES:
         _hidden(dataset, table, token).unlink(missing_ok=True)
 
 
-def remove(dataset: Path, names: Collection[str]) -> None:
+def remove_shards(dataset: Path, names: Collection[str]) -> None:
     """Remove shards that the manifest no longer lists."""
     for table in TABLES:
         for name in names:
             _file(dataset, table, name).unlink(missing_ok=True)
 
 
-def sweep(dataset: Path, known: Collection[str]) -> None:
+def remove_orphans(dataset: Path, known: Collection[str]) -> None:
     """Remove files that are not listed: unfinished shards, and hidden files of killed processes."""
     listed = {f"{name}.parquet" for name in known}
     for table in TABLES:
@@ -86,12 +86,12 @@ def sweep(dataset: Path, known: Collection[str]) -> None:
                         os.unlink(file.path)
 
 
-def lacking(dataset: Path, known: Collection[Shard]) -> list[str]:
+def find_incomplete_shards(dataset: Path, known: Collection[Shard]) -> list[str]:
     """The names of shards with a file that is missing or does not have the size of the manifest."""
     return list(dict.fromkeys(shard.name for shard, *_ in _find_damaged(dataset, known)))
 
 
-def whole(dataset: Path, known: Collection[Shard], table: str) -> list[Path]:
+def list_table_files(dataset: Path, known: Collection[Shard], table: str) -> list[Path]:
     """The files of a table.
 
     Raises:
@@ -123,7 +123,7 @@ def _find_damaged(
                 yield shard, file, size
 
 
-def named(shard: Shard) -> Shard:
+def name_shard(shard: Shard) -> Shard:
     """The shard with its name, a digest of its input: the same captures, keys and labels give the same name."""
     inputs = [
         (entry.capture, entry.sha256, entry.state, entry.reason, sorted(entry.labels.items()), entry.keys_sha256)
@@ -133,7 +133,7 @@ def named(shard: Shard) -> Shard:
     return replace(shard, name=f"part-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
 
 
-def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
+def read_shard_table(dataset: Path, table: str, name: str) -> pl.DataFrame:
     """Read a table of a shard into memory.
 
     Raises:
@@ -150,7 +150,9 @@ def read(dataset: Path, table: str, name: str) -> pl.DataFrame:
         ) from None
 
 
-def rewrite(dataset: Path, shard: Shard, entries: Sequence[Entry], kinds: Mapping[str, Kind]) -> tuple[str, Shard]:
+def rewrite_shard(
+    dataset: Path, shard: Shard, entries: Sequence[CaptureEntry], kinds: Mapping[str, Kind]
+) -> tuple[str, Shard]:
     """Write a shard again, with some of its captures and other labels; return the token of its hidden files, and the shard.
 
     Raises:
@@ -162,12 +164,12 @@ def rewrite(dataset: Path, shard: Shard, entries: Sequence[Entry], kinds: Mappin
     labels = {entry.capture: entry.labels for entry in entries}
     tables = {}
     for table in TABLES:
-        rows = read(dataset, table, shard.name).filter(pl.col("capture").is_in(kept))
-        tables[table] = labelled(rows, labels, kinds) if table in ("captures", "handshakes") else rows
-    token, sizes = write_hidden(dataset, tables)
+        rows = read_shard_table(dataset, table, shard.name).filter(pl.col("capture").is_in(kept))
+        tables[table] = add_label_columns(rows, labels, kinds) if table in ("captures", "handshakes") else rows
+    token, sizes = write_unpublished(dataset, tables)
     heights = {table: frame.height for table, frame in tables.items()}
     changed = replace(shard, labels=dict(kinds), rows=heights, captures=list(entries), bytes=sizes)
-    return token, named(changed)
+    return token, name_shard(changed)
 
 
 def _hidden(dataset: Path, table: str, token: str) -> Path:

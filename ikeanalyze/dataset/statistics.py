@@ -46,26 +46,26 @@ _SMALL: Final = 8
 _SMALL_TOGETHER: Final = 1_000
 
 
-def mean(sample: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate:
+def estimate_mean(sample: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate:
     """The mean of at least one value, with its bootstrap interval."""
-    return means([sample], confidence, resamples)[0]
+    return estimate_means([sample], confidence, resamples)[0]
 
 
-def means(samples: Sequence[Values], confidence: float, resamples: int = RESAMPLES) -> list[Estimate]:
-    """The `mean` of each sample."""
+def estimate_means(samples: Sequence[Values], confidence: float, resamples: int = RESAMPLES) -> list[Estimate]:
+    """The `estimate_mean` of each sample."""
     return _bootstrapped(_mean, [(sample,) for sample in samples], confidence, resamples)
 
 
-def ratio(sample: Values, baseline: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate | None:
+def estimate_ratio(sample: Values, baseline: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate | None:
     """Mean of `sample` / mean of `baseline`, with its bootstrap interval; None: the baseline's mean is 0.
 
     Or so small that the ratio is no number.
     """
-    return ratios([(sample, baseline)], confidence, resamples)[0]
+    return estimate_ratios([(sample, baseline)], confidence, resamples)[0]
 
 
-def ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
-    """The `ratio` of each sample and its baseline."""
+def estimate_ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
+    """The `estimate_ratio` of each sample and its baseline."""
     estimates_: list[Estimate | None] = [None] * len(pairs)
     with _quiet():
         some = [i for i, pair in enumerate(pairs) if np.isfinite(_ratio(*pair, axis=-1))]
@@ -75,7 +75,7 @@ def ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES)
     return estimates_
 
 
-def quantile(sample: Values, p: float, confidence: float) -> Estimate:
+def estimate_quantile(sample: Values, p: float, confidence: float) -> Estimate:
     """The `p` quantile of at least one value, between order statistics linearly (type 7 of Hyndman and Fan 1996)."""
     value = float(np.quantile(sample, p))
     if sample[0] == sample[-1]:
@@ -95,18 +95,18 @@ def _ranks(size: int, p: float, confidence: float) -> tuple[int | None, int | No
     return None if low is None else int(low), None if high is None else int(high)
 
 
-def deviation(sample: Values) -> float | None:
+def compute_standard_deviation(sample: Values) -> float | None:
     """The standard deviation (n - 1); None: of one value there is none."""
     return float(sample.std(ddof=1)) if len(sample) > 1 else None
 
 
-def differ(sample: Values, baseline: Values) -> RankTest:
+def test_difference(sample: Values, baseline: Values) -> RankTest:
     """Compare two samples of at least one value each."""
-    return differences([(sample, baseline)])[0]
+    return test_differences([(sample, baseline)])[0]
 
 
-def differences(pairs: Sequence[Pair]) -> list[RankTest]:
-    """`differ` for each sample and its baseline."""
+def test_differences(pairs: Sequence[Pair]) -> list[RankTest]:
+    """`test_difference` for each sample and its baseline."""
     tests: dict[int, RankTest] = {}
     alike: dict[str, list[int]] = {}
     for i, (sample, baseline) in enumerate(pairs):
@@ -152,7 +152,7 @@ def _one(sample: Values, baseline: Values) -> RankTest:
     return RankTest(u, min(float(p), 1.0), "exact")
 
 
-def corrected(probabilities: Sequence[float]) -> list[float]:
+def correct_p_values(probabilities: Sequence[float]) -> list[float]:
     """Each of several p-values as it counts when all of them are looked at."""
     if not probabilities:
         return []

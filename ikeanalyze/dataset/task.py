@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 import ikeanalyze
 from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.columns import columns_of, labelled, made_plain
-from ikeanalyze.dataset.finding import text_of
-from ikeanalyze.dataset.key_files import FileState, digest_of, digest_of_all
+from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
+from ikeanalyze.dataset.finding import format_path
+from ikeanalyze.dataset.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.labels import Kind, Value
-from ikeanalyze.dataset.manifest import TABLES, Entry, Shard, State
+from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
 from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
 
 
@@ -33,7 +33,7 @@ class TaskError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BatchReadOptions:
     """The options of reading captures that change rows."""
 
     ports: tuple[int, ...] = ()  # IKE ports in addition to 500 and 4500
@@ -45,7 +45,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TaskCapture:
     """A capture to read."""
 
     capture: str  # its name in the tables
@@ -55,19 +55,19 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BatchTask:
     """Captures that become one shard."""
 
     dataset: str  # absolute path of its folder
-    captures: tuple[Wanted, ...]
+    captures: tuple[TaskCapture, ...]
     shared_keys: tuple[FileState, ...]  # key files for every capture
     kinds: Mapping[str, Kind]  # label columns
-    reading: Reading
+    reading: BatchReadOptions
     version: str  # of ikeanalyze; the worker must have the same
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TaskResult:
     """The result of a task."""
 
     token: str  # of the hidden files
@@ -77,10 +77,10 @@ class Written:
 
 
 @dataclass(slots=True)
-class _Capture:
+class _CaptureOutcome:
     """The outcome of one capture."""
 
-    wanted: Wanted
+    wanted: TaskCapture
     # of the file and its keys before they were read, so that the next batch detects later changes
     bytes: int = 0
     mtime_ns: int = 0
@@ -95,7 +95,7 @@ class _Capture:
         return "read" if self.reason is None else "failed"
 
 
-def perform(task: Task, progress: Progress | None = None) -> Written:
+def run_task(task: BatchTask, progress: Progress | None = None) -> TaskResult:
     """Read the captures of a task and write its shard. `progress` is called only for a capture that is read alone.
 
     Raises:
@@ -120,12 +120,12 @@ def perform(task: Task, progress: Progress | None = None) -> Written:
     return _write(task, captures, analyses)
 
 
-def failed(task: Task, reason: str) -> Written:
+def make_failed_shard(task: BatchTask, reason: str) -> TaskResult:
     """The shard of a task that could not be run: all its captures failed for this reason."""
-    return _write(task, [_Capture(wanted, reason=reason) for wanted in task.captures], [])
+    return _write(task, [_CaptureOutcome(wanted, reason=reason) for wanted in task.captures], [])
 
 
-def _write(task: Task, captures: Sequence[_Capture], analyses: Sequence[Analysis]) -> Written:
+def _write(task: BatchTask, captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis]) -> TaskResult:
     tables = _tables(captures, analyses, task.kinds)
     shard = Shard(
         name="",
@@ -136,29 +136,29 @@ def _write(task: Task, captures: Sequence[_Capture], analyses: Sequence[Analysis
         captures=[_entry(capture, task) for capture in captures],
     )
     try:
-        token, sizes = shards.write_hidden(Path(task.dataset), tables)
+        token, sizes = shards.write_unpublished(Path(task.dataset), tables)
     except OSError as error:
         raise TaskError(
             f"{task.dataset}: cannot be written to ({error.strerror or error}). Run the same command again to resume"
         ) from None
-    shard = shards.named(replace(shard, bytes=sizes))
-    return Written(token, shard, sum(bool(capture.warnings) for capture in captures), _process())
+    shard = shards.name_shard(replace(shard, bytes=sizes))
+    return TaskResult(token, shard, sum(bool(capture.warnings) for capture in captures), _process())
 
 
 def _process() -> str:
     return f"{os.uname().nodename}, process {os.getpid()}"
 
 
-def _inspect(wanted: Wanted, shared_keys: Sequence[FileState]) -> _Capture:
+def _inspect(wanted: TaskCapture, shared_keys: Sequence[FileState]) -> _CaptureOutcome:
     """The size, time and digest of a capture before it is read, or the reason why it cannot be."""
-    capture = _Capture(wanted, keys_sha256=digest_of_all((*wanted.keys, *shared_keys)))
+    capture = _CaptureOutcome(wanted, keys_sha256=hash_files((*wanted.keys, *shared_keys)))
     try:
         status = os.stat(wanted.path)
         capture.bytes, capture.mtime_ns = status.st_size, status.st_mtime_ns
-        if text_of(wanted.path) != wanted.path:
+        if format_path(wanted.path) != wanted.path:
             capture.reason = "its path is not UTF-8: rename it"
             return capture
-        capture.sha256 = digest_of(wanted.path)
+        capture.sha256 = hash_file(wanted.path)
     except FileNotFoundError:
         capture.reason = "no such file"
     except (OSError, ValueError) as error:
@@ -166,7 +166,7 @@ def _inspect(wanted: Wanted, shared_keys: Sequence[FileState]) -> _Capture:
     return capture
 
 
-def _check_unchanged(capture: _Capture) -> None:
+def _check_unchanged(capture: _CaptureOutcome) -> None:
     if capture.reason is not None:
         return
     try:
@@ -179,7 +179,7 @@ def _check_unchanged(capture: _Capture) -> None:
         capture.sha256 = None
 
 
-def _analyse(task: Task, readable: Sequence[_Capture], progress: Progress | None) -> list[Analysis]:
+def _analyse(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progress | None) -> list[Analysis]:
     """Read captures together, or, after an internal error, one by one to find the capture that causes it."""
     try:
         return [_read(task, readable, progress)] if readable else []
@@ -201,7 +201,7 @@ def _analyse(task: Task, readable: Sequence[_Capture], progress: Progress | None
         return []
 
 
-def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -> Analysis:
+def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progress | None) -> Analysis:
     """Read captures, and add their summaries, warnings and reasons."""
     by_path = {capture.wanted.path: capture for capture in readable}
     own_keys = {
@@ -215,7 +215,7 @@ def _read(task: Task, readable: Sequence[_Capture], progress: Progress | None) -
         own_ids=True,
         progress=progress if len(readable) == 1 else None,
     )
-    analysis = read(list(by_path), options)
+    analysis = read_captures(list(by_path), options)
     for summary in analysis.captures:
         by_path[summary.path].summary = summary
     warnings: dict[str, list[str]] = {}
@@ -256,7 +256,7 @@ def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
 
 
 def _tables(
-    captures: Sequence[_Capture], analyses: Sequence[Analysis], kinds: Mapping[str, Kind]
+    captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis], kinds: Mapping[str, Kind]
 ) -> dict[str, pl.DataFrame]:
     """The four tables; the rows of a capture are contiguous and in the order of the captures."""
     readable = [capture.wanted for capture in captures if capture.reason is None]
@@ -265,18 +265,18 @@ def _tables(
     labels = {capture.wanted.capture: capture.wanted.labels for capture in captures}
     tables = {}
     for name in TABLES[1:]:
-        parts = [made_plain(getattr(analysis, name), name) for analysis in analyses]
+        parts = [to_portable_types(getattr(analysis, name), name) for analysis in analyses]
         if parts and paths:
             tables[name] = pl.concat(parts).filter(pl.col("capture").is_in(paths)).with_columns(names)
         else:
-            tables[name] = pl.DataFrame(schema=columns_of(name, {}))
+            tables[name] = pl.DataFrame(schema=get_columns(name, {}))
     tables["captures"] = _captures_table(captures, tables["handshakes"])
     for name in ("captures", "handshakes"):
-        tables[name] = labelled(tables[name], labels, kinds)
+        tables[name] = add_label_columns(tables[name], labels, kinds)
     return tables
 
 
-def _captures_table(captures: Sequence[_Capture], handshakes: pl.DataFrame) -> pl.DataFrame:
+def _captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFrame) -> pl.DataFrame:
     counts = dict(handshakes.group_by("capture").len().iter_rows())
     rows = []
     for capture in captures:
@@ -297,19 +297,19 @@ def _captures_table(captures: Sequence[_Capture], handshakes: pl.DataFrame) -> p
                 capture.warnings,
             ]
         rows.append(row)
-    schema = columns_of("captures", {})
+    schema = get_columns("captures", {})
     full = [row + [None] * (len(schema) - len(row)) for row in rows]
     return pl.DataFrame(full, schema=schema, orient="row")
 
 
-def _relative_path(wanted: Wanted, key: FileState) -> str:
+def _relative_path(wanted: TaskCapture, key: FileState) -> str:
     """A key file as seen from its capture, which is the same on every machine."""
-    return text_of(os.path.relpath(key.path, os.path.dirname(wanted.path)))
+    return format_path(os.path.relpath(key.path, os.path.dirname(wanted.path)))
 
 
-def _entry(capture: _Capture, task: Task) -> Entry:
+def _entry(capture: _CaptureOutcome, task: BatchTask) -> CaptureEntry:
     keys = (*capture.wanted.keys, *task.shared_keys)
-    return Entry(
+    return CaptureEntry(
         capture=capture.wanted.capture,
         path=capture.wanted.path,
         bytes=capture.bytes,

@@ -15,7 +15,7 @@ _BUFFER: Final = 1 << 20
 
 
 @contextmanager
-def replaced(path: str) -> Iterator[Path]:
+def replace_atomically(path: str) -> Iterator[Path]:
     """A temporary file in the directory of `path`, renamed to `path` at the end or removed on an error.
 
     Symbolic links are followed, and an existing file keeps its permissions.
@@ -39,7 +39,7 @@ def replaced(path: str) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def is_special(path: str) -> bool:
+def is_device_or_pipe(path: str) -> bool:
     """Whether `path` is a device or a pipe, which is written to directly: a file must not replace it."""
     try:
         mode = os.stat(path).st_mode
@@ -49,10 +49,10 @@ def is_special(path: str) -> bool:
 
 
 @contextmanager
-def open_sink(target: str | BinaryIO) -> Iterator[BinaryIO]:
+def open_output(target: str | BinaryIO) -> Iterator[BinaryIO]:
     """A stream to write to: a path, "-" for standard output, or a stream, which is flushed and stays open.
 
-    A file is written as in `replaced`; a device or a pipe is written to directly.
+    A file is written as in `replace_atomically`; a device or a pipe is written to directly.
 
     Raises:
         OSError: the file cannot be created or written.
@@ -65,9 +65,9 @@ def open_sink(target: str | BinaryIO) -> Iterator[BinaryIO]:
             raise OSError("standard output is closed")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    elif is_special(target):
+    elif is_device_or_pipe(target):
         with open(target, "wb", buffering=_BUFFER) as stream:
             yield stream
     else:
-        with replaced(target) as temporary, open(temporary, "wb", buffering=_BUFFER) as stream:
+        with replace_atomically(target) as temporary, open(temporary, "wb", buffering=_BUFFER) as stream:
             yield stream

@@ -32,7 +32,7 @@ class Decoder(Protocol):
         """The output for more input, and the error that ended it."""
 
 
-class _Gzip:
+class GzipDecoder:
     """Members of a gzip file one after another (RFC 1952, 2.2); zero bytes between them are padding."""
 
     name = "gzip"
@@ -74,7 +74,7 @@ def _until_error(member: "zlib._Decompress", data: bytes) -> list[bytes]:
     return out
 
 
-class _Zstd:
+class ZstdDecoder:
     """Frames of a zstd file one after another (RFC 8878, 3.1)."""
 
     name = "zstd"
@@ -114,9 +114,9 @@ def _damaged(error: Exception) -> DamagedStreamError:
 def decoder_for(head: bytes) -> Decoder | None:
     """The decoder for a stream that begins with these four bytes; None: it is not compressed."""
     if head.startswith(_GZIP):
-        return _Gzip()
+        return GzipDecoder()
     if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
-        return _Zstd()
+        return ZstdDecoder()
     return None
 
 

@@ -56,7 +56,7 @@ def decode_toml(source: str | bytes | Mapping[str, Any], kind: type[_T]) -> _T:
         raise TomlFileError("its tables are nested too deeply") from None
 
 
-def toml_text(path: str) -> str:
+def load_toml_text(path: str) -> str:
     """The text of a file.
 
     Raises:

@@ -16,7 +16,7 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, P
 HMAC_SHA2_256_96: Final = 1027
 
 
-class Primitive(Enum):
+class CipherPrimitive(Enum):
     """What encrypts."""
 
     AES = "AES"
@@ -27,7 +27,7 @@ class Primitive(Enum):
     NULL = "NULL"
 
 
-class Mode(Enum):
+class CipherMode(Enum):
     """How it is used."""
 
     CBC = "CBC"
@@ -38,7 +38,7 @@ class Mode(Enum):
     NULL = "NULL"
 
 
-class Mac(Enum):
+class MacAlgorithm(Enum):
     """What authenticates, and what derives keys: an HMAC by its hash, or a MAC made of AES."""
 
     MD5 = "HMAC-MD5"
@@ -55,8 +55,8 @@ class EncryptionAlgorithm:
     """A transform of type 1."""
 
     transform: int  # transform ID
-    primitive: Primitive
-    mode: Mode
+    primitive: CipherPrimitive
+    mode: CipherMode
     key_sizes: tuple[int, ...]  # bytes that a key may have, the salt not counted
     salt: int  # bytes of salt (or of RFC 5930's nonce) at the end of SK_e
     iv: int  # bytes of the IV before the ciphertext
@@ -90,7 +90,7 @@ class IntegrityAlgorithm:
     """A transform of type 3."""
 
     transform: int  # transform ID; `HMAC_SHA2_256_96` is none of IANA's
-    mac: Mac
+    mac: MacAlgorithm
     key: int  # bytes of SK_ai and of SK_ar
     icv: int  # bytes of the MAC that are sent
 
@@ -105,7 +105,7 @@ class PrfAlgorithm:
     """A transform of type 2."""
 
     transform: int  # transform ID
-    mac: Mac
+    mac: MacAlgorithm
     size: int  # bytes of output, which is also the length of the keys that are derived for it
     half_nonces: bool  # SKEYSEED's key is the first 8 bytes of each nonce only (RFC 7296, section 2.14)
 
@@ -116,7 +116,7 @@ class PrfAlgorithm:
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class IkeSuite:
     """What an IKE SA negotiated for the protection of its messages."""
 
     encryption: int  # transform ID (type 1)
@@ -125,26 +125,26 @@ class Suite:
 
 
 def _encryption() -> dict[int, EncryptionAlgorithm]:
-    aes, camellia = Primitive.AES, Primitive.CAMELLIA
+    aes, camellia = CipherPrimitive.AES, CipherPrimitive.CAMELLIA
     sizes = (16, 24, 32)
     rows = [
-        EncryptionAlgorithm(Encryption.TRIPLE_DES, Primitive.TRIPLE_DES, Mode.CBC, (24,), 0, 8, 8, 0),
-        EncryptionAlgorithm(Encryption.NULL, Primitive.NULL, Mode.NULL, (0,), 0, 0, 1, 0),
-        EncryptionAlgorithm(Encryption.AES_CBC, aes, Mode.CBC, sizes, 0, 16, 16, 0),  # RFC 3602
-        EncryptionAlgorithm(Encryption.AES_CTR, aes, Mode.CTR, sizes, 4, 8, 1, 0),  # RFC 5930
-        EncryptionAlgorithm(Encryption.AES_CCM_8, aes, Mode.CCM, sizes, 3, 8, 1, 8),  # RFC 5282
-        EncryptionAlgorithm(Encryption.AES_CCM_12, aes, Mode.CCM, sizes, 3, 8, 1, 12),
-        EncryptionAlgorithm(Encryption.AES_CCM_16, aes, Mode.CCM, sizes, 3, 8, 1, 16),
-        EncryptionAlgorithm(Encryption.AES_GCM_8, aes, Mode.GCM, sizes, 4, 8, 1, 8),  # RFC 5282
-        EncryptionAlgorithm(Encryption.AES_GCM_12, aes, Mode.GCM, sizes, 4, 8, 1, 12),
-        EncryptionAlgorithm(Encryption.AES_GCM_16, aes, Mode.GCM, sizes, 4, 8, 1, 16),
-        EncryptionAlgorithm(Encryption.CAMELLIA_CBC, camellia, Mode.CBC, sizes, 0, 16, 16, 0),  # RFC 5529
-        EncryptionAlgorithm(Encryption.CAMELLIA_CTR, camellia, Mode.CTR, sizes, 4, 8, 1, 0),
-        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_8, camellia, Mode.CCM, sizes, 3, 8, 1, 8),
-        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_12, camellia, Mode.CCM, sizes, 3, 8, 1, 12),
-        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_16, camellia, Mode.CCM, sizes, 3, 8, 1, 16),
+        EncryptionAlgorithm(Encryption.TRIPLE_DES, CipherPrimitive.TRIPLE_DES, CipherMode.CBC, (24,), 0, 8, 8, 0),
+        EncryptionAlgorithm(Encryption.NULL, CipherPrimitive.NULL, CipherMode.NULL, (0,), 0, 0, 1, 0),
+        EncryptionAlgorithm(Encryption.AES_CBC, aes, CipherMode.CBC, sizes, 0, 16, 16, 0),  # RFC 3602
+        EncryptionAlgorithm(Encryption.AES_CTR, aes, CipherMode.CTR, sizes, 4, 8, 1, 0),  # RFC 5930
+        EncryptionAlgorithm(Encryption.AES_CCM_8, aes, CipherMode.CCM, sizes, 3, 8, 1, 8),  # RFC 5282
+        EncryptionAlgorithm(Encryption.AES_CCM_12, aes, CipherMode.CCM, sizes, 3, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.AES_CCM_16, aes, CipherMode.CCM, sizes, 3, 8, 1, 16),
+        EncryptionAlgorithm(Encryption.AES_GCM_8, aes, CipherMode.GCM, sizes, 4, 8, 1, 8),  # RFC 5282
+        EncryptionAlgorithm(Encryption.AES_GCM_12, aes, CipherMode.GCM, sizes, 4, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.AES_GCM_16, aes, CipherMode.GCM, sizes, 4, 8, 1, 16),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CBC, camellia, CipherMode.CBC, sizes, 0, 16, 16, 0),  # RFC 5529
+        EncryptionAlgorithm(Encryption.CAMELLIA_CTR, camellia, CipherMode.CTR, sizes, 4, 8, 1, 0),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_8, camellia, CipherMode.CCM, sizes, 3, 8, 1, 8),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_12, camellia, CipherMode.CCM, sizes, 3, 8, 1, 12),
+        EncryptionAlgorithm(Encryption.CAMELLIA_CCM_16, camellia, CipherMode.CCM, sizes, 3, 8, 1, 16),
         EncryptionAlgorithm(  # RFC 7634
-            Encryption.CHACHA20_POLY1305, Primitive.CHACHA20, Mode.POLY1305, (32,), 4, 8, 1, 16
+            Encryption.CHACHA20_POLY1305, CipherPrimitive.CHACHA20, CipherMode.POLY1305, (32,), 4, 8, 1, 16
         ),
     ]
     return {row.transform: row for row in rows}
@@ -158,16 +158,16 @@ INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = MappingProxyType(
     {
         row.transform: row
         for row in (
-            IntegrityAlgorithm(Integrity.HMAC_MD5_96, Mac.MD5, 16, 12),  # RFC 2403
-            IntegrityAlgorithm(Integrity.HMAC_SHA1_96, Mac.SHA1, 20, 12),  # RFC 2404
-            IntegrityAlgorithm(Integrity.AES_XCBC_96, Mac.AES_XCBC, 16, 12),  # RFC 3566
-            IntegrityAlgorithm(Integrity.HMAC_MD5_128, Mac.MD5, 16, 16),  # RFC 4595
-            IntegrityAlgorithm(Integrity.HMAC_SHA1_160, Mac.SHA1, 20, 20),
-            IntegrityAlgorithm(Integrity.AES_CMAC_96, Mac.AES_CMAC, 16, 12),  # RFC 4494
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_256_128, Mac.SHA2_256, 32, 16),  # RFC 4868
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_384_192, Mac.SHA2_384, 48, 24),
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_512_256, Mac.SHA2_512, 64, 32),
-            IntegrityAlgorithm(HMAC_SHA2_256_96, Mac.SHA2_256, 32, 12),
+            IntegrityAlgorithm(Integrity.HMAC_MD5_96, MacAlgorithm.MD5, 16, 12),  # RFC 2403
+            IntegrityAlgorithm(Integrity.HMAC_SHA1_96, MacAlgorithm.SHA1, 20, 12),  # RFC 2404
+            IntegrityAlgorithm(Integrity.AES_XCBC_96, MacAlgorithm.AES_XCBC, 16, 12),  # RFC 3566
+            IntegrityAlgorithm(Integrity.HMAC_MD5_128, MacAlgorithm.MD5, 16, 16),  # RFC 4595
+            IntegrityAlgorithm(Integrity.HMAC_SHA1_160, MacAlgorithm.SHA1, 20, 20),
+            IntegrityAlgorithm(Integrity.AES_CMAC_96, MacAlgorithm.AES_CMAC, 16, 12),  # RFC 4494
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_256_128, MacAlgorithm.SHA2_256, 32, 16),  # RFC 4868
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_384_192, MacAlgorithm.SHA2_384, 48, 24),
+            IntegrityAlgorithm(Integrity.HMAC_SHA2_512_256, MacAlgorithm.SHA2_512, 64, 32),
+            IntegrityAlgorithm(HMAC_SHA2_256_96, MacAlgorithm.SHA2_256, 32, 12),
         )
     }
 )
@@ -177,19 +177,19 @@ PRF: Final[Mapping[int, PrfAlgorithm]] = MappingProxyType(
     {
         row.transform: row
         for row in (
-            PrfAlgorithm(Prf.HMAC_MD5, Mac.MD5, 16, False),  # RFC 2104
-            PrfAlgorithm(Prf.HMAC_SHA1, Mac.SHA1, 20, False),
-            PrfAlgorithm(Prf.AES128_XCBC, Mac.AES_XCBC, 16, True),  # RFC 4434
-            PrfAlgorithm(Prf.HMAC_SHA2_256, Mac.SHA2_256, 32, False),  # RFC 4868
-            PrfAlgorithm(Prf.HMAC_SHA2_384, Mac.SHA2_384, 48, False),
-            PrfAlgorithm(Prf.HMAC_SHA2_512, Mac.SHA2_512, 64, False),
-            PrfAlgorithm(Prf.AES128_CMAC, Mac.AES_CMAC, 16, True),  # RFC 4615
+            PrfAlgorithm(Prf.HMAC_MD5, MacAlgorithm.MD5, 16, False),  # RFC 2104
+            PrfAlgorithm(Prf.HMAC_SHA1, MacAlgorithm.SHA1, 20, False),
+            PrfAlgorithm(Prf.AES128_XCBC, MacAlgorithm.AES_XCBC, 16, True),  # RFC 4434
+            PrfAlgorithm(Prf.HMAC_SHA2_256, MacAlgorithm.SHA2_256, 32, False),  # RFC 4868
+            PrfAlgorithm(Prf.HMAC_SHA2_384, MacAlgorithm.SHA2_384, 48, False),
+            PrfAlgorithm(Prf.HMAC_SHA2_512, MacAlgorithm.SHA2_512, 64, False),
+            PrfAlgorithm(Prf.AES128_CMAC, MacAlgorithm.AES_CMAC, 16, True),  # RFC 4615
         )
     }
 )
 
 
-def prf_named(name: str) -> PrfAlgorithm | None:
+def find_prf(name: str) -> PrfAlgorithm | None:
     """The PRF that a log names as IANA does, PRF_HMAC_SHA2_256; None if it is not known."""
     member = Prf.__members__.get(name.removeprefix("PRF_"))
     return None if member is None else PRF.get(member)

@@ -8,7 +8,7 @@ from typing import Final
 
 from ikeanalyze.keys.algorithms import PrfAlgorithm
 from ikeanalyze.keys.prf import prf
-from ikeanalyze.keys.sealed import Opened, find_sealed
+from ikeanalyze.keys.sealed import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.registries.ikev2 import PayloadType
@@ -18,14 +18,14 @@ _MESSAGE_ID: Final = Struct(">I")
 _NEXT_PAYLOAD_AT: Final = 16  # in the IKE header
 
 
-def intermediate_octets(message: bytes, opened: Opened) -> bytes:
+def get_int_auth_octets(message: bytes, opened: DecryptedMessage) -> bytes:
     """IntAuth_*A | IntAuth_*P: what one IKE_INTERMEDIATE message adds to the authentication (RFC 9242, section 3.3.2).
 
     `message`: the whole message as sent, or the first of its fragments (RFC 7383); the octets are those of a message
     that was never cut. `opened`: what was in it, of all fragments together. Lengths are as if there were no IV,
     padding and ICV. `ValueError` if the message has no encrypted payload, or is not its first fragment.
     """
-    sealed = find_sealed(message)
+    sealed = find_encrypted_payload(message)
     if sealed is None or (sealed.fragment is not None and sealed.fragment[0] != 1):
         raise ValueError("this is no message with an encrypted payload, nor the first of its fragments")
     data = sealed.message
@@ -47,7 +47,7 @@ def int_auth(algorithm: PrfAlgorithm, sk_p: bytes, previous: bytes, octets: byte
     """IntAuth_iN or IntAuth_rN of one more IKE_INTERMEDIATE exchange (RFC 9242, section 3.3.2).
 
     `sk_p`: SK_pi or SK_pr of the keys that protected the message. `previous`: the value of the exchange before, of
-    the same side; empty for the first. `octets`: `intermediate_octets` of that side's message.
+    the same side; empty for the first. `octets`: `get_int_auth_octets` of that side's message.
     """
     return prf(algorithm, sk_p, previous + octets)
 

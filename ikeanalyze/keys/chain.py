@@ -24,7 +24,14 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from ikeanalyze.keys.keyset import KeySet, Origin
-from ikeanalyze.keys.sealed import KeyUnusable, Opened, Opener, Sealed, Suite, find_sealed
+from ikeanalyze.keys.sealed import (
+    DecryptedMessage,
+    Decryptor,
+    EncryptedPayload,
+    IkeSuite,
+    UnusableKeyError,
+    find_encrypted_payload,
+)
 
 _T = TypeVar("_T")
 
@@ -63,14 +70,16 @@ class KeyRing:
                 self._by_nonces.setdefault(nonces, []).append(index)
             else:
                 plain.append(index)
-        self._marked, self._plain = _Pool(marked), _Pool(plain)
+        self._marked, self._plain = _SortedNumbers(marked), _SortedNumbers(plain)
         self._owned: set[int] = set()
-        self._openers: dict[int, dict[Suite | None, Opener | None]] = {}
-        self._sas: dict[tuple[bytes, bytes], SaKeys] = {}
+        self._openers: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
+        self._sas: dict[tuple[bytes, bytes], SaKeyChain] = {}
         self._last = 0
         self._trials = _TRIALS
 
-    def for_sa(self, spi_i: bytes, spi_r: bytes, suite: Suite | None = None, nonces: bytes | None = None) -> "SaKeys":
+    def for_sa(
+        self, spi_i: bytes, spi_r: bytes, suite: IkeSuite | None = None, nonces: bytes | None = None
+    ) -> "SaKeyChain":
         """The chain of one IKE SA, the same object each time.
 
         `suite`: what it negotiated, None as long as it is not known. `nonces`: Ni | Nr of the exchange that made it;
@@ -78,7 +87,7 @@ class KeyRing:
         """
         sa = self._sas.get((spi_i, spi_r))
         if sa is None:
-            sa = self._sas[spi_i, spi_r] = SaKeys(self, spi_i, spi_r)
+            sa = self._sas[spi_i, spi_r] = SaKeyChain(self, spi_i, spi_r)
         sa._learn(suite, nonces)
         return sa
 
@@ -89,8 +98,8 @@ class KeyRing:
         for keys in self._sets:
             if keys.no_salt or _complete(keys):
                 try:
-                    Opener(keys)
-                except KeyUnusable as problem:
+                    Decryptor(keys)
+                except UnusableKeyError as problem:
                     reasons.append(f"{_place(keys.origin)}: {problem.reason}")
         return tuple(reasons)
 
@@ -102,7 +111,7 @@ class KeyRing:
     def _named(self, spi_i: bytes, spi_r: bytes) -> list[int]:
         return self._by_spis.get((spi_i, spi_r), [])
 
-    def _candidates(self, sa: "SaKeys", near: int | None) -> Iterator[int]:
+    def _candidates(self, sa: "SaKeyChain", near: int | None) -> Iterator[int]:
         """Key sets that could be the IKE SA's and are nobody's yet, likely ones first."""
         for spis in ((sa.spi_i, None), (None, sa.spi_r)):
             yield from self._free(self._by_spis.get(spis, ()))
@@ -116,7 +125,7 @@ class KeyRing:
     def _free(self, indices: Iterable[int]) -> Iterator[int]:
         return (index for index in indices if index not in self._owned)
 
-    def _opener(self, index: int, suite: Suite | None) -> Opener | None:
+    def _opener(self, index: int, suite: IkeSuite | None) -> Decryptor | None:
         keys = self._sets[index]
         if _complete(keys):
             suite = None
@@ -125,12 +134,14 @@ class KeyRing:
             if len(kept) >= _SUITES_KEPT:
                 kept.clear()
             try:
-                kept[suite] = Opener(keys, suite)
-            except KeyUnusable:
+                kept[suite] = Decryptor(keys, suite)
+            except UnusableKeyError:
                 kept[suite] = None
         return kept[suite]
 
-    def _try(self, sa: "SaKeys", near: int | None, sealed: Sealed, from_initiator: bool) -> tuple[Opened, int] | None:
+    def _try(
+        self, sa: "SaKeyChain", near: int | None, sealed: EncryptedPayload, from_initiator: bool
+    ) -> tuple[DecryptedMessage, int] | None:
         """What is in the message and the index of the key set that opens it, which is the IKE SA's from now on."""
         candidates = self._candidates(sa, near)
         if self._trials <= 0:
@@ -151,17 +162,17 @@ class KeyRing:
         return None
 
 
-class _Link:
+class _ChainEntry:
     """One key set of a chain."""
 
     __slots__ = ("index", "opener")
 
-    def __init__(self, index: int, opener: Opener | None) -> None:
+    def __init__(self, index: int, opener: Decryptor | None) -> None:
         self.index = index  # in the ring
         self.opener = opener  # None: unusable, as far as is known
 
 
-class SaKeys:
+class SaKeyChain:
     """The key sets of one IKE SA. Made by `KeyRing.for_sa`."""
 
     __slots__ = ("_failures", "_links", "_nonces", "_reasons", "_ring", "_starts", "_suite", "spi_i", "spi_r")
@@ -173,10 +184,10 @@ class SaKeys:
         self.spi_i = spi_i
         self.spi_r = spi_r
         self._ring = ring
-        self._suite: Suite | None = None
+        self._suite: IkeSuite | None = None
         self._nonces: bytes | None = None
         self._reasons: dict[int, str] = {}
-        self._links = [_Link(index, None) for index in ring._named(spi_i, spi_r)]
+        self._links = [_ChainEntry(index, None) for index in ring._named(spi_i, spi_r)]
         # By whose request an exchange begins (True: the initiator's): for each key set in use the first message ID.
         self._starts: dict[bool, dict[int, int]] = {True: {}, False: {}}
         # Messages that nothing fitted, by side and exchange: how many transmissions.
@@ -201,13 +212,13 @@ class SaKeys:
         """Why key sets that name this IKE SA can open nothing: file, line and reason."""
         return [self._reasons[index] for index in sorted(self._reasons)]
 
-    def open(self, message: bytes, from_initiator: bool) -> tuple[Opened, int] | None:
+    def open(self, message: bytes, from_initiator: bool) -> tuple[DecryptedMessage, int] | None:
         """What is inside a whole message or fragment, and the position of the key set that opens it.
 
         `from_initiator`: sent by the original initiator of the IKE SA. Messages come in the order of the capture.
         None: no key fits, or there is nothing to open. Never raises.
         """
-        sealed = find_sealed(message)
+        sealed = find_encrypted_payload(message)
         if sealed is None:
             return None
         by_initiator = from_initiator != sealed.response
@@ -250,7 +261,9 @@ class SaKeys:
         if starts.get(position, message_id) >= message_id:
             starts[position] = message_id
 
-    def _claim(self, sealed: Sealed, from_initiator: bool, starts: dict[int, int]) -> tuple[Opened, int] | None:
+    def _claim(
+        self, sealed: EncryptedPayload, from_initiator: bool, starts: dict[int, int]
+    ) -> tuple[DecryptedMessage, int] | None:
         side = from_initiator, sealed.response, sealed.message_id
         failures = self._failures.get(side, 0)
         if failures >= _TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _EXCHANGES_TRIED):
@@ -261,12 +274,12 @@ class SaKeys:
             self._failures[side] = failures + 1
             return None
         opened, index = found
-        self._links.append(_Link(index, self._ring._opener(index, self._suite)))
+        self._links.append(_ChainEntry(index, self._ring._opener(index, self._suite)))
         position = len(self._links) - 1
         self._note(starts, position, sealed.message_id)
         return opened, position
 
-    def _learn(self, suite: Suite | None, nonces: bytes | None) -> None:
+    def _learn(self, suite: IkeSuite | None, nonces: bytes | None) -> None:
         if nonces is not None:
             self._nonces = nonces
         if suite is not None and suite != self._suite:
@@ -280,13 +293,13 @@ class SaKeys:
             if link.opener is None:
                 keys = self._ring._sets[link.index]
                 try:
-                    link.opener = Opener(keys, self._suite)
+                    link.opener = Decryptor(keys, self._suite)
                     self._reasons.pop(link.index, None)
-                except KeyUnusable as problem:
+                except UnusableKeyError as problem:
                     self._reasons[link.index] = f"{_place(keys.origin)}: {problem.reason}"
 
 
-class _Pool:
+class _SortedNumbers:
     """Numbers in rising order, of which some are taken out."""
 
     __slots__ = ("_numbers",)

@@ -16,20 +16,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.charonlines import Message, Messages, Thread
-from ikeanalyze.keys.charonlog import CharonLog, Msk
+from ikeanalyze.keys.charonlines import LogMessage, LogMessageReader, Thread
+from ikeanalyze.keys.charonlog import CharonLog, LoggedMsk
 from ikeanalyze.keys.charonresolve import (
     AuthRecord,
-    Derived,
+    DerivationRecord,
     IntAuthRecord,
+    LoggedSa,
+    LogRecords,
     Phase1Record,
     PpkRecord,
-    Records,
-    Sa,
 )
-from ikeanalyze.keys.findings import Findings
+from ikeanalyze.keys.findings import KeyCollector
 
-#: The dumps of a derivation: their place in it, after which places they may come, and the name in `Derived.values`.
+#: The dumps of a derivation: their place in it, after which places they may come, and the name in `DerivationRecord.values`.
 #: What comes in another order is of several threads, mixed.
 _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
     b"key exchange secret": (0, frozenset(), "secret"),
@@ -74,16 +74,16 @@ _MOST: Final = 65_536  # IKE SAs and threads of which something is remembered
 
 
 @dataclass(slots=True)
-class _Working:
+class _ThreadState:
     """What a thread is at."""
 
     checked_out: int | None = None  # number of the IKE SA, in logs without it in each line
-    sa: Sa | None = None  # of the message that it handles, by the SPIs that it hashed
+    sa: LoggedSa | None = None  # of the message that it handles, by the SPIs that it hashed
     hashed_back: bool = False  # it then compared the hashes: it is the initiator with the response
     proposal: str | None = None
-    block: Derived | None = None
+    block: DerivationRecord | None = None
     position: int = -1  # in `_DERIVATION`, of the last dump of the block
-    latest: Message | None = None  # with that dump
+    latest: LogMessage | None = None  # with that dump
     mixed: bool = False  # threads are not told apart, and dumps of two derivations came in between each other
     phase1: Phase1Record | None = None  # with a cookie yet to come
     secret_size: int = 0  # bytes of the last Diffie-Hellman secret
@@ -97,17 +97,17 @@ class _Working:
 class CharonReader:
     """Reads lines; gives what it finds to `findings` when the log ends."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: KeyCollector) -> None:
         self._findings = findings
-        self._threads: dict[Thread, _Working] = {}
-        self._numbered: dict[tuple[bytes, int], Sa] = {}
-        self._by_spis: dict[tuple[bytes, bytes, bytes], Sa] = {}
-        self._by_nonces: dict[tuple[bytes, bytes], Sa] = {}
-        self._records = Records()
-        self._msks: list[Msk] = []
+        self._threads: dict[Thread, _ThreadState] = {}
+        self._numbered: dict[tuple[bytes, int], LoggedSa] = {}
+        self._by_spis: dict[tuple[bytes, bytes, bytes], LoggedSa] = {}
+        self._by_nonces: dict[tuple[bytes, bytes], LoggedSa] = {}
+        self._records = LogRecords()
+        self._msks: list[LoggedMsk] = []
         self._version: str | None = None
         self._selections: set[str] = set()  # the proposals selected so far, or two of them
-        self._dumps: dict[bytes, Callable[[Message, bytes, _Working], None]] = {
+        self._dumps: dict[bytes, Callable[[LogMessage, bytes, _ThreadState], None]] = {
             b"natd_chunk": self._natd,
             b"precalculated src_hash": self._compared,
             b"encryption key Ka": self._phase1,
@@ -125,7 +125,7 @@ class CharonReader:
             b"MSK": self._msk,
             b"EAP MSK": self._msk,
         }
-        self._lines = Messages({*_DERIVATION, *self._dumps})
+        self._lines = LogMessageReader({*_DERIVATION, *self._dumps})
 
     def feed(self, number: int, line: bytes) -> bool:
         """Read a line; whether it is charon's."""
@@ -147,7 +147,7 @@ class CharonReader:
             return log
         return None
 
-    def _message(self, message: Message) -> None:
+    def _message(self, message: LogMessage) -> None:
         if message.group not in (None, b"IKE"):
             if not message.dump and message.text.startswith(_TEXTS):
                 self._text(message)
@@ -172,7 +172,7 @@ class CharonReader:
 
     # What the log says in words
 
-    def _text(self, message: Message) -> None:
+    def _text(self, message: LogMessage) -> None:
         text, thread = message.text, self._thread(message)
         process = message.thread[0]
         if text.startswith((b"received packet", b"parsed ")):
@@ -206,7 +206,7 @@ class CharonReader:
         elif destroyed := _DESTROYED.match(text):
             self._numbered.pop((process, int(destroyed[1])), None)
 
-    def _selected(self, message: Message, thread: _Working, text: str) -> None:
+    def _selected(self, message: LogMessage, thread: _ThreadState, text: str) -> None:
         thread.proposal = text
         if len(self._selections) < 2:
             self._selections.add(text)
@@ -215,11 +215,11 @@ class CharonReader:
             if sa.child:
                 self._sa(message.thread[0], sa.child).latest = text
 
-    def _selected_here(self, message: Message, thread: _Working) -> str | None:
+    def _selected_here(self, message: LogMessage, thread: _ThreadState) -> str | None:
         """The proposal of the message that the thread handles; with no threads told apart, if there is but one."""
         return thread.proposal if message.thread[1] is not None or len(self._selections) == 1 else None
 
-    def _method(self, thread: _Working, *, own: bool, name: str) -> None:
+    def _method(self, thread: _ThreadState, *, own: bool, name: str) -> None:
         if own:
             thread.method = name
         elif thread.auth is not None and thread.auth.method is None:
@@ -236,30 +236,30 @@ class CharonReader:
 
     # IKE SAs
 
-    def _thread(self, message: Message) -> _Working:
+    def _thread(self, message: LogMessage) -> _ThreadState:
         thread = self._threads.get(message.thread)
         if thread is None:
             if len(self._threads) >= _MOST:
                 oldest = self._threads.pop(next(iter(self._threads)))
                 self._end_block(oldest)
-            thread = self._threads[message.thread] = _Working()
+            thread = self._threads[message.thread] = _ThreadState()
         return thread
 
-    def _sa(self, process: bytes, number: int) -> Sa:
+    def _sa(self, process: bytes, number: int) -> LoggedSa:
         key = (process, number)
         sa = self._numbered.get(key)
         if sa is None:
             if len(self._numbered) >= _MOST:
                 del self._numbered[next(iter(self._numbered))]
-            sa = self._numbered[key] = Sa()
+            sa = self._numbered[key] = LoggedSa()
         return sa
 
-    def _named_sa(self, message: Message, thread: _Working) -> Sa | None:
+    def _named_sa(self, message: LogMessage, thread: _ThreadState) -> LoggedSa | None:
         """The IKE SA that the line, or the thread's last checkout, names."""
         number = message.sa if message.sa is not None else thread.checked_out
         return None if number is None else self._sa(message.thread[0], number)
 
-    def _natd(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _natd(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         """What NAT detection hashes: SPIi | SPIr | address | port (RFC 7296, section 2.23)."""
         spi_i, spi_r = data[:8], data[8:16]
         if len(spi_r) < 8 or spi_r == _ZEROS:
@@ -268,11 +268,11 @@ class CharonReader:
         sa = self._named_sa(message, thread)
         if sa is not None and sa.spi_i not in (None, spi_i) and sa.derived:
             # tried again from the start, under the same number
-            sa = self._numbered[process, message.sa or thread.checked_out or 0] = Sa(latest=sa.latest)
+            sa = self._numbered[process, message.sa or thread.checked_out or 0] = LoggedSa(latest=sa.latest)
         if sa is None:
             if len(self._by_spis) >= _MOST:
                 del self._by_spis[next(iter(self._by_spis))]
-            sa = self._by_spis.setdefault((process, spi_i, spi_r), Sa())
+            sa = self._by_spis.setdefault((process, spi_i, spi_r), LoggedSa())
         sa.spi_i, sa.spi_r = spi_i, spi_r
         thread.sa = sa
         if thread.phase1 is not None:
@@ -281,10 +281,10 @@ class CharonReader:
             sa.latest = selected
             self._records.proposals[spi_i, spi_r] = selected
 
-    def _compared(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _compared(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.hashed_back = thread.sa is not None
 
-    def _owner(self, message: Message, thread: _Working, nonces: bytes | None) -> Sa:
+    def _owner(self, message: LogMessage, thread: _ThreadState, nonces: bytes | None) -> LoggedSa:
         """The IKE SA for which keys were derived just now."""
         process = message.thread[0]
         if nonces and (known := self._by_nonces.get((process, nonces))) is not None:
@@ -293,17 +293,17 @@ class CharonReader:
         if sa is None and thread.hashed_back and message.thread[1] is not None:
             sa = thread.sa
         if sa is None:
-            return Sa()
+            return LoggedSa()
         if sa.child is not None:
             child, sa.child = sa.child, None
-            sa = self._sa(process, child) if child else Sa()
+            sa = self._sa(process, child) if child else LoggedSa()
         # An IKE SA that has keys already, with other nonces or in a version that knows no additional key
         # exchanges: it was rekeyed, and these are the keys of another one.
-        return Sa(latest=sa.latest) if sa.derived else sa
+        return LoggedSa(latest=sa.latest) if sa.derived else sa
 
     # Derivations
 
-    def _derivation(self, message: Message, place: tuple[int, frozenset[int], str], thread: _Working) -> None:
+    def _derivation(self, message: LogMessage, place: tuple[int, frozenset[int], str], thread: _ThreadState) -> None:
         position, after, name = place
         if thread.block is None or thread.position not in after:
             self._end_block(thread)
@@ -311,7 +311,7 @@ class CharonReader:
                 if name == "sk_ei":
                     self._incomplete(message.line)
                 return
-            thread.block = Derived(message.line)
+            thread.block = DerivationRecord(message.line)
         block, thread.position, thread.latest = thread.block, position, message
         block.values[name] = message.data
         if name == "secret" and message.data is not None:
@@ -321,7 +321,7 @@ class CharonReader:
         if position == _LAST:
             self._derived(message, thread)
 
-    def _derived(self, message: Message, thread: _Working) -> None:
+    def _derived(self, message: LogMessage, thread: _ThreadState) -> None:
         block = thread.block
         thread.block, thread.position = None, -1
         if block is None:
@@ -352,7 +352,7 @@ class CharonReader:
         owner.derived += 1
         self._records.derived.append(block)
 
-    def _end_block(self, thread: _Working) -> None:
+    def _end_block(self, thread: _ThreadState) -> None:
         """A derivation that does not go on: the log is cut, lacks lines, or mixes threads that it does not name."""
         block, latest = thread.block, thread.latest
         if block is None or latest is None:
@@ -373,7 +373,7 @@ class CharonReader:
 
     # IKEv1
 
-    def _phase1(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _phase1(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.block, thread.position = None, -1
         sa = self._named_sa(message, thread)
         if sa is None and thread.hashed_back:
@@ -385,7 +385,7 @@ class CharonReader:
         if sa is None or sa.spi_i is None:
             thread.phase1 = record
 
-    def _hashed(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _hashed(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         """HASH_I and HASH_R are made of g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or the other way round (RFC 2409, 5)."""
         sa = self._named_sa(message, thread)
         size = (sa.secret_size if sa else 0) or thread.secret_size
@@ -401,17 +401,17 @@ class CharonReader:
 
     # What stands beside keys
 
-    def _int_auth_begins(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _int_auth_begins(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.int_auth = IntAuthRecord(message.line, previous=data)
 
-    def _int_auth_data(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _int_auth_data(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.int_auth is not None:
             thread.int_auth.header = data[:28]
 
-    def _sk_p(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _sk_p(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.sk_p = data
 
-    def _int_auth_ends(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _int_auth_ends(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         record, thread.int_auth = thread.int_auth, None
         if record is not None and record.header and thread.sk_p:
             record.value, record.sk_p = data, thread.sk_p
@@ -419,10 +419,10 @@ class CharonReader:
             self._records.int_auths.append(record)
         thread.sk_p = b""
 
-    def _identity(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _identity(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.identity, thread.sk_p, thread.auth = data, b"", None
 
-    def _octets(self, message: Message, data: bytes, thread: _Working) -> None:
+    def _octets(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.auth = AuthRecord(
             message.line,
             sa=self._named_sa(message, thread),
@@ -434,13 +434,13 @@ class CharonReader:
         thread.method, thread.sk_p = None, b""
         self._records.auths.append(thread.auth)
 
-    def _secret(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _secret(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.auth is not None:
             thread.auth.secret = data
 
-    def _auth_value(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
+    def _auth_value(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.auth is not None:
             thread.auth.value = data
 
-    def _msk(self, message: Message, data: bytes, thread: _Working) -> None:  # noqa: ARG002
-        self._msks.append(Msk(self._findings.origin(message.line), data))
+    def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+        self._msks.append(LoggedMsk(self._findings.origin(message.line), data))

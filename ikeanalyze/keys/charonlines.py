@@ -31,7 +31,7 @@ _MOST_THREADS: Final = 4096
 
 
 @dataclass(slots=True)
-class Message:
+class LogMessage:
     """A message of charon, complete."""
 
     thread: Thread
@@ -45,12 +45,12 @@ class Message:
 
 @dataclass(slots=True)
 class _Dump:
-    message: Message
+    message: LogMessage
     size: int
     data: bytearray = field(default_factory=bytearray, repr=False)
 
 
-class Messages:
+class LogMessageReader:
     """Takes lines, gives messages. A dump is given when its last line has come, or is clear not to come."""
 
     def __init__(self, wanted: Container[bytes]) -> None:
@@ -59,7 +59,7 @@ class Messages:
         self._unnumbered: Thread = (b"", None)  # the last thread without number
         self._open: dict[Thread, _Dump] = {}
 
-    def feed(self, number: int, line: bytes) -> tuple[bool, list[Message]]:
+    def feed(self, number: int, line: bytes) -> tuple[bool, list[LogMessage]]:
         """Whether the line is charon's, and the messages that it completes."""
         prefix = _PREFIX.search(line)
         if prefix is not None:
@@ -77,15 +77,17 @@ class Messages:
             thread, text = self._unnumbered, line  # of whose dump it may be a line
         if thread in self._open or _LABEL.fullmatch(text.strip()):
             return True, self._message(thread, None, None, number, text)
-        return False, [Message(thread, None, None, number, text.strip())] if text.strip() else []
+        return False, [LogMessage(thread, None, None, number, text.strip())] if text.strip() else []
 
-    def finish(self) -> list[Message]:
+    def finish(self) -> list[LogMessage]:
         """What is left open when the log ends."""
         left = [dump.message for dump in self._open.values()]
         self._open.clear()
         return left
 
-    def _message(self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes) -> list[Message]:
+    def _message(
+        self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes
+    ) -> list[LogMessage]:
         done = []
         dump = self._open.get(thread)
         if dump is not None:
@@ -103,11 +105,11 @@ class Messages:
         label = _LABEL.fullmatch(stripped) if b" => " in stripped else None
         if label is None:
             if stripped:
-                done.append(Message(thread, group, sa, number, stripped))
+                done.append(LogMessage(thread, group, sa, number, stripped))
             return done
         if label[1] not in self._wanted:
             return done
-        message = Message(thread, group, sa, number, label[1], dump=True)
+        message = LogMessage(thread, group, sa, number, label[1], dump=True)
         size = int(label[2])
         if size == 0:
             message.data = b""

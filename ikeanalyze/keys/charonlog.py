@@ -9,7 +9,7 @@ Side = Literal["initiator", "responder"]
 
 
 @dataclass(frozen=True, slots=True)
-class IntAuth:
+class LoggedIntAuth:
     """The authentication of one IKE_INTERMEDIATE message (RFC 9242, section 3.3.2)."""
 
     origin: Origin
@@ -22,7 +22,7 @@ class IntAuth:
 
 
 @dataclass(frozen=True, slots=True)
-class Auth:
+class LoggedAuth:
     """What one side signs, or computes a MAC of, in IKE_AUTH (RFC 7296, section 2.15)."""
 
     origin: Origin
@@ -49,7 +49,7 @@ class PpkKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Msk:
+class LoggedMsk:
     """The key that an EAP method gave (RFC 3748)."""
 
     origin: Origin
@@ -61,7 +61,7 @@ class CharonLog:
     """All of these, each kind in the order of the log."""
 
     version: str | None  # of strongSwan; None: the log begins later
-    int_auths: tuple[IntAuth, ...]
-    auths: tuple[Auth, ...]
+    int_auths: tuple[LoggedIntAuth, ...]
+    auths: tuple[LoggedAuth, ...]
     ppks: tuple[PpkKeys, ...]
-    msks: tuple[Msk, ...]
+    msks: tuple[LoggedMsk, ...]

@@ -7,10 +7,10 @@ value; those of its IKE SA, of which they were said elsewhere in the log; unknow
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ikeanalyze.keys.charonlog import Auth, CharonLog, IntAuth, Msk, PpkKeys, Side
-from ikeanalyze.keys.findings import Findings
+from ikeanalyze.keys.charonlog import CharonLog, LoggedAuth, LoggedIntAuth, LoggedMsk, PpkKeys, Side
+from ikeanalyze.keys.findings import KeyCollector
 from ikeanalyze.keys.keyset import Derivation, KeySet, Phase1Key
-from ikeanalyze.keys.strongswan_names import Proposal, proposal
+from ikeanalyze.keys.strongswan_names import LoggedProposal, parse_proposal
 from ikeanalyze.wire.header import FLAG_INITIATOR
 
 _ZEROS = bytes(8)
@@ -19,7 +19,7 @@ Spis = tuple[bytes, bytes]
 
 
 @dataclass(slots=True, eq=False)
-class Sa:
+class LoggedSa:
     """An IKE SA, as far as the log has told of it."""
 
     spi_i: bytes | None = None
@@ -32,12 +32,12 @@ class Sa:
 
 
 @dataclass(slots=True, eq=False)
-class Derived:
+class DerivationRecord:
     """A derivation. Values are None where their dump is cut, and missing where there is none."""
 
     line: int
     values: dict[str, bytes | None] = field(default_factory=dict, repr=False)
-    sa: Sa | None = None
+    sa: LoggedSa | None = None
     bound: Spis | None = None  # SPIs that are bound to its keys by value
     made: KeySet | None = field(default=None, repr=False)
 
@@ -48,7 +48,7 @@ class Phase1Record:
 
     line: int
     key: bytes = field(repr=False)
-    sa: Sa | None
+    sa: LoggedSa | None
     cookie_i: bytes | None = None
 
 
@@ -57,7 +57,7 @@ class PpkRecord:
     """Keys made with a PPK."""
 
     line: int
-    sa: Sa | None
+    sa: LoggedSa | None
     ppk: bytes | None = field(repr=False)
     sk_d: bytes = field(repr=False)
     sk_pi: bytes = field(repr=False)
@@ -69,7 +69,7 @@ class IntAuthRecord:
     """An IntAuth."""
 
     line: int
-    sa: Sa | None = None
+    sa: LoggedSa | None = None
     previous: bytes = field(default=b"", repr=False)
     header: bytes = field(default=b"", repr=False)  # IKE header of the message
     sk_p: bytes = field(default=b"", repr=False)
@@ -81,7 +81,7 @@ class AuthRecord:
     """What is signed in IKE_AUTH."""
 
     line: int
-    sa: Sa | None
+    sa: LoggedSa | None
     identity: bytes = field(repr=False)
     sk_p: bytes = field(repr=False)
     octets: bytes = field(repr=False)
@@ -91,27 +91,27 @@ class AuthRecord:
 
 
 @dataclass(slots=True)
-class Records:
+class LogRecords:
     """All of a log."""
 
-    derived: list[Derived] = field(default_factory=list)
+    derived: list[DerivationRecord] = field(default_factory=list)
     phase1: list[Phase1Record] = field(default_factory=list)
     ppks: list[PpkRecord] = field(default_factory=list)
     int_auths: list[IntAuthRecord] = field(default_factory=list)
     auths: list[AuthRecord] = field(default_factory=list)
     proposals: dict[Spis, str] = field(default_factory=dict)  # that were selected beside SPIs
 
-    def finish(self, findings: Findings, version: str | None, msks: tuple[Msk, ...]) -> CharonLog:
+    def finish(self, findings: KeyCollector, version: str | None, msks: tuple[LoggedMsk, ...]) -> CharonLog:
         """Give keys to `findings`, the rest back."""
-        return _Resolution(self, findings).log(version, msks)
+        return _RecordResolver(self, findings).log(version, msks)
 
 
-class _Resolution:
-    def __init__(self, records: Records, findings: Findings) -> None:
+class _RecordResolver:
+    def __init__(self, records: LogRecords, findings: KeyCollector) -> None:
         self._records = records
         self._findings = findings
-        self._signers: dict[bytes, tuple[Derived, Side]] = {}
-        self._last: dict[Sa, Derived] = {}
+        self._signers: dict[bytes, tuple[DerivationRecord, Side]] = {}
+        self._last: dict[LoggedSa, DerivationRecord] = {}
         for derived in records.derived:
             for name, side in (("sk_pi", "initiator"), ("sk_pr", "responder")):
                 if key := derived.values.get(name):
@@ -122,7 +122,7 @@ class _Resolution:
         self._make()
         self._make_phase1()
 
-    def log(self, version: str | None, msks: tuple[Msk, ...]) -> CharonLog:
+    def log(self, version: str | None, msks: tuple[LoggedMsk, ...]) -> CharonLog:
         """What stands beside keys."""
         return CharonLog(
             version,
@@ -145,7 +145,7 @@ class _Resolution:
             signer = self._signers.get(sk_p)
             if signer is not None and len(header) == 28 and header[8:16] != _ZEROS:
                 signer[0].bound = signer[0].bound or (header[:8], header[8:16])
-        bound: dict[Sa, set[Spis]] = {}
+        bound: dict[LoggedSa, set[Spis]] = {}
         for derived in self._records.derived:
             if derived.sa is not None and derived.bound is not None:
                 bound.setdefault(derived.sa, set()).add(derived.bound)
@@ -168,7 +168,7 @@ class _Resolution:
                 made[tuple(keys)] = derived.made
                 self._findings.key_sets.append(derived.made)
 
-    def _key_set(self, derived: Derived) -> KeySet | None:
+    def _key_set(self, derived: DerivationRecord) -> KeySet | None:
         values = derived.values
         spis = derived.bound or _spis(derived.sa)
         chosen = self._proposal(derived, spis)
@@ -193,14 +193,14 @@ class _Resolution:
             derivation=_derivation(values, chosen),
         )
 
-    def _proposal(self, derived: Derived, spis: Spis | None) -> Proposal | None:
+    def _proposal(self, derived: DerivationRecord, spis: Spis | None) -> LoggedProposal | None:
         """What was selected for the IKE SA; None: not known, or something else, since the keys do not fit."""
         text = derived.sa.proposal if derived.sa is not None else None
         if text is None and spis is not None:
             text = self._records.proposals.get(spis)
         if text is None:
             return None
-        chosen = proposal(text)
+        chosen = parse_proposal(text)
         sk_e = derived.values.get("sk_ei") or derived.values.get("sk_er") or b""
         sk_a = derived.values.get("sk_ai") or derived.values.get("sk_ar") or b""
         return chosen if chosen.fits(sk_e, sk_a) else None
@@ -215,15 +215,15 @@ class _Resolution:
                 seen.add((cookie, record.key))
                 self._findings.phase1.append(Phase1Key(self._findings.origin(record.line), cookie, record.key))
 
-    def _set_of(self, sk_p: bytes, sa: Sa | None) -> KeySet | None:
+    def _set_of(self, sk_p: bytes, sa: LoggedSa | None) -> KeySet | None:
         if (signer := self._signers.get(sk_p)) is not None:
             return signer[0].made
         derived = self._last.get(sa) if sa is not None else None
         return derived.made if derived is not None else None
 
-    def _int_auth(self, record: IntAuthRecord) -> IntAuth:
+    def _int_auth(self, record: IntAuthRecord) -> LoggedIntAuth:
         header = record.header
-        return IntAuth(
+        return LoggedIntAuth(
             origin=self._findings.origin(record.line),
             side=_sender(header),
             message_id=int.from_bytes(header[20:24]) if len(header) == 28 else None,
@@ -233,8 +233,8 @@ class _Resolution:
             value=record.value,
         )
 
-    def _auth(self, record: AuthRecord) -> Auth:
-        return Auth(
+    def _auth(self, record: AuthRecord) -> LoggedAuth:
+        return LoggedAuth(
             origin=self._findings.origin(record.line),
             side=_sender(record.octets[:28]),
             method=record.method,
@@ -258,7 +258,7 @@ class _Resolution:
         )
 
 
-def _spis(sa: Sa | None) -> Spis | None:
+def _spis(sa: LoggedSa | None) -> Spis | None:
     return None if sa is None or sa.spi_i is None or sa.spi_r is None else (sa.spi_i, sa.spi_r)
 
 
@@ -271,7 +271,7 @@ def _side(*, initiator: bool) -> Literal["initiator", "responder"]:
     return "initiator" if initiator else "responder"
 
 
-def _derivation(values: dict[str, bytes | None], chosen: Proposal | None) -> Derivation | None:
+def _derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) -> Derivation | None:
     secret, nonces, skeyseed = (values.get(name) for name in ("secret", "nonces", "skeyseed"))
     if secret is None and nonces is None and skeyseed is None:
         return None

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC, CTR, ECB, GCM
 
-from ikeanalyze.keys.algorithms import EncryptionAlgorithm, Mode, Primitive
+from ikeanalyze.keys.algorithms import CipherMode, CipherPrimitive, EncryptionAlgorithm
 
 _BLOCK: Final = 16
 _FULL_ICV: Final = 16
@@ -40,45 +40,45 @@ class AeadCipher(Protocol):
         """Ciphertext and ICV of `data`."""
 
 
-def plain_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> PlainCipher:
+def make_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> PlainCipher:
     """A cipher that is no AEAD, with SK_e of the algorithm's length, salt and all."""
-    if algorithm.mode is Mode.NULL:
+    if algorithm.mode is CipherMode.NULL:
         return _Null()
     size = len(key) - algorithm.salt
     block = _block_cipher(algorithm.primitive, key[:size])
-    if algorithm.mode is Mode.CBC:
+    if algorithm.mode is CipherMode.CBC:
         return _Cbc(block)
-    if algorithm.primitive is Primitive.AES:
+    if algorithm.primitive is CipherPrimitive.AES:
         return _AesCtr(block, key[size:])
     return _BlockCtr(block, key[size:])
 
 
-def cbc_cipher(primitive: Primitive, key: bytes) -> PlainCipher:
+def make_cbc_cipher(primitive: CipherPrimitive, key: bytes) -> PlainCipher:
     """CBC over any block cipher, with a key that it takes."""
     return _Cbc(_block_cipher(primitive, key))
 
 
-def aead_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> AeadCipher:
+def make_aead_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> AeadCipher:
     """An AEAD cipher, with SK_e of the algorithm's length, salt and all."""
     size = len(key) - algorithm.salt
     key, salt = key[:size], key[size:]
-    if algorithm.mode is Mode.GCM and algorithm.icv < _FULL_ICV:
+    if algorithm.mode is CipherMode.GCM and algorithm.icv < _FULL_ICV:
         return _ShortGcm(AES(key), salt, algorithm.icv)
-    if algorithm.mode is Mode.GCM:
-        return _Aead(AESGCM(key), salt)
-    if algorithm.mode is Mode.POLY1305:
-        return _Aead(ChaCha20Poly1305(key), salt)
-    if algorithm.primitive is Primitive.AES:
-        return _Aead(AESCCM(key, tag_length=algorithm.icv), salt)
+    if algorithm.mode is CipherMode.GCM:
+        return _LibraryAead(AESGCM(key), salt)
+    if algorithm.mode is CipherMode.POLY1305:
+        return _LibraryAead(ChaCha20Poly1305(key), salt)
+    if algorithm.primitive is CipherPrimitive.AES:
+        return _LibraryAead(AESCCM(key, tag_length=algorithm.icv), salt)
     return BlockCcm(_block_cipher(algorithm.primitive, key), salt, algorithm.icv)
 
 
-def _block_cipher(primitive: Primitive, key: bytes) -> BlockCipherAlgorithm:
-    if primitive is Primitive.AES:
+def _block_cipher(primitive: CipherPrimitive, key: bytes) -> BlockCipherAlgorithm:
+    if primitive is CipherPrimitive.AES:
         return AES(key)
-    if primitive is Primitive.CAMELLIA:
+    if primitive is CipherPrimitive.CAMELLIA:
         return Camellia(key)
-    return TripleDES(key * 3 if primitive is Primitive.DES else key)  # three times the same key: once
+    return TripleDES(key * 3 if primitive is CipherPrimitive.DES else key)  # three times the same key: once
 
 
 class _Null:
@@ -145,7 +145,7 @@ def _with_counters(block: BlockCipherAlgorithm, prefix: bytes, size: int, first:
     return mixed.to_bytes(len(data), "big")
 
 
-class _Aead:
+class _LibraryAead:
     """What the library does in one call. One object serves all messages of a key: making it costs as much as
     using it.
     """

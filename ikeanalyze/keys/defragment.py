@@ -1,11 +1,11 @@
 """Putting the opened fragments of one IKE message together (RFC 7383, section 2.6)."""
 
-from ikeanalyze.keys.sealed import Opened, makes_sense
+from ikeanalyze.keys.sealed import DecryptedMessage, is_plausible_chain
 
 _HIGHEST = 0xFFFF
 
 
-class Fragments:
+class SkfReassembler:
     """The fragments of one message of one sender, in any order and as often as they come.
 
     Holds what was put into it and nothing for what was merely announced.
@@ -55,7 +55,7 @@ class Fragments:
             expected = number + 1
         return tuple(runs)
 
-    def whole(self) -> Opened | None:
+    def whole(self) -> DecryptedMessage | None:
         """What was inside the message; None while fragments are missing.
 
         None too for fragments without an ICV that together are no chain of payloads: a wrong key.
@@ -63,6 +63,6 @@ class Fragments:
         if not self._total or len(self._parts) < self._total:
             return None
         plaintext = b"".join(self._parts[number] for number in range(1, self._total + 1))
-        if not self._verified and not makes_sense(plaintext, self._first):
+        if not self._verified and not is_plausible_chain(plaintext, self._first):
             return None
-        return Opened(plaintext, self._first, self._verified)
+        return DecryptedMessage(plaintext, self._first, self._verified)

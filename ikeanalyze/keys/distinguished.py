@@ -22,14 +22,14 @@ _WORDS: Final = {
 _COMMA: Final = re.compile(r"(\\.)| *, *", re.DOTALL)
 
 
-def read_name(text: str) -> x509.Name:
+def encode_distinguished_name(text: str) -> x509.Name:
     """A distinguished name from "C=CH, O=Lab, CN=gw"; escapes are those of RFC 4514. `ValueError` if it is none."""
     plain = _COMMA.sub(lambda found: found[1] or ",", text.strip(" "))
     return x509.Name(reversed(x509.Name.from_rfc4514_string(plain, _WORDS).rdns))
 
 
-def name_text(data: bytes) -> str | None:
-    """A DER distinguished name as `read_name` takes it; None if it is none."""
+def format_distinguished_name(data: bytes) -> str | None:
+    """A DER distinguished name as `encode_distinguished_name` takes it; None if it is none."""
     name = _name(data)
     if name is None:
         return None
@@ -37,7 +37,7 @@ def name_text(data: bytes) -> str | None:
     return ", ".join(part.rfc4514_string(words) for part in name.rdns)
 
 
-def same_name(one: bytes, other: bytes) -> bool:
+def names_equal(one: bytes, other: bytes) -> bool:
     """Whether two DER names have the same attributes in the same order, of whatever string types (RFC 5280, section 7.1).
 
     Upper and lower case count, which is stricter than the RFC.

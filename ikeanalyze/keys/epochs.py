@@ -9,7 +9,7 @@ from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
 _SHOWN: Final = 8  # hexadecimal digits of a fingerprint
 
 
-def fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
+def compute_fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
     """What tells keys from others without giving them away: the first 8 digits of a SHA-256.
 
     It is made of what decrypts and checks messages alone, so that a set has the same one in every format.
@@ -25,7 +25,7 @@ def fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
     return sha256(b"".join(len(value).to_bytes(4) + value for value in values)).hexdigest()[:_SHOWN]
 
 
-def epochs(key_sets: Sequence[KeySet]) -> list[int | None]:
+def number_epochs(key_sets: Sequence[KeySet]) -> list[int | None]:
     """For each key set of a file how many of its IKE SA stand before it; None: it is not said of which IKE SA it is.
 
     One IKE SA has the same SPIs in all its epochs or, as far as a log has them, the same nonces.
@@ -46,7 +46,7 @@ def epochs(key_sets: Sequence[KeySet]) -> list[int | None]:
     return found
 
 
-def distinct(key_sets: Sequence[KeySet]) -> list[KeySet]:
+def remove_repeated_key_sets(key_sets: Sequence[KeySet]) -> list[KeySet]:
     """Key sets of several files without those that stand in one before, as in the logs of both peers."""
     seen: set[object] = set()
     left = []

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.keys.ciphers import aead_cipher, plain_cipher
-from ikeanalyze.keys.integrity import keyed_icv
+from ikeanalyze.keys.ciphers import make_aead_cipher, make_cipher
+from ikeanalyze.keys.integrity import make_icv
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 _HEADER: Final = 8  # SPI and sequence number
@@ -53,7 +53,7 @@ class EspKeyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class EspPayload:
     """What was in an ESP packet."""
 
     payload: bytes  # without padding and what stands behind it; with the padding of RFC 4303, section 2.7
@@ -62,7 +62,7 @@ class Inside:
     upper: int | None = None  # half of the extended sequence number; None: the sequence number has 32 bits
 
 
-class EspOpener:
+class EspDecryptor:
     """Opens the packets of one SA.
 
     Raises:
@@ -78,7 +78,7 @@ class EspOpener:
         self._iv = 0 if self._implicit else cipher.iv
         try:
             if cipher.aead:
-                self._aead = aead_cipher(cipher, encryption_key)
+                self._aead = make_aead_cipher(cipher, encryption_key)
                 self._icv_bytes = cipher.icv
                 self._icv = None
                 return
@@ -86,17 +86,17 @@ class EspOpener:
             if mac is None:
                 raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
             self._icv_bytes = mac.icv
-            self._icv = keyed_icv(mac, integrity_key)
-            self._plain = plain_cipher(cipher, encryption_key)
+            self._icv = make_icv(mac, integrity_key)
+            self._plain = make_cipher(cipher, encryption_key)
         except EspKeyError:
             raise
         except ValueError:
             raise EspKeyError(f"a key of {len(encryption_key)} bytes is none of {encryption}") from None
 
-    def open(self, packet: bytes, near: int | None = None) -> Inside | None:
+    def open(self, packet: bytes, near: int | None = None) -> EspPayload | None:
         """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.
 
-        `near` is the upper half of the SA's last packet (its `Inside.upper`), None before there was one.
+        `near` is the upper half of the SA's last packet (its `EspPayload.upper`), None before there was one.
         """
         if len(packet) < _HEADER + self._iv + self._icv_bytes + 2:
             return None
@@ -112,7 +112,7 @@ class EspOpener:
         if len(plaintext) < 2 or plaintext[-2] > len(plaintext) - 2:
             return None
         padding = plaintext[-2]
-        return Inside(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1], upper)
+        return EspPayload(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1], upper)
 
     def _decrypted(self, packet: bytes, upper: int | None) -> bytes | None:
         """The plaintext, padding and next header included; None: the ICV does not fit."""

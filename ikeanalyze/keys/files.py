@@ -18,7 +18,7 @@ from ikeanalyze.io.decompress import DamagedStreamError, DecompressedStream, dec
 from ikeanalyze.keys import ikejson
 from ikeanalyze.keys.charon import CharonReader
 from ikeanalyze.keys.charonlog import CharonLog
-from ikeanalyze.keys.findings import Findings, KeyWarning
+from ikeanalyze.keys.findings import KeyCollector, KeyWarning
 from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.libreswan import LOG, LibreswanReader
 from ikeanalyze.keys.wireshark import TableReader
@@ -65,10 +65,10 @@ def read_keys(path: str) -> KeyFile:
 
     """
     name = "standard input" if path == "-" else path
-    findings = Findings(name)
+    findings = KeyCollector(name)
     with _opened(path, name) as raw:
         try:
-            text = _Text(_decompressed(raw, name), findings)
+            text = _LineReader(_decompressed(raw, name), findings)
             head = text.head()
             if head.startswith(_CAPTURES):
                 raise KeyFileError(f"{name}: is a capture and no file with keys")
@@ -132,10 +132,10 @@ def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
     return io.BufferedReader(DecompressedStream(decoder, cast(io.BufferedReader, raw).readinto))
 
 
-class _Text:
+class _LineReader:
     """Lines of a stream, none longer than a limit. Damage of a compressed stream ends it, with a warning."""
 
-    def __init__(self, stream: BinaryIO, findings: Findings) -> None:
+    def __init__(self, stream: BinaryIO, findings: KeyCollector) -> None:
         self._stream = stream
         self._findings = findings
         self._number = 0
@@ -194,7 +194,7 @@ class _Text:
         return b""
 
 
-def _json(text: _Text, findings: Findings) -> object | None:
+def _json(text: _LineReader, findings: KeyCollector) -> object | None:
     """The JSON document that the file is; None, with nothing read of it: it is text that begins like one."""
     head = text.head().lstrip()
     second = head[1:].lstrip()[:1]
@@ -213,13 +213,13 @@ def _json(text: _Text, findings: Findings) -> object | None:
     return {}
 
 
-def _read_json(document: object, findings: Findings) -> str:
+def _read_json(document: object, findings: KeyCollector) -> str:
     """Take keys out of a document; what to say if there are none."""
-    ikejson.read(document, findings)
+    ikejson.parse_key_document(document, findings)
     return f'JSON with keys has the schema "{ikejson.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'
 
 
-def _read_lines(text: _Text, findings: Findings) -> tuple[CharonLog | None, str]:
+def _read_lines(text: _LineReader, findings: KeyCollector) -> tuple[CharonLog | None, str]:
     """Take keys out of lines; what a charon log has beside them, and what to say if there are none."""
     charon, libreswan, tables = CharonReader(findings), LibreswanReader(findings), TableReader(findings)
     unread: list[int] = []

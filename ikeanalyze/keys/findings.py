@@ -23,7 +23,7 @@ class KeyWarning:
 
 
 @dataclass(slots=True)
-class Findings:
+class KeyCollector:
     """Where the readers of all formats put what they find in one file."""
 
     path: str
@@ -56,7 +56,7 @@ class Findings:
         return len(self.key_sets) + len(self.phase1) + len(self.esp)
 
 
-def from_hex(text: str) -> bytes | None:
+def parse_hex(text: str) -> bytes | None:
     """Bytes of hexadecimal digits, of either case, with or without 0x in front; None: these are none."""
     text = text.strip()
     if text[:2] in ("0x", "0X"):

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ikeanalyze.keys.algorithms import HMAC_SHA2_256_96
-from ikeanalyze.keys.findings import Findings, from_hex
+from ikeanalyze.keys.findings import KeyCollector, parse_hex
 from ikeanalyze.keys.keyset import Derivation, EspKey, KeySet, Origin, Phase1Key
-from ikeanalyze.wire.registries import Registry, name_of
+from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 SCHEMA: Final = "ikeanalyze.keys/1"
@@ -33,11 +33,11 @@ _SPI: Final = 8
 _KEYS: Final = ("sk_ei", "sk_er", "sk_ai", "sk_ar")
 
 
-class _WrongError(Exception):
+class _InvalidObjectError(Exception):
     """What is wrong with an object, in one clause, without its values."""
 
 
-def read(document: object, findings: Findings) -> bool:
+def parse_key_document(document: object, findings: KeyCollector) -> bool:
     """Take keys out of a decoded JSON document; whether it is one of ours, or a plain list of key sets.
 
     An object in it that cannot be used is a warning.
@@ -69,7 +69,9 @@ def read(document: object, findings: Findings) -> bool:
     return True
 
 
-def document(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> dict[str, Any]:
+def build_key_document(
+    key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]
+) -> dict[str, Any]:
     """Keys as a document of our schema, with all secrets."""
     return {
         "schema": SCHEMA,
@@ -94,25 +96,25 @@ def document(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Seque
     }
 
 
-def encryption_label(transform: int | None) -> str | None:
+def get_encryption_name(transform: int | None) -> str | None:
     """Name of an encryption algorithm in output; its number where it has none."""
-    return None if transform is None else name_of(Encryption, transform)
+    return None if transform is None else get_name(Encryption, transform)
 
 
-def integrity_label(transform: int | None) -> str | None:
+def get_integrity_name(transform: int | None) -> str | None:
     """Name of an integrity algorithm in output; its number where it has none."""
     if transform == HMAC_SHA2_256_96:
         return _HMAC_SHA2_256_96
-    return None if transform is None else name_of(Integrity, transform)
+    return None if transform is None else get_name(Integrity, transform)
 
 
-def _each(what: str, items: list[Any], findings: Findings, take: Any) -> None:
+def _each(what: str, items: list[Any], findings: KeyCollector, take: Any) -> None:
     for number, item in enumerate(items, 1):
         try:
             if not isinstance(item, dict):
-                raise _WrongError("is no object")
+                raise _InvalidObjectError("is no object")
             take(item, findings)
-        except _WrongError as error:
+        except _InvalidObjectError as error:
             findings.warn(None, f"{what} {number}: {error}; not used")
 
 
@@ -120,16 +122,16 @@ def _is_plain(item: object) -> bool:
     return isinstance(item, dict) and {"sk_ei", "sk_er"} <= {str(name).lower() for name in item}
 
 
-def _plain(item: Mapping[str, Any], findings: Findings) -> None:
+def _plain(item: Mapping[str, Any], findings: KeyCollector) -> None:
     _key_set({str(name).lower(): value for name, value in item.items()}, findings)
 
 
-def _key_set(item: Mapping[str, Any], findings: Findings) -> None:
+def _key_set(item: Mapping[str, Any], findings: KeyCollector) -> None:
     spi_i, spi_r = (_octets(item, name, _SPI) for name in ("spi_i", "spi_r"))
     keys = {name: _octets(item, name) or b"" for name in _KEYS}
     encryption = _transform(item, "encryption", Encryption)
     if not keys["sk_ei"] and not keys["sk_er"] and encryption != Encryption.NULL:
-        raise _WrongError('has neither "sk_ei" nor "sk_er"')
+        raise _InvalidObjectError('has neither "sk_ei" nor "sk_er"')
     findings.key_sets.append(
         KeySet(
             origin=findings.origin(None),
@@ -152,10 +154,10 @@ def _derivation(item: object) -> Derivation | None:
     if item is None:
         return None
     if not isinstance(item, dict):
-        raise _WrongError('"derivation" is no object')
+        raise _InvalidObjectError('"derivation" is no object')
     additional = item.get("additional") or []
     if not isinstance(additional, list):
-        raise _WrongError('"additional" is no list')
+        raise _InvalidObjectError('"additional" is no list')
     secrets = [_bytes("additional", secret) for secret in additional]
     return Derivation(
         secret=_octets(item, "secret"),
@@ -166,17 +168,17 @@ def _derivation(item: object) -> Derivation | None:
     )
 
 
-def _phase1(item: Mapping[str, Any], findings: Findings) -> None:
+def _phase1(item: Mapping[str, Any], findings: KeyCollector) -> None:
     cookie, key = _octets(item, "cookie_i", _SPI), _octets(item, "key")
     if cookie is None or not key:
-        raise _WrongError('lacks "cookie_i" or "key"')
+        raise _InvalidObjectError('lacks "cookie_i" or "key"')
     findings.phase1.append(Phase1Key(findings.origin(None), cookie, key))
 
 
-def _esp(item: Mapping[str, Any], findings: Findings) -> None:
+def _esp(item: Mapping[str, Any], findings: KeyCollector) -> None:
     texts = {name: _text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")}
     if None in texts.values():
-        raise _WrongError("lacks " + ", ".join(f'"{name}"' for name, value in texts.items() if value is None))
+        raise _InvalidObjectError("lacks " + ", ".join(f'"{name}"' for name, value in texts.items() if value is None))
     spi = _octets(item, "spi", 4)
     findings.esp.append(
         EspKey(
@@ -192,30 +194,30 @@ def _esp(item: Mapping[str, Any], findings: Findings) -> None:
 def _octets(item: Mapping[str, Any], name: str, size: int | None = None) -> bytes | None:
     value = _bytes(name, item.get(name))
     if value is not None and size is not None and len(value) != size:
-        raise _WrongError(f'"{name}" is {len(value)} bytes long and not {size}')
+        raise _InvalidObjectError(f'"{name}" is {len(value)} bytes long and not {size}')
     return value
 
 
 def _bytes(name: str, value: object) -> bytes | None:
     if value is None:
         return None
-    octets = from_hex(value) if isinstance(value, str) else None
+    octets = parse_hex(value) if isinstance(value, str) else None
     if octets is None:
-        raise _WrongError(f'"{name}" is not whole bytes in hexadecimal')
+        raise _InvalidObjectError(f'"{name}" is not whole bytes in hexadecimal')
     return octets
 
 
 def _text(item: Mapping[str, Any], name: str) -> str | None:
     value = item.get(name)
     if value is not None and not isinstance(value, str):
-        raise _WrongError(f'"{name}" is no text')
+        raise _InvalidObjectError(f'"{name}" is no text')
     return value
 
 
 def _number(item: Mapping[str, Any], name: str) -> int | None:
     value = item.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 64):
-        raise _WrongError(f'"{name}" is no number of bytes')
+        raise _InvalidObjectError(f'"{name}" is no number of bytes')
     return value
 
 
@@ -231,10 +233,10 @@ def _transform(item: Mapping[str, Any], name: str, registry: type[Registry]) -> 
         for member in registry:
             if member.label == value:
                 return int(member)
-        raise _WrongError(f'"{name}" is no algorithm of IKEv2 by IANA')
+        raise _InvalidObjectError(f'"{name}" is no algorithm of IKEv2 by IANA')
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFF:
         return value
-    raise _WrongError(f'"{name}" is no transform ID')
+    raise _InvalidObjectError(f'"{name}" is no transform ID')
 
 
 def _set_object(keys: KeySet) -> dict[str, Any]:
@@ -242,8 +244,8 @@ def _set_object(keys: KeySet) -> dict[str, Any]:
     return {
         "spi_i": _hex(keys.spi_i),
         "spi_r": _hex(keys.spi_r),
-        "encryption": encryption_label(keys.encryption),
-        "integrity": integrity_label(keys.integrity),
+        "encryption": get_encryption_name(keys.encryption),
+        "integrity": get_integrity_name(keys.integrity),
         **{f"sk_{name}": _hex(getattr(keys, f"sk_{name}")) for name in ("d", "ai", "ar", "ei", "er", "pi", "pr")},
         "unchecked_icv": keys.unchecked_icv,
         "no_salt": keys.no_salt,

@@ -11,26 +11,26 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC, ECB
 from cryptography.hazmat.primitives.cmac import CMAC
 from cryptography.hazmat.primitives.hmac import HMAC
 
-from ikeanalyze.keys.algorithms import IntegrityAlgorithm, Mac
+from ikeanalyze.keys.algorithms import IntegrityAlgorithm, MacAlgorithm
 
 #: By what HMACs are made of.
-HASHES: Final[Mapping[Mac, hashes.HashAlgorithm]] = MappingProxyType(
+HASHES: Final[Mapping[MacAlgorithm, hashes.HashAlgorithm]] = MappingProxyType(
     {
-        Mac.MD5: hashes.MD5(),
-        Mac.SHA1: hashes.SHA1(),
-        Mac.SHA2_256: hashes.SHA256(),
-        Mac.SHA2_384: hashes.SHA384(),
-        Mac.SHA2_512: hashes.SHA512(),
+        MacAlgorithm.MD5: hashes.MD5(),
+        MacAlgorithm.SHA1: hashes.SHA1(),
+        MacAlgorithm.SHA2_256: hashes.SHA256(),
+        MacAlgorithm.SHA2_384: hashes.SHA384(),
+        MacAlgorithm.SHA2_512: hashes.SHA512(),
     }
 )
 _BLOCK: Final = 16
 
 
-def keyed_mac(mac: Mac, key: bytes) -> Callable[[bytes], bytes]:
+def make_mac(mac: MacAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
     """The whole MAC of any bytes under one key; the key is prepared once. `ValueError` if a key of AES is no key."""
-    if mac is Mac.AES_XCBC:
+    if mac is MacAlgorithm.AES_XCBC:
         return _xcbc(key)
-    if mac is Mac.AES_CMAC:
+    if mac is MacAlgorithm.AES_CMAC:
         return _cmac(key)
     keyed = HMAC(key, HASHES[mac])
 
@@ -42,9 +42,9 @@ def keyed_mac(mac: Mac, key: bytes) -> Callable[[bytes], bytes]:
     return hmac
 
 
-def keyed_icv(algorithm: IntegrityAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
+def make_icv(algorithm: IntegrityAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
     """The ICV of a message's bytes, as long as it is sent."""
-    mac, size = keyed_mac(algorithm.mac, key), algorithm.icv
+    mac, size = make_mac(algorithm.mac, key), algorithm.icv
 
     def icv(data: bytes) -> bytes:
         return mac(data)[:size]

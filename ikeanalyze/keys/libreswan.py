@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.keys.findings import Findings, from_hex
+from ikeanalyze.keys.findings import KeyCollector, parse_hex
 from ikeanalyze.keys.keyset import KeySet, Phase1Key
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
@@ -56,7 +56,7 @@ _SPI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Direction:
+class _KeyLine:
     """One line."""
 
     line: int
@@ -71,9 +71,9 @@ class _Direction:
 class LibreswanReader:
     """Reads lines; gives what it finds to `findings` as pairs of lines become complete."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: KeyCollector) -> None:
         self._findings = findings
-        self._pending: dict[tuple[bytes, bytes], dict[str, _Direction]] = {}
+        self._pending: dict[tuple[bytes, bytes], dict[str, _KeyLine]] = {}
 
     def feed(self, number: int, line: bytes) -> bool:
         """Read a line; whether it is one with keys, be they unusable."""
@@ -87,7 +87,7 @@ class LibreswanReader:
             return False
         self._findings.saw(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
         version, role, *values = (value.decode("ascii", "replace") for value in match.groups())
-        spi_i, spi_r = from_hex(values[0]), from_hex(values[1])
+        spi_i, spi_r = parse_hex(values[0]), parse_hex(values[1])
         if spi_i is None or spi_r is None or len(spi_i) != _SPI or len(spi_r) != _SPI:
             self._refuse(number, "the SPIs are not 8 bytes each in hexadecimal")
         elif version == "1":
@@ -103,8 +103,8 @@ class LibreswanReader:
 
     def _direction(
         self, number: int, integrity_name: str, sk_a_text: str, encryption_name: str, sk_e_text: str
-    ) -> _Direction | None:
-        sk_a, sk_e = from_hex(sk_a_text), from_hex(sk_e_text)
+    ) -> _KeyLine | None:
+        sk_a, sk_e = parse_hex(sk_a_text), parse_hex(sk_e_text)
         integrity = _INTEGRITY.get(integrity_name)
         encryption, size = _encryption(encryption_name)
         wrong = None
@@ -123,7 +123,7 @@ class LibreswanReader:
                 wrong = f"the key is {len(sk_a)} bytes long, that of {integrity_name} is {wanted}"
             else:
                 no_salt = salt > 0 and len(sk_e) == size
-                return _Direction(number, encryption, integrity, sk_e, sk_a, no_salt, len(sk_a) < wanted)
+                return _KeyLine(number, encryption, integrity, sk_e, sk_a, no_salt, len(sk_a) < wanted)
         self._refuse(number, wrong)
         return None
 
@@ -131,7 +131,7 @@ class LibreswanReader:
         """SKEYID_e, of which the key is the beginning if it is long enough (RFC 2409, appendix B)."""
         if role == "R":
             return  # IKEv1 has one key for both directions, and this line nothing
-        skeyid_e = from_hex(text)
+        skeyid_e = parse_hex(text)
         encryption, size = _encryption(encryption_name)
         if encryption is None or size is None or skeyid_e is None:
             self._refuse(number, "no key of IKEv1 that can be used")
@@ -140,7 +140,7 @@ class LibreswanReader:
         else:
             self._findings.phase1.append(Phase1Key(self._findings.origin(number), cookie_i, skeyid_e[:size]))
 
-    def _pair(self, spi_i: bytes, spi_r: bytes, role: str, direction: _Direction) -> None:
+    def _pair(self, spi_i: bytes, spi_r: bytes, role: str, direction: _KeyLine) -> None:
         pending = self._pending.setdefault((spi_i, spi_r), {})
         known = pending.get(role)
         if known is not None and (known.sk_e, known.sk_a) == (direction.sk_e, direction.sk_a):

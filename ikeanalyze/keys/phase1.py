@@ -13,46 +13,46 @@ from typing import Final
 
 from cryptography.hazmat.primitives import hashes
 
-from ikeanalyze.keys.algorithms import Mac, Primitive
-from ikeanalyze.keys.ciphers import cbc_cipher
-from ikeanalyze.keys.integrity import HASHES, keyed_mac
-from ikeanalyze.keys.sealed import KeyUnusable, Opened
+from ikeanalyze.keys.algorithms import CipherPrimitive, MacAlgorithm
+from ikeanalyze.keys.ciphers import make_cbc_cipher
+from ikeanalyze.keys.integrity import HASHES, make_mac
+from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, parse_header
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev1 import ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev1_phase1 import Encryption, Hash
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType, Ikev1PayloadType
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
 
 #: Cipher, bytes of keys, bytes of a block, by phase 1's attribute.
-_CIPHERS: Final[dict[int, tuple[Primitive, tuple[int, ...], int]]] = {
-    Encryption.DES_CBC: (Primitive.DES, (8,), 8),
-    Encryption.TRIPLE_DES_CBC: (Primitive.TRIPLE_DES, (24,), 8),
-    Encryption.AES_CBC: (Primitive.AES, (16, 24, 32), 16),
-    Encryption.CAMELLIA_CBC: (Primitive.CAMELLIA, (16, 24, 32), 16),
+_CIPHERS: Final[dict[int, tuple[CipherPrimitive, tuple[int, ...], int]]] = {
+    Phase1Encryption.DES_CBC: (CipherPrimitive.DES, (8,), 8),
+    Phase1Encryption.TRIPLE_DES_CBC: (CipherPrimitive.TRIPLE_DES, (24,), 8),
+    Phase1Encryption.AES_CBC: (CipherPrimitive.AES, (16, 24, 32), 16),
+    Phase1Encryption.CAMELLIA_CBC: (CipherPrimitive.CAMELLIA, (16, 24, 32), 16),
 }
 #: The hash, which is also that of the PRF.
-_HASHES: Final[dict[int, Mac]] = {
-    Hash.MD5: Mac.MD5,
-    Hash.SHA1: Mac.SHA1,
-    Hash.SHA2_256: Mac.SHA2_256,
-    Hash.SHA2_384: Mac.SHA2_384,
-    Hash.SHA2_512: Mac.SHA2_512,
+_HASHES: Final[dict[int, MacAlgorithm]] = {
+    Phase1Hash.MD5: MacAlgorithm.MD5,
+    Phase1Hash.SHA1: MacAlgorithm.SHA1,
+    Phase1Hash.SHA2_256: MacAlgorithm.SHA2_256,
+    Phase1Hash.SHA2_384: MacAlgorithm.SHA2_384,
+    Phase1Hash.SHA2_512: MacAlgorithm.SHA2_512,
 }
 _IKEV1: Final = 1
-_PHASE_1: Final = frozenset({ExchangeType.MAIN_MODE, ExchangeType.AGGRESSIVE_MODE})
+_PHASE_1: Final = frozenset({Ikev1ExchangeType.MAIN_MODE, Ikev1ExchangeType.AGGRESSIVE_MODE})
 #: Types that a payload of a chain can have: proposals and transforms are inside SA.
-_PAYLOAD_TYPES: Final = frozenset(PayloadType) - {
-    PayloadType.NONE,
-    PayloadType.PROPOSAL,
-    PayloadType.TRANSFORM,
+_PAYLOAD_TYPES: Final = frozenset(Ikev1PayloadType) - {
+    Ikev1PayloadType.NONE,
+    Ikev1PayloadType.PROPOSAL,
+    Ikev1PayloadType.TRANSFORM,
 }
 #: Blocks that are kept of an exchange, and exchanges.
 _BLOCKS_KEPT: Final = 16
 _EXCHANGES_KEPT: Final = 1024
 
 
-class Phase1Opener:
+class Phase1Decryptor:
     """The key of one IKEv1 IKE SA made ready, and how far its exchanges have come."""
 
     __slots__ = ("_block", "_cipher", "_exchanges", "_hash", "_hash_size", "_phase1")
@@ -60,25 +60,27 @@ class Phase1Opener:
     def __init__(self, key: bytes, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
         """`encryption`, `hash_algorithm`: phase 1's attributes; `public_i`, `public_r`: bodies of both KE payloads.
 
-        Raises `KeyUnusable`: unknown algorithms, a key of another length than the cipher's.
+        Raises `UnusableKeyError`: unknown algorithms, a key of another length than the cipher's.
         """
         row = _CIPHERS.get(encryption)
         if row is None:
-            raise KeyUnusable(f"encryption algorithm {name_of(Encryption, encryption)} cannot be decrypted")
+            raise UnusableKeyError(f"encryption algorithm {get_name(Phase1Encryption, encryption)} cannot be decrypted")
         mac = _HASHES.get(hash_algorithm)
         if mac is None:
-            raise KeyUnusable(f"hash algorithm {name_of(Hash, hash_algorithm)} is not known")
+            raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
         primitive, sizes, self._block = row
         if len(key) not in sizes:
             takes = " or ".join(map(str, sizes))
-            raise KeyUnusable(f"the key has {len(key)} bytes, {name_of(Encryption, encryption)} takes {takes}")
-        self._cipher = cbc_cipher(primitive, key)
+            raise UnusableKeyError(
+                f"the key has {len(key)} bytes, {get_name(Phase1Encryption, encryption)} takes {takes}"
+            )
+        self._cipher = make_cbc_cipher(primitive, key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size
         self._phase1 = [self._iv(public_i + public_r)]
         self._exchanges: OrderedDict[int, list[bytes]] = OrderedDict()
 
-    def open(self, message: bytes) -> Opened | None:
+    def open(self, message: bytes) -> DecryptedMessage | None:
         """What is inside a whole encrypted message (fragments put together before); `verified` is always False.
 
         Messages come in the order of the capture. None: the key does not fit, or there is nothing to open. Never
@@ -124,7 +126,7 @@ class Phase1Opener:
         digest.update(data)
         return digest.finalize()[: self._block]
 
-    def _try(self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int) -> Opened | None:
+    def _try(self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int) -> DecryptedMessage | None:
         # The IV takes part in the first block alone: one decryption does for all of them.
         block = self._block
         raw = self._cipher.decrypt(bytes(block), ciphertext)
@@ -133,7 +135,7 @@ class Phase1Opener:
             plaintext = head + raw[block:]
             end = self._chain_end(plaintext, exchange_type, first)
             if end is not None:
-                return Opened(plaintext[:end], first, False)
+                return DecryptedMessage(plaintext[:end], first, False)
         return None
 
     def _chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
@@ -141,17 +143,17 @@ class Phase1Opener:
 
         Main mode begins with the identification (RFC 2409, section 5), exchanges after phase 1 with a hash.
         """
-        if exchange_type not in _PHASE_1 and first != PayloadType.HASH:
+        if exchange_type not in _PHASE_1 and first != Ikev1PayloadType.HASH:
             return None
-        if exchange_type == ExchangeType.MAIN_MODE and first != PayloadType.ID:
+        if exchange_type == Ikev1ExchangeType.MAIN_MODE and first != Ikev1PayloadType.ID:
             return None
         cursor, kind = Cursor(plaintext), first
         try:
-            while kind != PayloadType.NONE:
+            while kind != Ikev1PayloadType.NONE:
                 if kind not in _PAYLOAD_TYPES:
                     return None
                 following, reserved, size = cursor.unpack(PAYLOAD_HEADER)
-                if reserved or (kind == PayloadType.HASH and size != PAYLOAD_HEADER.size + self._hash_size):
+                if reserved or (kind == Ikev1PayloadType.HASH and size != PAYLOAD_HEADER.size + self._hash_size):
                     return None
                 cursor.skip(size - PAYLOAD_HEADER.size)
                 kind = following
@@ -160,17 +162,17 @@ class Phase1Opener:
         return cursor.position if cursor.position > 0 and cursor.remaining() <= self._block else None
 
 
-def encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int) -> bytes:
+def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int) -> bytes:
     """The key of phase 1's cipher, `size` bytes, from SKEYID_e (RFC 2409, appendix B).
 
-    `KeyUnusable` if the hash is not known.
+    `UnusableKeyError` if the hash is not known.
     """
     mac = _HASHES.get(hash_algorithm)
     if mac is None:
-        raise KeyUnusable(f"hash algorithm {name_of(Hash, hash_algorithm)} is not known")
+        raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
     if size <= len(skeyid_e):
         return skeyid_e[:size]
-    prf = keyed_mac(mac, skeyid_e)
+    prf = make_mac(mac, skeyid_e)
     stream = block = prf(b"\0")
     while len(stream) < size:
         block = prf(block)

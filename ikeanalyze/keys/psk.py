@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.findings import from_hex
+from ikeanalyze.keys.findings import parse_hex
 
 _LARGEST: Final = 1 << 20  # bytes
 #: "left right : PSK secret", the identities being none or some.
@@ -40,12 +40,12 @@ def read_psk(path: str) -> PreSharedKeys:
     if len(data) > _LARGEST:
         raise PskError(f"{path}: is too large for a file with pre-shared keys")
     try:
-        return PreSharedKeys(path, pre_shared_keys(data))
+        return PreSharedKeys(path, parse_pre_shared_keys(data))
     except ValueError as error:
         raise PskError(f"{path}: {error}") from None
 
 
-def pre_shared_keys(data: bytes) -> tuple[bytes, ...]:
+def parse_pre_shared_keys(data: bytes) -> tuple[bytes, ...]:
     """The secrets in the content of a file, each once. `ValueError`, which says nothing of the content: there are none."""
     listed = [match[1].strip() for line in data.splitlines() if (match := _LINE.fullmatch(line.strip()))]
     if listed:
@@ -63,7 +63,7 @@ def _plain(quoted: re.Match[bytes]) -> bytes:
 
 def _value(text: bytes) -> bytes:
     if text[:2] == b"0x":
-        value = from_hex(text[2:].decode("ascii", "replace")) if len(text) > 2 else None
+        value = parse_hex(text[2:].decode("ascii", "replace")) if len(text) > 2 else None
         if value is None:
             raise ValueError("what is behind 0x is no hex digits")
         return value

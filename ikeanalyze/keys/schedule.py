@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PrfAlgorithm, Suite
+from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, IkeSuite, PrfAlgorithm
 from ikeanalyze.keys.prf import prf, prf_plus
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 _HALF: Final = 8  # bytes of each nonce that go into a key of 16 bytes
@@ -68,7 +68,7 @@ def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence
 
 
 def session_keys(
-    algorithm: PrfAlgorithm, suite: Suite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
+    algorithm: PrfAlgorithm, suite: IkeSuite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
 ) -> SessionKeys:
     """SK_* from a SKEYSEED of any of the three kinds (RFC 7296, section 2.14). `nonces`: Ni | Nr, whole.
 
@@ -78,12 +78,12 @@ def session_keys(
     size_e = None if encryption is None else encryption.key_bytes(suite.key_bits)
     if encryption is None or size_e is None:
         bits = "" if suite.key_bits is None else f" with {suite.key_bits} bits"
-        raise ValueError(f"the length of keys for {name_of(Encryption, suite.encryption)}{bits} is not known")
+        raise ValueError(f"the length of keys for {get_name(Encryption, suite.encryption)}{bits} is not known")
     size_a = 0
     if not encryption.aead and suite.integrity != Integrity.NONE:
         integrity = INTEGRITY.get(suite.integrity)
         if integrity is None:
-            raise ValueError(f"the length of keys for {name_of(Integrity, suite.integrity)} is not known")
+            raise ValueError(f"the length of keys for {get_name(Integrity, suite.integrity)} is not known")
         size_a = integrity.key
     sizes = (algorithm.size, size_a, size_a, size_e, size_e, algorithm.size, algorithm.size)
     stream = prf_plus(algorithm, skeyseed, nonces + spi_i + spi_r, sum(sizes))
@@ -94,7 +94,7 @@ def session_keys(
     return SessionKeys(*keys)
 
 
-def with_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:
+def mix_in_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:
     """The keys after a post-quantum preshared key is mixed in: SK_d, SK_pi and SK_pr change (RFC 8784, section 3)."""
     return replace(
         keys,

@@ -15,28 +15,28 @@ from ikeanalyze.keys.algorithms import (
     ENCRYPTION,
     INTEGRITY,
     EncryptionAlgorithm,
+    IkeSuite,
     IntegrityAlgorithm,
-    Suite,
 )
-from ikeanalyze.keys.ciphers import AeadCipher, PlainCipher, aead_cipher, plain_cipher
-from ikeanalyze.keys.integrity import keyed_icv
+from ikeanalyze.keys.ciphers import AeadCipher, PlainCipher, make_aead_cipher, make_cipher
+from ikeanalyze.keys.integrity import make_icv
 from ikeanalyze.keys.schedule import MessageKeys
 from ikeanalyze.wire.chain import PAYLOAD_HEADER, SEALED
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import Encryption, Integrity, PayloadType
 
 __all__ = [
-    "KeyUnusable",
-    "Opened",
-    "Opener",
-    "Sealed",
-    "Suite",
-    "find_sealed",
-    "makes_sense",
-    "room_in_fragment",
-    "seal",
+    "UnusableKeyError",
+    "DecryptedMessage",
+    "Decryptor",
+    "EncryptedPayload",
+    "IkeSuite",
+    "find_encrypted_payload",
+    "is_plausible_chain",
+    "get_fragment_capacity",
+    "encrypt_message",
 ]
 
 #: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
@@ -50,7 +50,7 @@ _PAYLOAD_TYPES: Final = frozenset(PayloadType)
 _LARGEST_PADDED_TO: Final = 4
 
 
-class KeyUnusable(ValueError):  # noqa: N818 - says what is the matter with a key, and is often no error
+class UnusableKeyError(ValueError):  # noqa: N818 - says what is the matter with a key, and is often no error
     """A key set can open nothing, and why. Has no secret in it."""
 
     def __init__(self, reason: str) -> None:
@@ -59,7 +59,7 @@ class KeyUnusable(ValueError):  # noqa: N818 - says what is the matter with a ke
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class DecryptedMessage:
     """What was inside an SK or SKF payload, or inside the fragments of one message together."""
 
     plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of it
@@ -67,7 +67,7 @@ class Opened:
     verified: bool  # the ICV fits; False: the keys come without a way to check it
 
 
-class Sealed(NamedTuple):
+class EncryptedPayload(NamedTuple):
     """Where the encrypted payload is in a message.
 
     A named tuple, because one is made for each message of a capture and a dataclass takes three times as long.
@@ -81,7 +81,7 @@ class Sealed(NamedTuple):
     response: bool
 
 
-def find_sealed(message: bytes) -> Sealed | None:
+def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
     """The encrypted payload of a whole IKEv2 message; None if there is none or it is not whole. Never raises.
 
     What is behind the message's length is no part of it.
@@ -111,10 +111,10 @@ def find_sealed(message: bytes) -> Sealed | None:
             fragment = number, total
     except WireError:
         return None
-    return Sealed(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
+    return EncryptedPayload(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
 
 
-class _Direction(Protocol):
+class _DirectionCipher(Protocol):
     """One sender's keys, ready for use."""
 
     def unprotect(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
@@ -124,7 +124,7 @@ class _Direction(Protocol):
         """IV, ciphertext and ICV; `associated`: the message before the IV."""
 
 
-class _Aead:
+class _AeadDirection:
     """RFC 5282, section 5: what is before the IV is the associated data."""
 
     __slots__ = ("_cipher",)
@@ -158,20 +158,20 @@ class _EncryptThenMac:
         return body if self._icv is None else body + self._icv(associated + body)
 
 
-class Opener:
+class Decryptor:
     """One key set made ready. It may serve any number of messages."""
 
     __slots__ = ("_algorithm", "_icv_size", "_initiator", "_responder", "verifies")
 
     verifies: bool  # whether it can tell that it fits
 
-    def __init__(self, keys: MessageKeys, suite: Suite | None = None) -> None:
+    def __init__(self, keys: MessageKeys, suite: IkeSuite | None = None) -> None:
         """`suite`: what the IKE SA negotiated, for what the key set does not say itself.
 
-        Raises `KeyUnusable`: unknown algorithms, keys of another length than theirs, no salt.
+        Raises `UnusableKeyError`: unknown algorithms, keys of another length than theirs, no salt.
         """
         if keys.no_salt:
-            raise KeyUnusable("the salt that an AEAD cipher needs is not in the file")
+            raise UnusableKeyError("the salt that an AEAD cipher needs is not in the file")
         self._algorithm = _encryption(keys, suite)
         self._icv_size, mac = self._algorithm.icv, None
         if not self._algorithm.aead:
@@ -185,22 +185,22 @@ class Opener:
             self._direction(*side, mac) if side[0] or (keyless and (any(side) or not alone)) else None for side in sides
         )
 
-    def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _Direction:
+    def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _DirectionCipher:
         if self._algorithm.aead:
-            return _Aead(aead_cipher(self._algorithm, sk_e))
+            return _AeadDirection(make_aead_cipher(self._algorithm, sk_e))
         if mac is not None and len(sk_a) != mac.key:
-            raise KeyUnusable(f"SK_a has {len(sk_a)} bytes, {mac.name} takes {mac.key}")
-        return _EncryptThenMac(plain_cipher(self._algorithm, sk_e), keyed_icv(mac, sk_a) if mac else None)
+            raise UnusableKeyError(f"SK_a has {len(sk_a)} bytes, {mac.name} takes {mac.key}")
+        return _EncryptThenMac(make_cipher(self._algorithm, sk_e), make_icv(mac, sk_a) if mac else None)
 
-    def open(self, message: bytes, from_initiator: bool) -> Opened | None:
+    def open(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
         """What is inside a whole IKE message; None if these are not its keys or there is nothing to open.
 
         `from_initiator`: sent by the original initiator of the IKE SA. Never raises.
         """
-        sealed = find_sealed(message)
+        sealed = find_encrypted_payload(message)
         return None if sealed is None else self.open_sealed(sealed, from_initiator)
 
-    def open_sealed(self, sealed: Sealed, from_initiator: bool) -> Opened | None:
+    def open_sealed(self, sealed: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
         """`open`, for who has found the encrypted payload already."""
         message, start = sealed.message, sealed.start
         behind_iv = start + self._algorithm.iv
@@ -217,21 +217,21 @@ class Opener:
         pad_length = padded[-1]
         if pad_length >= size:
             return None
-        opened = Opened(padded[: size - 1 - pad_length], sealed.first, self.verifies)
+        opened = DecryptedMessage(padded[: size - 1 - pad_length], sealed.first, self.verifies)
         if self.verifies or self._plausible(opened, sealed.fragment, pad_length):
             return opened
         return None
 
-    def _plausible(self, opened: Opened, fragment: tuple[int, int] | None, pad_length: int) -> bool:
+    def _plausible(self, opened: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
         """Whether the plaintext could be one, where no ICV tells."""
         if fragment is None:
-            return makes_sense(opened.plaintext, opened.first)
+            return is_plausible_chain(opened.plaintext, opened.first)
         # A part of a chain tells little. All of it is looked at when the fragments are together.
         number, total = fragment
         return (
             pad_length < max(self._algorithm.block, _LARGEST_PADDED_TO)
             and len(opened.plaintext) > 0
-            and (number > 1 or makes_sense(opened.plaintext, opened.first, cut=total > 1))
+            and (number > 1 or is_plausible_chain(opened.plaintext, opened.first, cut=total > 1))
         )
 
     def _seal(self, before: bytes, from_initiator: bool, plaintext: bytes, iv: bytes) -> bytes:
@@ -240,7 +240,7 @@ class Opener:
         padded = plaintext + bytes(pad_length) + bytes([pad_length])
         direction = self._initiator if from_initiator else self._responder
         if direction is None:
-            raise KeyUnusable("there are no keys for this direction")
+            raise UnusableKeyError("there are no keys for this direction")
         return direction.protect(before, iv, padded)
 
     def _body_size(self, plaintext: bytes) -> int:
@@ -249,8 +249,8 @@ class Opener:
         return self._algorithm.iv + padded + -padded % self._algorithm.block + self._icv_size
 
 
-def seal(
-    opener: Opener,
+def encrypt_message(
+    opener: Decryptor,
     header: Header,
     first: int,
     plaintext: bytes,
@@ -265,10 +265,10 @@ def seal(
     `first`, `plaintext`: the chain of payloads inside, and the type of the first. `fragment`: fragment number and
     total, for a message with SKF. `clear`: type and body of payloads before the encrypted one.
 
-    Raises `KeyUnusable` for keys that cannot make an ICV too, `ValueError` for an IV of a wrong length.
+    Raises `UnusableKeyError` for keys that cannot make an ICV too, `ValueError` for an IV of a wrong length.
     """
     if not opener.verifies:
-        raise KeyUnusable("without an integrity algorithm there is no ICV to be made")
+        raise UnusableKeyError("without an integrity algorithm there is no ICV to be made")
     if len(iv) != opener._algorithm.iv:
         raise ValueError(f"{opener._algorithm.name} takes IVs of {opener._algorithm.iv} bytes, not {len(iv)}")
     kind = PayloadType.SK if fragment is None else PayloadType.SKF
@@ -297,7 +297,7 @@ def seal(
     return before + opener._seal(before, header.initiator, plaintext, iv)
 
 
-def room_in_fragment(opener: Opener, largest: int) -> int:
+def get_fragment_capacity(opener: Decryptor, largest: int) -> int:
     """Bytes of inner payloads that fit into a fragment whose message has at most `largest` bytes; may be negative."""
     algorithm = opener._algorithm
     around = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT.size + algorithm.iv + opener._icv_size
@@ -305,7 +305,7 @@ def room_in_fragment(opener: Opener, largest: int) -> int:
     return padded - padded % algorithm.block - 1  # the pad length takes one
 
 
-def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:
+def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
     """Whether decrypted bytes are a chain of known payloads from their beginning to their end. Never raises.
 
     `cut`: the chain goes on elsewhere, and may end in the middle of a payload.
@@ -324,44 +324,44 @@ def makes_sense(plaintext: bytes, first: int, cut: bool = False) -> bool:
     return not cursor.remaining()
 
 
-def _encryption(keys: MessageKeys, suite: Suite | None) -> EncryptionAlgorithm:
+def _encryption(keys: MessageKeys, suite: IkeSuite | None) -> EncryptionAlgorithm:
     """The key set's own algorithm, else the negotiated one, if the keys have its length."""
     number, key_bits = keys.encryption, None
     if number is None:
         if suite is None:
-            raise KeyUnusable("neither the file nor the capture says which cipher the keys are for")
+            raise UnusableKeyError("neither the file nor the capture says which cipher the keys are for")
         number, key_bits = suite.encryption, suite.key_bits
     algorithm = ENCRYPTION.get(number)
     if algorithm is None:
-        raise KeyUnusable(f"encryption algorithm {name_of(Encryption, number)} cannot be decrypted")
+        raise UnusableKeyError(f"encryption algorithm {get_name(Encryption, number)} cannot be decrypted")
     if key_bits is None:
         sizes = [size + algorithm.salt for size in algorithm.key_sizes]
     else:
         wanted = algorithm.key_bytes(key_bits)
         if wanted is None:
-            raise KeyUnusable(f"{algorithm.name} has no keys of {key_bits} bits")
+            raise UnusableKeyError(f"{algorithm.name} has no keys of {key_bits} bits")
         sizes = [wanted]
     size = len(keys.sk_ei) or len(keys.sk_er)
     if keys.sk_ei and keys.sk_er and len(keys.sk_er) != size:
-        raise KeyUnusable(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
+        raise UnusableKeyError(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
     if size not in sizes:
         salt = ", the salt included" if algorithm.salt else ""
-        raise KeyUnusable(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
+        raise UnusableKeyError(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
     return algorithm
 
 
-def _integrity(keys: MessageKeys, suite: Suite | None) -> tuple[int, IntegrityAlgorithm | None]:
+def _integrity(keys: MessageKeys, suite: IkeSuite | None) -> tuple[int, IntegrityAlgorithm | None]:
     """Bytes of the ICV, and what checks it; None: nothing does."""
     if keys.unchecked_icv is not None:
         return keys.unchecked_icv, None
     number = keys.integrity
     if number is None:
         if suite is None:
-            raise KeyUnusable("neither the file nor the capture says which integrity algorithm the keys are for")
+            raise UnusableKeyError("neither the file nor the capture says which integrity algorithm the keys are for")
         number = suite.integrity
     if number == Integrity.NONE:
         return 0, None
     mac = INTEGRITY.get(number)
     if mac is None:
-        raise KeyUnusable(f"integrity algorithm {name_of(Integrity, number)} cannot be checked")
+        raise UnusableKeyError(f"integrity algorithm {get_name(Integrity, number)} cannot be checked")
     return mac.icv, mac

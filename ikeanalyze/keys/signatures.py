@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from ikeanalyze.wire.certificates import read_certificate
+from ikeanalyze.wire.certificates import decode_certificate
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.der import INTEGER, SEQUENCE, read_element, read_oid, read_whole
+from ikeanalyze.wire.der import INTEGER, SEQUENCE, parse_element, read_element, read_oid
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding
 from ikeanalyze.wire.registries.oids import HASHES
-from ikeanalyze.wire.signatures import method_name, parse_digital_signature
+from ikeanalyze.wire.signatures import get_auth_method_name, parse_digital_signature
 
 _HASHES: Final[Mapping[str, type[hashes.HashAlgorithm]]] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ _LONGEST_SALT: Final = 1024  # bytes
 _ANOTHER: Final = "the signature is not that of the certificate's key over what it has to sign"
 
 
-class SignatureUnverifiable(ValueError):  # noqa: N818 - often no error: the capture or the library lacks something
+class UnverifiableSignatureError(ValueError):  # noqa: N818 - often no error: the capture or the library lacks something
     """Whether a signature fits cannot be told, and why."""
 
     def __init__(self, reason: str) -> None:
@@ -69,7 +69,7 @@ def check_signature(authentication: Authentication, certificate: Certificate, oc
     """What is wrong with a signature; None: it is that of the certificate's key.
 
     `certificate`: X.509, a raw public key (RFC 7670) or a raw RSA key. `octets`: `authentication.signed_octets` of the
-    same side. Raises `SignatureUnverifiable` if that cannot be told: another method, an encoding that has no key in it,
+    same side. Raises `UnverifiableSignatureError` if that cannot be told: another method, an encoding that has no key in it,
     an algorithm that the library does not know.
     """
     if authentication.method == AuthMethod.RSA:
@@ -78,7 +78,9 @@ def check_signature(authentication: Authentication, certificate: Certificate, oc
         return _ecdsa(_public_key(certificate), authentication, octets)
     if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
         return _digital_signature(certificate, authentication.data, octets)
-    raise SignatureUnverifiable(f"signatures of method {method_name(authentication.method)} cannot be verified")
+    raise UnverifiableSignatureError(
+        f"signatures of method {get_auth_method_name(authentication.method)} cannot be verified"
+    )
 
 
 def _public_key(certificate: Certificate) -> Any:
@@ -89,20 +91,22 @@ def _public_key(certificate: Certificate) -> Any:
         CertEncoding.RAW_PUBLIC_KEY,
         CertEncoding.RAW_RSA_KEY,
     ):
-        name = name_of(CertEncoding, encoding)
-        raise SignatureUnverifiable(f"the CERT payload ({name}) has no public key in it")
+        name = get_name(CertEncoding, encoding)
+        raise UnverifiableSignatureError(f"the CERT payload ({name}) has no public key in it")
     try:
         if encoding == CertEncoding.X509_SIGNATURE:
             return x509.load_der_x509_certificate(data).public_key()
         return load_der_public_key(data)
     except UnsupportedAlgorithm:
-        view = read_certificate(certificate).key
+        view = decode_certificate(certificate).key
         name = "this public key" if view is None else view.name
-        raise SignatureUnverifiable(f"cryptography {cryptography.__version__} lacks {name}") from None
+        raise UnverifiableSignatureError(f"cryptography {cryptography.__version__} lacks {name}") from None
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as problem:  # its panics are no Exception
-        raise SignatureUnverifiable(f"the key of the CERT payload cannot be read ({type(problem).__name__})") from None
+        raise UnverifiableSignatureError(
+            f"the key of the CERT payload cannot be read ({type(problem).__name__})"
+        ) from None
 
 
 def _rsa(key: Any, signature: bytes, octets: bytes) -> str | None:
@@ -121,7 +125,7 @@ def _ecdsa(key: Any, authentication: Authentication, octets: bytes) -> str | Non
     """The two numbers stand one behind the other (RFC 4754, section 7)."""
     curve, name, size = _ECDSA[authentication.method]
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != curve:
-        return _not_of(method_name(authentication.method), key)
+        return _not_of(get_auth_method_name(authentication.method), key)
     data = authentication.data
     if len(data) != 2 * size:
         return f"the signature has {len(data)} bytes instead of {2 * size}"
@@ -136,7 +140,7 @@ def _digital_signature(certificate: Certificate, data: bytes, octets: bytes) -> 
         return f"the AUTH payload has no algorithm identifier: {problem}"
     algorithm = parsed.algorithm
     if algorithm.scheme is None:
-        raise SignatureUnverifiable(f"the signature algorithm {algorithm.oid} is not known")
+        raise UnverifiableSignatureError(f"the signature algorithm {algorithm.oid} is not known")
     key = _public_key(certificate)
     match algorithm.scheme:
         case "RSASSA-PKCS1-v1_5":
@@ -152,7 +156,7 @@ def _digital_signature(certificate: Certificate, data: bytes, octets: bytes) -> 
                 return _not_of(algorithm.name, key)
             return _verified(key, parsed.signature, octets, ec.ECDSA(_hash(algorithm.hash)))
     # The others (RFC 8420: EdDSA; RFC 9881: ML-DSA) sign the octets themselves, and have one key for one scheme.
-    view = read_certificate(certificate).key
+    view = decode_certificate(certificate).key
     if view is None or view.algorithm != algorithm.scheme:
         return _not_of(algorithm.name, key)
     return _verified(key, parsed.signature, octets)
@@ -170,7 +174,7 @@ def _pss(key: rsa.RSAPublicKey, data: bytes, signature: bytes, octets: bytes) ->
 def _pss_parameters(data: bytes) -> tuple[str, str, int]:
     """Hash, hash of the mask generation function, and bytes of salt (RFC 4055, section 3.1)."""
     cursor = Cursor(data)
-    algorithm = Cursor(read_whole(cursor.get_bytes(cursor.get_uint8()), SEQUENCE).content)
+    algorithm = Cursor(parse_element(cursor.get_bytes(cursor.get_uint8()), SEQUENCE).content)
     read_oid(algorithm)
     digest, mask, salt = _PSS_DEFAULT_HASH, _PSS_DEFAULT_HASH, _PSS_DEFAULT_SALT
     if algorithm.remaining():
@@ -180,25 +184,25 @@ def _pss_parameters(data: bytes) -> tuple[str, str, int]:
             if part.tag == _PSS_HASH:
                 digest = _hash_name(part.content)
             elif part.tag == _PSS_MGF:
-                function = Cursor(read_whole(part.content, SEQUENCE).content)
+                function = Cursor(parse_element(part.content, SEQUENCE).content)
                 read_oid(function)
                 mask = _hash_name(function.get_remaining())
             elif part.tag == _PSS_SALT:
-                salt = int.from_bytes(read_whole(part.content, INTEGER).content)
+                salt = int.from_bytes(parse_element(part.content, INTEGER).content)
                 if salt > _LONGEST_SALT:
                     raise parameters.fail(f"a salt of more than {_LONGEST_SALT} bytes")
     return digest, mask, salt
 
 
 def _hash_name(identifier: bytes) -> str:
-    oid = read_oid(Cursor(read_whole(identifier, SEQUENCE).content))
+    oid = read_oid(Cursor(parse_element(identifier, SEQUENCE).content))
     return HASHES.get(oid, oid)
 
 
 def _hash(name: str | None) -> hashes.HashAlgorithm:
     found = None if name is None else _HASHES.get(name)
     if found is None:
-        raise SignatureUnverifiable(f"signatures with the hash {name} cannot be verified")
+        raise UnverifiableSignatureError(f"signatures with the hash {name} cannot be verified")
     return found()
 
 
@@ -208,7 +212,7 @@ def _verified(key: Any, signature: bytes, octets: bytes, *how: Any) -> str | Non
     except InvalidSignature:
         return _ANOTHER
     except UnsupportedAlgorithm:
-        raise SignatureUnverifiable(f"cryptography {cryptography.__version__} cannot verify it") from None
+        raise UnverifiableSignatureError(f"cryptography {cryptography.__version__} cannot verify it") from None
     except ValueError:  # a hash that is longer than the key, a salt that has no room in it
         return "the certificate's key cannot have made such a signature"
     return None

@@ -9,13 +9,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, paddin
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from ikeanalyze.wire.ikev2_payloads import Authentication
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, HashAlgorithm
 
 EdwardsKey = ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey
 
-_HASHES: Final[Mapping[int, hashes.HashAlgorithm]] = MappingProxyType(
+_SIGNING_HASHES: Final[Mapping[int, hashes.HashAlgorithm]] = MappingProxyType(
     {
         HashAlgorithm.SHA1: hashes.SHA1(),
         HashAlgorithm.SHA2_256: hashes.SHA256(),
@@ -61,15 +61,15 @@ _PREFERRED: Final = (
 )
 
 
-class CannotSignError(ValueError):
+class NoSuitableSignatureError(ValueError):
     """The key has no signature that the peer takes; one clause, without a secret."""
 
 
-def sign(key: SigningKey, octets: bytes, hash_algorithms: Collection[int] | None) -> Authentication:
+def sign_octets(key: SigningKey, octets: bytes, hash_algorithms: Collection[int] | None) -> Authentication:
     """The AUTH payload of a side's signed octets.
 
     `hash_algorithms`: what the peer announced in SIGNATURE_HASH_ALGORITHMS; None: it did not, so that one of the old
-    methods has to do. Raises `CannotSignError` where there is none for this key, or no hash that both have.
+    methods has to do. Raises `NoSuitableSignatureError` where there is none for this key, or no hash that both have.
     """
     if hash_algorithms is None:
         return _old(key, octets)
@@ -82,11 +82,11 @@ def sign(key: SigningKey, octets: bytes, hash_algorithms: Collection[int] | None
     elif isinstance(key, rsa.RSAPrivateKey):
         digest = _choose(_PREFERRED, hash_algorithms)
         identifier = _RSA_IDENTIFIERS[digest]
-        signature = key.sign(octets, padding.PKCS1v15(), _HASHES[digest])
+        signature = key.sign(octets, padding.PKCS1v15(), _SIGNING_HASHES[digest])
     else:
         digest = _choose((_curve(key)[0], *_PREFERRED), hash_algorithms)
         identifier = _ECDSA_IDENTIFIERS[digest]
-        signature = key.sign(octets, ec.ECDSA(_HASHES[digest]))
+        signature = key.sign(octets, ec.ECDSA(_SIGNING_HASHES[digest]))
     return Authentication(AuthMethod.DIGITAL_SIGNATURE, bytes([len(identifier)]) + identifier + signature)
 
 
@@ -97,16 +97,16 @@ def _old(key: SigningKey, octets: bytes) -> Authentication:
         return Authentication(AuthMethod.RSA, signature)
     if isinstance(key, EdwardsKey):
         name = "Ed448" if isinstance(key, ed448.Ed448PrivateKey) else "Ed25519"
-        raise CannotSignError(f"an {name} key needs SIGNATURE_HASH_ALGORITHMS, which the peer does not send")
+        raise NoSuitableSignatureError(f"an {name} key needs SIGNATURE_HASH_ALGORITHMS, which the peer does not send")
     digest, method, size = _curve(key)
-    r, s = decode_dss_signature(key.sign(octets, ec.ECDSA(_HASHES[digest])))
+    r, s = decode_dss_signature(key.sign(octets, ec.ECDSA(_SIGNING_HASHES[digest])))
     return Authentication(method, r.to_bytes(size) + s.to_bytes(size))
 
 
 def _curve(key: ec.EllipticCurvePrivateKey) -> tuple[HashAlgorithm, AuthMethod, int]:
     found = _CURVES.get(key.curve.name)
     if found is None:
-        raise CannotSignError(f"keys on the curve {key.curve.name} are not used for AUTH payloads")
+        raise NoSuitableSignatureError(f"keys on the curve {key.curve.name} are not used for AUTH payloads")
     return found
 
 
@@ -114,6 +114,6 @@ def _choose(wanted: Collection[HashAlgorithm], offered: Collection[int]) -> Hash
     for algorithm in wanted:
         if algorithm in offered:
             return algorithm
-    theirs = ", ".join(name_of(HashAlgorithm, algorithm) for algorithm in offered) or "none"
+    theirs = ", ".join(get_name(HashAlgorithm, algorithm) for algorithm in offered) or "none"
     ours = ", ".join(dict.fromkeys(algorithm.label for algorithm in wanted))
-    raise CannotSignError(f"the peer takes signatures with {theirs}, the key makes those with {ours}")
+    raise NoSuitableSignatureError(f"the peer takes signatures with {theirs}, the key makes those with {ours}")

@@ -52,7 +52,7 @@ _SECRET: Final[Mapping[str, int]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class LoggedProposal:
     """What an IKE SA negotiated; a name that is not known is left out."""
 
     encryption: int | None  # transform ID (type 1)
@@ -78,7 +78,7 @@ class Proposal:
         """
         if not secrets:
             return ()
-        sizes = [secret_size(method) for method in self.additional]
+        sizes = [get_shared_secret_size(method) for method in self.additional]
         parts = []
         for size in sizes:
             if size is None or len(secrets) < size:
@@ -89,7 +89,7 @@ class Proposal:
         return tuple(parts) if whole else (b"".join(parts) + secrets,)
 
 
-def secret_size(method: str) -> int | None:
+def get_shared_secret_size(method: str) -> int | None:
     """Bytes of the shared secret of a key exchange method: ECP_256, MODP_2048_256, ML_KEM_768."""
     if method in _SECRET:
         return _SECRET[method]
@@ -98,7 +98,7 @@ def secret_size(method: str) -> int | None:
     return int(bits) // 8 if name == "MODP" and bits.isdecimal() and len(bits) < 6 else None
 
 
-def proposal(text: str) -> Proposal:
+def parse_proposal(text: str) -> LoggedProposal:
     """A proposal as the log has it, without the protocol in front."""
     encryption = key_bits = integrity = prf = None
     additional = []
@@ -116,4 +116,4 @@ def proposal(text: str) -> Proposal:
     algorithm = None if encryption is None else ENCRYPTION.get(encryption)
     if integrity is None and algorithm is not None and algorithm.aead:
         integrity = int(Integrity.NONE)
-    return Proposal(encryption, key_bits, integrity, prf, tuple(additional))
+    return LoggedProposal(encryption, key_bits, integrity, prf, tuple(additional))

@@ -17,13 +17,13 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
-from ikeanalyze.keys.distinguished import same_name
-from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.keys.distinguished import names_equal
+from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
 
-def check_chain(
+def check_certificate_chain(
     certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None = None
 ) -> str | None:
     """What is wrong with a peer's chain; None: it leads to an anchor, each certificate signed by the next and valid now.
@@ -69,12 +69,12 @@ def check_identity(certificate: bytes, identification: Identification) -> str | 
     owner = x509.load_der_x509_certificate(certificate)
     kind, data = identification.type, identification.data
     if kind == IdType.ID_DER_ASN1_DN:
-        named = same_name(data, owner.subject.public_bytes())
+        named = names_equal(data, owner.subject.public_bytes())
     else:
         named = (kind, data) in _alternative_names(owner)
     if named:
         return None
-    text = identity_text(kind, data) or data.hex()
+    text = format_identity(kind, data) or data.hex()
     return f"the certificate is not that of {text}"
 
 

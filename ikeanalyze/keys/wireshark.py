@@ -13,7 +13,7 @@ save-keys writes one after each key exchange (RFC 9370).
 import re
 from typing import Final
 
-from ikeanalyze.keys.findings import Findings, from_hex
+from ikeanalyze.keys.findings import KeyCollector, parse_hex
 from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
 from ikeanalyze.keys.wireshark_names import (
     ESP_ENCRYPTION,
@@ -41,7 +41,7 @@ _ROW: Final = re.compile(r'\s*(?:"?(?:0[xX])?[0-9A-Fa-f]{8,40}"?\s*,|"(?i:ipv4|i
 class TableReader:
     """Reads rows; gives what it finds to `findings`."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: KeyCollector) -> None:
         self._findings = findings
 
     def feed(self, number: int, line: str) -> bool:
@@ -73,7 +73,7 @@ class TableReader:
         values: dict[str, bytes] = {}
         for name, text in zip(names, columns, strict=True):
             if name:
-                value = from_hex(text)
+                value = parse_hex(text)
                 if value is None:
                     self._refuse(number, f"{name} is not whole bytes in hexadecimal")
                     return
@@ -120,7 +120,7 @@ class TableReader:
         )
 
     def _ikev1(self, number: int, columns: list[str]) -> None:
-        cookie, key = from_hex(columns[0]), from_hex(columns[1])
+        cookie, key = parse_hex(columns[0]), parse_hex(columns[1])
         if cookie is None or len(cookie) != _SPI:
             self._refuse(number, "the initiator's cookie is not 8 bytes in hexadecimal")
         elif not key:
@@ -137,7 +137,7 @@ class TableReader:
         protocol, source, destination, spi_text, encryption, key_text, integrity, mac_key_text = columns[:8]
         spi: int | None = None
         if spi_text != "*":
-            octets = from_hex(spi_text.removeprefix("0x").rjust(8, "0") if len(spi_text) < 10 else spi_text)
+            octets = parse_hex(spi_text.removeprefix("0x").rjust(8, "0") if len(spi_text) < 10 else spi_text)
             if octets is None or len(octets) != 4:
                 self._refuse(number, "the SPI is not 4 bytes in hexadecimal, nor *")
                 return
@@ -150,7 +150,7 @@ class TableReader:
             if algorithm not in known:
                 self._refuse(number, f"no {kind} algorithm of Wireshark's esp_sa has the name {_short(algorithm)}")
                 return
-            key = from_hex(text)
+            key = parse_hex(text)
             if key is None:
                 self._refuse(number, f"the {kind} key is not whole bytes in hexadecimal")
                 return

@@ -116,7 +116,7 @@ ESP_INTEGRITY: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 )
 
 
-def encryption_name(transform: int, key: int) -> str | None:
+def get_wireshark_encryption_name(transform: int, key: int) -> str | None:
     """Wireshark's name of an encryption algorithm with keys of so many bytes; None: it knows no such."""
     for name, known in IKE_ENCRYPTION.items():
         if (known.transform, known.key) == (transform, key):
@@ -124,7 +124,7 @@ def encryption_name(transform: int, key: int) -> str | None:
     return None
 
 
-def integrity_name(transform: int | None, unchecked_icv: int | None) -> str | None:
+def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | None) -> str | None:
     """Wireshark's name of an integrity algorithm; None: it knows no such."""
     for name, known in IKE_INTEGRITY.items():
         if unchecked_icv is not None:

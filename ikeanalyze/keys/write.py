@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.ikejson import document, encryption_label, integrity_label
+from ikeanalyze.keys.ikejson import build_key_document, get_encryption_name, get_integrity_name
 from ikeanalyze.keys.keyset import EspKey, KeySet, Origin, Phase1Key
-from ikeanalyze.keys.wireshark_names import encryption_name, integrity_name
+from ikeanalyze.keys.wireshark_names import get_wireshark_encryption_name, get_wireshark_integrity_name
 
 IKEV2_TABLE: Final = "ikev2_decryption_table"
 IKEV1_TABLE: Final = "ikev1_decryption_table"
@@ -28,7 +28,7 @@ _PRIVATE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnexportedKey:
     """A key that Wireshark's tables have no room for."""
 
     origin: Origin
@@ -36,20 +36,22 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class WiresharkTables:
     """Contents of files by their paths, relative to a directory."""
 
     files: dict[str, str] = field(repr=False)
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UnexportedKey, ...]
 
 
-def tables(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> Tables:
+def build_wireshark_tables(
+    key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]
+) -> WiresharkTables:
     """Keys as Wireshark's tables, a directory for each epoch if there are several."""
-    left_out: list[LeftOut] = []
+    left_out: list[UnexportedKey] = []
     chains: dict[tuple[bytes, bytes], list[tuple[KeySet, str]]] = {}
     for keys in key_sets:
         row = _row(keys)
-        if isinstance(row, LeftOut):
+        if isinstance(row, UnexportedKey):
             left_out.append(row)
         elif keys.spi_i is not None and keys.spi_r is not None:
             chain = chains.setdefault((keys.spi_i, keys.spi_r), [])
@@ -68,12 +70,12 @@ def tables(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequenc
             rows = (chain[min(epoch, len(chain) - 1)][1] for chain in chains.values())
             files[f"{directory}{IKEV2_TABLE}"] = _lines(rows)
         files |= {f"{directory}{name}": content for name, content in common.items()}
-    return Tables(files, tuple(left_out))
+    return WiresharkTables(files, tuple(left_out))
 
 
-def json_text(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> str:
+def build_key_json(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> str:
     """Keys as our JSON, see `ikejson`."""
-    return json.dumps(document(key_sets, phase1, esp), indent=1) + "\n"
+    return json.dumps(build_key_document(key_sets, phase1, esp), indent=1) + "\n"
 
 
 def write_private(path: str, content: str) -> None:
@@ -99,7 +101,7 @@ def write_private(path: str, content: str) -> None:
         raise
 
 
-def write_tables(directory: str, written: Tables) -> None:
+def write_tables(directory: str, written: WiresharkTables) -> None:
     """Write tables below a directory, which is made if need be. Raises `OSError`."""
     for name, content in written.files.items():
         path = os.path.join(directory, name)
@@ -107,23 +109,23 @@ def write_tables(directory: str, written: Tables) -> None:
         write_private(path, content)
 
 
-def _row(keys: KeySet) -> str | LeftOut:
+def _row(keys: KeySet) -> str | UnexportedKey:
     """A row of ikev2_decryption_table."""
     if keys.spi_i is None or keys.spi_r is None:
-        return LeftOut(keys.origin, "the SPIs are not known, and Wireshark's table needs them")
+        return UnexportedKey(keys.origin, "the SPIs are not known, and Wireshark's table needs them")
     if keys.no_salt:
-        return LeftOut(keys.origin, "the salt is not known")
+        return UnexportedKey(keys.origin, "the salt is not known")
     if keys.encryption is None or (keys.integrity is None and keys.unchecked_icv is None):
-        return LeftOut(keys.origin, "the algorithms are not known, and Wireshark's table needs them")
-    encryption = encryption_name(keys.encryption, len(keys.sk_ei))
-    integrity = integrity_name(keys.integrity, keys.unchecked_icv)
+        return UnexportedKey(keys.origin, "the algorithms are not known, and Wireshark's table needs them")
+    encryption = get_wireshark_encryption_name(keys.encryption, len(keys.sk_ei))
+    integrity = get_wireshark_integrity_name(keys.integrity, keys.unchecked_icv)
     if len(keys.sk_ei) != len(keys.sk_er) or len(keys.sk_ai) != len(keys.sk_ar):
-        return LeftOut(keys.origin, "there are keys of one direction only, and Wireshark's table needs both")
+        return UnexportedKey(keys.origin, "there are keys of one direction only, and Wireshark's table needs both")
     if encryption is None:
-        label = encryption_label(keys.encryption)
-        return LeftOut(keys.origin, f"Wireshark has no name for {label} with a key of {len(keys.sk_ei)} bytes")
+        label = get_encryption_name(keys.encryption)
+        return UnexportedKey(keys.origin, f"Wireshark has no name for {label} with a key of {len(keys.sk_ei)} bytes")
     if integrity is None:
-        return LeftOut(keys.origin, f"Wireshark has no name for {integrity_label(keys.integrity)}")
+        return UnexportedKey(keys.origin, f"Wireshark has no name for {get_integrity_name(keys.integrity)}")
     return ",".join(
         (
             keys.spi_i.hex(),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ikeanalyze.lab.machine import Stack
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.space import Netns, NetnsSandbox
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ResourceUsage:
     """What a process has used so far."""
 
     #: Seconds of processor time, in user and in kernel mode.
@@ -31,19 +31,19 @@ class Usage:
 class Daemon:
     """A running daemon."""
 
-    space: Space
+    space: NetnsSandbox
     process: subprocess.Popen[bytes]
     #: What it sees as /run.
     folder: Path
 
-    def usage(self) -> Usage:
+    def usage(self) -> ResourceUsage:
         """What it has used until now."""
         # here, because psutil is optional, and `lab doctor` tells when it is missing
         import psutil
 
         process: Any = psutil.Process(self.process.pid)
         times = process.cpu_times()
-        return Usage(times.user, times.system, _run_ns(self.process.pid), process.memory_info().rss)
+        return ResourceUsage(times.user, times.system, _run_ns(self.process.pid), process.memory_info().rss)
 
     @property
     def output(self) -> Path:
@@ -75,10 +75,10 @@ def _run_ns(process: int) -> int | None:
     return total
 
 
-def start(
-    space: Space,
-    host: Host,
-    stack: Stack,
+def start_daemon(
+    space: NetnsSandbox,
+    host: Netns,
+    stack: DaemonStack,
     folder: Path,
     *arguments: str,
     environment: Mapping[str, str] | None = None,

@@ -27,7 +27,7 @@ REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LoggedDatagram:
     """One datagram."""
 
     source: str
@@ -39,10 +39,10 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Account:
+class DaemonLogSummary:
     """What one daemon says of itself."""
 
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[LoggedDatagram] = field(default_factory=list)
     #: Each message each time that it was sent, in order: "IKE_AUTH request 1".
     messages: list[str] = field(default_factory=list)
     requests_again: int = 0
@@ -66,9 +66,9 @@ class Account:
         }
 
 
-def read(lines: Iterable[str]) -> Account:
+def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
     """An account of the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
-    account = Account()
+    account = DaemonLogSummary()
     # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
     # first message is generated in the name of the one that it takes the place of
     known: dict[tuple[str, str, str], str] = {}
@@ -80,7 +80,7 @@ def read(lines: Iterable[str]) -> Account:
             account.messages.append(message)
         elif sent := _SENT.search(line):
             source, port, destination, other, size = sent.groups()
-            account.sent.append(Sent(source, int(port), destination, int(other), int(size)))
+            account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
             number = again[1] or again[2]
             account.requests_again += 1

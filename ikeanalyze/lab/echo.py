@@ -14,7 +14,7 @@ _REQUEST: Final = 8
 _REPLY: Final = 0
 
 
-def checksum(data: bytes) -> int:
+def internet_checksum(data: bytes) -> int:
     """The Internet checksum (RFC 1071) of an even number of octets."""
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
@@ -22,19 +22,19 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def request(identifier: int, number: int) -> bytes:
+def encode_echo_request(identifier: int, number: int) -> bytes:
     """An echo request (RFC 792)."""
     rest = struct.pack("!HH", identifier, number) + b"ikeanalyze lab.."
     empty = struct.pack("!BBH", _REQUEST, 0, 0)
-    return struct.pack("!BBH", _REQUEST, 0, checksum(empty + rest)) + rest
+    return struct.pack("!BBH", _REQUEST, 0, internet_checksum(empty + rest)) + rest
 
 
-def echo(source: str, destination: str, seconds: float) -> bool:
+def send_echo(source: str, destination: str, seconds: float) -> bool:
     """Ask once; whether the answer came within `seconds`."""
     identifier = os.getpid() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
         opened.bind((source, 0))
-        opened.sendto(request(identifier, 1), (destination, 0))
+        opened.sendto(encode_echo_request(identifier, 1), (destination, 0))
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             opened.settimeout(left)
@@ -49,4 +49,4 @@ def echo(source: str, destination: str, seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if echo(sys.argv[1], sys.argv[2], float(sys.argv[3])) else 1)
+    sys.exit(0 if send_echo(sys.argv[1], sys.argv[2], float(sys.argv[3])) else 1)

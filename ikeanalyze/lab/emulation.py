@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network import FAR, NEAR
 from ikeanalyze.lab.scenario import LinkConditions
-from ikeanalyze.lab.space import Host, Space, execute
+from ikeanalyze.lab.space import Netns, NetnsSandbox, run_command
 
 _START_SECONDS: Final = 10
 #: A link is quiet when nothing is on its way at so many looks, with this pause between them.
@@ -49,11 +49,11 @@ class Emulator(Protocol):
 
 
 @dataclass(slots=True)
-class Kernel:
+class NetemEmulator:
     """A bridge; with netem on both its ports where the link is not perfect."""
 
     kind: str
-    path: Host
+    path: Netns
     alive: bool = True
 
     def waiting(self) -> int:
@@ -61,7 +61,7 @@ class Kernel:
         if self.kind == "bridge":
             return 0
         reports = (self.path.inside("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
-        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(execute(report)))
+        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(run_command(report)))
 
     def stop(self) -> dict[str, dict[str, int]]:
         """The bridge goes with its namespace."""
@@ -69,10 +69,10 @@ class Kernel:
 
 
 @dataclass(slots=True)
-class Relay:
+class RelayEmulator:
     """Our relay in user space."""
 
-    space: Space
+    space: NetnsSandbox
     process: subprocess.Popen[bytes]
     output: Path
     #: Where it says how many frames are on their way.
@@ -100,9 +100,9 @@ class Relay:
         return counts
 
 
-def start(
-    space: Space,
-    path: Host,
+def start_emulator(
+    space: NetnsSandbox,
+    path: Netns,
     conditions: LinkConditions,
     *,
     netem: bool,
@@ -118,8 +118,8 @@ def start(
         _bridge(path)
         if not perfect:
             for end in (NEAR, FAR):
-                execute(path.inside(*netem_command(end, conditions, loss)))
-        return Kernel("bridge" if perfect else "netem", path)
+                run_command(path.inside(*build_netem_command(end, conditions, loss)))
+        return NetemEmulator("bridge" if perfect else "netem", path)
     output, waiting_file = path.folder / "relay", path.folder / "waiting"
     waiting_file.write_bytes(bytes(4))
     command = [sys.executable, "-m", "ikeanalyze.lab.relay", NEAR, FAR]
@@ -133,10 +133,10 @@ def start(
         if process.poll() is not None or time.monotonic() > deadline:
             raise LabError("the link emulator did not start")
         time.sleep(0.01)
-    return Relay(space, process, output, waiting_file)
+    return RelayEmulator(space, process, output, waiting_file)
 
 
-def calm(emulators: Iterable[Emulator], seconds: float) -> None:
+def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
     """Wait until nothing is on its way, and nobody answers it; so long at most, since a link may be hopelessly slow."""
     deadline = time.monotonic() + seconds
     slow = [emulator for emulator in emulators if emulator.kind != "bridge"]
@@ -146,7 +146,7 @@ def calm(emulators: Iterable[Emulator], seconds: float) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
+def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
     """What puts a link's conditions on one end of a path, for what leaves there."""
     command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
     if conditions.rtt_ms or conditions.jitter_ms:
@@ -159,15 +159,15 @@ def netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str
     return command
 
 
-def _bridge(path: Host) -> None:
-    execute(path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
-    execute(path.inside("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
+def _bridge(path: Netns) -> None:
+    run_command(path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
+    run_command(path.inside("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
     for end in (NEAR, FAR):
-        execute(path.inside("ip", "link", "set", end, "master", "bridge"))
-    execute(path.inside("ip", "link", "set", "bridge", "up"))
+        run_command(path.inside("ip", "link", "set", end, "master", "bridge"))
+    run_command(path.inside("ip", "link", "set", "bridge", "up"))
 
 
-def drop_at(host: Host, interface: str, conditions: LinkConditions) -> None:
+def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
     """Lose frames that reach a host, behind a capture that is taken there."""
     rules = []
     if conditions.loss_percent:
@@ -180,4 +180,4 @@ def drop_at(host: Host, interface: str, conditions: LinkConditions) -> None:
     text = "add table netdev link\n"
     text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
     text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
-    execute(host.inside("nft", "-f", "-"), given=text)
+    run_command(host.inside("nft", "-f", "-"), given=text)

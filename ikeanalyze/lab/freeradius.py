@@ -6,10 +6,10 @@ from typing import Final
 
 from ikeanalyze.keys.write import write_private
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemon import Daemon, start
-from ikeanalyze.lab.machine import Stack
-from ikeanalyze.lab.pki import Chain
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.daemon import Daemon, start_daemon
+from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.pki import CertificateChain
+from ikeanalyze.lab.space import Netns, NetnsSandbox
 
 PORT: Final = 1812
 _START_SECONDS: Final = 30
@@ -96,7 +96,7 @@ _TLS: Final = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RadiusUser:
     """What the AAA server knows."""
 
     user: str
@@ -109,15 +109,15 @@ class Account:
         return f"Account({self.user!r}, {self.method!r})"
 
 
-def launch(
-    space: Space,
-    host: Host,
-    stack: Stack,
-    account: Account,
+def start_freeradius(
+    space: NetnsSandbox,
+    host: Netns,
+    stack: DaemonStack,
+    account: RadiusUser,
     *,
     address: str,
     client: str,
-    certificates: tuple[Chain, str] | None = None,
+    certificates: tuple[CertificateChain, str] | None = None,
 ) -> Daemon:
     """Start FreeRADIUS. `certificates`: for EAP-TLS its chain, and the root of the clients' certificates in PEM.
 
@@ -142,7 +142,7 @@ def launch(
     write_private(str(folder / "radiusd.conf"), text)
     write_private(str(folder / "users"), f'{account.user} Cleartext-Password := "{account.password}"\n')
     # -X: one process that stays, and says which packets it gets and sends
-    daemon = start(space, host, stack, folder, "-X", "-d", "/run")
+    daemon = start_daemon(space, host, stack, folder, "-X", "-d", "/run")
     deadline = time.monotonic() + _START_SECONDS
     while True:
         said = (folder / "out").read_text(errors="replace")

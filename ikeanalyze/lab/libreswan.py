@@ -13,13 +13,13 @@ from typing import Final
 
 from ikeanalyze.keys.write import write_private
 from ikeanalyze.lab import LabError, pki, plutolog, proposals
-from ikeanalyze.lab.daemon import Daemon, start
-from ikeanalyze.lab.machine import Stack
-from ikeanalyze.lab.network import INNER, Network
-from ikeanalyze.lab.peer import NAME, Attempt, IkeSa
-from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.sides import IDENTITY, OTHER, Credentials, psk
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.daemon import Daemon, start_daemon
+from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.network import INNER, LabNetwork
+from ikeanalyze.lab.peer import NAME, CommandResult, DaemonIkeSa
+from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.sides import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.space import Netns, NetnsSandbox
 
 #: What it writes down: keys and all.
 LOG: Final = "pluto.log"
@@ -35,7 +35,7 @@ _STATE: Final = re.compile(r"^#\d+: \"[^\"]*\"\S* (\w+) ")
 
 
 @dataclass(slots=True)
-class Pluto:
+class LibreswanDaemon:
     """A running libreswan."""
 
     _daemon: Daemon
@@ -63,44 +63,44 @@ class Pluto:
             return ""
         return done.stdout
 
-    def sas(self) -> list[IkeSa]:
+    def sas(self) -> list[DaemonIkeSa]:
         """Its IKE SA, if there is one: the lab has one at a time with libreswan."""
         states = [state[1] for line in self.tell("--showstates").splitlines() if (state := _STATE.match(line))]
         ike = [state for state in states if "CHILD" not in state]
         if not ike:
             return []
-        spis = plutolog.spis(self._said())
+        spis = plutolog.find_spis(self._said())
         children = [str(number) for number, state in enumerate(states) if state == "ESTABLISHED_CHILD_SA"]
-        return [IkeSa(*spis, established="ESTABLISHED_IKE_SA" in ike, children=children)]
+        return [DaemonIkeSa(*spis, established="ESTABLISHED_IKE_SA" in ike, children=children)]
 
-    def initiate(self) -> Attempt:
+    def initiate(self) -> CommandResult:
         """Set an IKE SA and its CHILD_SA up."""
         self.begin()
-        progress = plutolog.Progress()
+        progress = plutolog.HandshakeProgress()
         deadline = time.monotonic() + self._timeout
         while (now := time.monotonic()) < deadline and not (progress.child or progress.failed):
-            progress = plutolog.progress(self._said())
+            progress = plutolog.get_handshake_progress(self._said())
             if progress.established:
                 deadline = min(deadline, now + _CHILD_SECONDS)
             time.sleep(_POLL_SECONDS)
         if not progress.established:
             self.forget()  # it would try again by itself
-        return Attempt(progress.child, None if progress.child else progress.why or "no answer", progress.ms)
+        return CommandResult(progress.child, None if progress.child else progress.why or "no answer", progress.ms)
 
-    def begin(self) -> Attempt:
+    def begin(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
         self._began = self.log.stat().st_size
         self.tell("--name", NAME, "--initiate", "--asynchronous")
-        return Attempt(True, None)
+        return CommandResult(True, None)
 
-    def rekey(self, what: str) -> Attempt:
+    def rekey(self, what: str) -> CommandResult:
         """Not asked of it here: `scenario` refuses it."""
-        return Attempt(False, f"{what} is not asked of libreswan")
+        return CommandResult(False, f"{what} is not asked of libreswan")
 
-    def terminate(self, seconds: float | None = None) -> Attempt:  # noqa: ARG002 - it waits for nobody
+    def terminate(self, seconds: float | None = None) -> CommandResult:  # noqa: ARG002 - it waits for nobody
         """End the IKE SA."""
         self.tell("--name", NAME, "--terminate")
-        return Attempt(not self.sas(), None)
+        return CommandResult(not self.sas(), None)
 
     def forget(self) -> None:
         """The same: it waits for nobody."""
@@ -113,7 +113,14 @@ class Pluto:
             return log.readlines()
 
 
-def launch(space: Space, host: Host, stack: Stack, case: Case, network: Network, known: Credentials) -> Pluto:
+def start_libreswan(
+    space: NetnsSandbox,
+    host: Netns,
+    stack: DaemonStack,
+    case: ScenarioCase,
+    network: LabNetwork,
+    known: CaseCredentials,
+) -> LibreswanDaemon:
     """Start pluto with what it needs.
 
     Errors:
@@ -122,11 +129,11 @@ def launch(space: Space, host: Host, stack: Stack, case: Case, network: Network,
     role = host.name
     folder = host.folder / "run"
     (folder / "nss").mkdir(parents=True)
-    write_private(str(folder / "ipsec.conf"), configuration(role, case, network))
-    secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{psk(role, case, known)}"\n'
+    write_private(str(folder / "ipsec.conf"), build_ipsec_conf(role, case, network))
+    secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, known)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
     before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_certificates(folder, role, known)]
-    daemon = start(
+    daemon = start_daemon(
         space,
         host,
         stack,
@@ -137,20 +144,20 @@ def launch(space: Space, host: Host, stack: Stack, case: Case, network: Network,
         before=before,
     )
     program = stack.program.replace("pluto", "whack")
-    pluto = Pluto(daemon, program, case.settings.timeout_s)
+    pluto = LibreswanDaemon(daemon, program, case.settings.timeout_s)
     deadline = time.monotonic() + _START_SECONDS
     while True:
         said = pluto.log.read_text(errors="replace") if pluto.log.exists() else ""
         if f'"{NAME}": added' in said and "listening for IKE messages" in said:
             return pluto
-        refused = plutolog.problem(said.splitlines())
+        refused = plutolog.find_startup_error(said.splitlines())
         if refused or not daemon.alive or time.monotonic() > deadline:
             why = f": {refused}" if refused else ""
             raise LabError(f"libreswan {stack.version} did not start on the {role}{why}")
         time.sleep(0.05)
 
 
-def configuration(role: str, case: Case, network: Network) -> str:
+def build_ipsec_conf(role: str, case: ScenarioCase, network: LabNetwork) -> str:
     """ipsec.conf(5) of one side: `left` is itself."""
     addresses = {"initiator": network.initiator_address, "responder": network.responder_address}
     other = OTHER[role]
@@ -162,8 +169,8 @@ def configuration(role: str, case: Case, network: Network) -> str:
         "leftsubnet": f"{INNER[role]}/32",
         "rightsubnet": f"{INNER[other]}/32",
         "keyexchange": "ikev2",
-        "ike": proposals.libreswan(case.proposals(role)),
-        "esp": proposals.libreswan(case.settings.ike.esp_proposals),
+        "ike": proposals.to_libreswan_proposals(case.proposals(role)),
+        "esp": proposals.to_libreswan_proposals(case.settings.ike.esp_proposals),
         "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
         "rekey": "no",
         "dpdaction": "clear",
@@ -178,18 +185,18 @@ def configuration(role: str, case: Case, network: Network) -> str:
     return f"config setup\nconn {NAME}\n{''.join(lines)}"
 
 
-def _retransmission(case: Case) -> Mapping[str, str]:
+def _retransmission(case: ScenarioCase) -> Mapping[str, str]:
     """What a scenario says of it, in libreswan's two numbers: it doubles its wait each time."""
     first, tries = case.settings.ike.retransmit_timeout_s, case.settings.ike.retransmit_tries
     longest = min(first * (2 ** (tries + 1) - 1), 3600)
     return {"retransmit-interval": f"{first * 1000:.0f}", "retransmit-timeout": f"{max(longest, 1):.0f}s"}
 
 
-def _certificates(folder: Path, role: str, known: Credentials) -> Sequence[Sequence[str]]:
+def _certificates(folder: Path, role: str, known: CaseCredentials) -> Sequence[Sequence[str]]:
     """What puts key and certificates into NSS' database; the other side's root is what is trusted."""
     commands = []
     if role in known.chains:
-        (folder / "own.p12").write_bytes(pki.pkcs12(known.chains[role], IDENTITY[role], "lab"))
+        (folder / "own.p12").write_bytes(pki.encode_pkcs12(known.chains[role], IDENTITY[role], "lab"))
         commands.append(["pk12util", "-i", "/run/own.p12", "-d", _DATABASE, "-W", "lab"])
     if OTHER[role] in known.chains:
         write_private(str(folder / "root.pem"), known.chains[OTHER[role]].root)

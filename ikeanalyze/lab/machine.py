@@ -28,7 +28,7 @@ ML_KEM_SINCE: Final = (6, 0, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class DaemonStack:
     """A daemon that can be run."""
 
     #: What it is called: one of the three below.
@@ -49,7 +49,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RequirementFinding:
     """One thing that the lab needs or is better with."""
 
     name: str
@@ -81,43 +81,43 @@ def _said(root: Path, program: str, option: str) -> str | None:
     return number[0] if number else None
 
 
-def _found(name: str, programs: Sequence[str], option: str) -> Iterator[Stack]:
+def _found(name: str, programs: Sequence[str], option: str) -> Iterator[DaemonStack]:
     for root in _roots():
         for program in programs:
             if version := _said(root, program, option):
-                yield Stack(name, root, f"/{program}", version)
+                yield DaemonStack(name, root, f"/{program}", version)
 
 
 @cache
-def charons() -> tuple[Stack, ...]:
+def find_strongswan() -> tuple[DaemonStack, ...]:
     """The strongSwans, this machine's own first."""
     return tuple(_found(STRONGSWAN, [CHARON], "--version"))
 
 
 @cache
-def plutos() -> tuple[Stack, ...]:
+def find_libreswan() -> tuple[DaemonStack, ...]:
     """The libreswans, this machine's own first."""
     return tuple(_found(LIBRESWAN, PLUTO, "--version"))
 
 
 @cache
-def radius() -> Stack | None:
+def find_freeradius() -> DaemonStack | None:
     """FreeRADIUS, this machine's own if there is one."""
     return next(_found(FREERADIUS, RADIUS, "-v"), None)
 
 
-def trees() -> list[tree.Tree]:
+def list_missing_trees() -> list[tree.DebianTree]:
     """The trees that give what this machine has not of its own."""
-    own = {stack.numbers for stack in charons() if stack.root == Path("/")}
+    own = {stack.numbers for stack in find_strongswan() if stack.root == Path("/")}
     wanted = [tree.NEW]
     if not any(numbers < IKEV1_UNTIL for numbers in own):
         wanted.append(tree.OLD)
-    if not any(stack.root == Path("/") for stack in plutos()):
+    if not any(stack.root == Path("/") for stack in find_libreswan()):
         wanted.append(tree.LIBRESWAN)
     return wanted
 
 
-def ike(name: str, *, ml_kem: bool, ikev1: bool) -> Stack:
+def find_stack(name: str, *, ml_kem: bool, ikev1: bool) -> DaemonStack:
     """The stack of a name: "strongswan" or "libreswan", the first that can what is needed; with a dash and a version, as in
     "strongswan-5.9", the first of this version.
 
@@ -126,7 +126,7 @@ def ike(name: str, *, ml_kem: bool, ikev1: bool) -> Stack:
     """
     family, _, version = name.partition("-")
     wanted = tuple(map(int, version.split("."))) if version else ()
-    for stack in plutos() if family == "libreswan" else charons():
+    for stack in find_libreswan() if family == "libreswan" else find_strongswan():
         if wanted:
             fits = stack.numbers[: len(wanted)] == wanted
         else:
@@ -140,7 +140,7 @@ def ike(name: str, *, ml_kem: bool, ikev1: bool) -> Stack:
         wanted_stack += " of 6.0.2 or later, which ML-KEM needs,"
     elif not wanted and ikev1:
         wanted_stack += " before 6, which IKEv1 needs,"
-    known = ", ".join(dict.fromkeys(map(str, (*charons(), *plutos())))) or "none"
+    known = ", ".join(dict.fromkeys(map(str, (*find_strongswan(), *find_libreswan())))) or "none"
     raise LabError(
         f"{wanted_stack} is not on this machine (there are: {known}): as root, ikeanalyze lab prepare makes trees with it"
     )
@@ -170,20 +170,20 @@ _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", 
 
 
 @cache
-def netem() -> bool:
+def has_netem() -> bool:
     """Whether the kernel delays and loses frames itself."""
     return _in_namespace(_DUMMY, ("tc", "qdisc", "add", "dev", "probe0", "root", "netem", "delay", "1ms"))
 
 
 @cache
-def kernel_esp() -> bool:
+def has_kernel_esp() -> bool:
     """Whether the kernel has ESP; else strongSwan's kernel-libipsec does it, with every packet in UDP."""
     state = "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel aead 'rfc4106(gcm(aes))'"
     return _in_namespace((state, "0x" + "11" * 20, "128"))
 
 
 @cache
-def receiver_drops() -> bool:
+def has_ingress_drop() -> bool:
     """Whether nftables drops frames behind a capture: hook `ingress`, and random numbers."""
     chain = "'add chain netdev t c { type filter hook ingress device probe0 priority 0; }'"
     return _in_namespace(
@@ -194,27 +194,27 @@ def receiver_drops() -> bool:
     )
 
 
-def findings() -> Iterator[Finding]:
+def check_requirements() -> Iterator[RequirementFinding]:
     """Look at everything, one thing after another."""
     root = os.geteuid() == 0
-    yield Finding("root", root, "yes" if root else "no", True, None if root else "run it with sudo")
+    yield RequirementFinding("root", root, "yes" if root else "no", True, None if root else "run it with sudo")
     spaces = _in_namespace(_DUMMY)
-    yield Finding("network namespaces", spaces, "yes" if spaces else "not allowed here", True)
+    yield RequirementFinding("network namespaces", spaces, "yes" if spaces else "not allowed here", True)
     yield from _stacks()
     for program, package, needed in _PROGRAMS:
         path = shutil.which(program)
         remedy = None if path else f"apt install {package}"
-        yield Finding(program, path is not None, path or "not there", needed, remedy)
-    esp = root and kernel_esp()
+        yield RequirementFinding(program, path is not None, path or "not there", needed, remedy)
+    esp = root and has_kernel_esp()
     if root:
         yield from _kernel()
     else:
-        yield from (Finding(name, None, _ROOT_ONLY, False) for name in ("nft", "netem", "ESP in the kernel"))
+        yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in ("nft", "netem", "ESP in the kernel"))
     tun = Path("/dev/net/tun").exists()
-    yield Finding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
+    yield RequirementFinding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
         there = find_spec(module) is not None
-        yield Finding(
+        yield RequirementFinding(
             module,
             there,
             "yes" if there else "not installed",
@@ -223,23 +223,25 @@ def findings() -> Iterator[Finding]:
         )
 
 
-def _kernel() -> Iterator[Finding]:
+def _kernel() -> Iterator[RequirementFinding]:
     """What only root can ask the kernel."""
-    drops = receiver_drops()
+    drops = has_ingress_drop()
     remedy = None if drops else "apt install nftables"
-    yield Finding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
-    yield Finding("netem", netem(), "yes" if netem() else "not in this kernel: our own relay is used", False)
-    state = "yes" if kernel_esp() else "no: strongSwan's own is used, libreswan has none"
-    yield Finding("ESP in the kernel", kernel_esp(), state, False)
+    yield RequirementFinding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
+    yield RequirementFinding(
+        "netem", has_netem(), "yes" if has_netem() else "not in this kernel: our own relay is used", False
+    )
+    state = "yes" if has_kernel_esp() else "no: strongSwan's own is used, libreswan has none"
+    yield RequirementFinding("ESP in the kernel", has_kernel_esp(), state, False)
 
 
-def _stacks() -> Iterator[Finding]:
+def _stacks() -> Iterator[RequirementFinding]:
     prepare = "ikeanalyze lab prepare makes a Debian tree with it"
     if os.geteuid():  # trees are entered by root alone
         for name in (STRONGSWAN, "ML-KEM", "IKEv1", LIBRESWAN, FREERADIUS):
-            yield Finding(name, None, _ROOT_ONLY, False)
+            yield RequirementFinding(name, None, _ROOT_ONLY, False)
         return
-    strongswans = charons()
+    strongswans = find_strongswan()
     yield _stack(STRONGSWAN, strongswans, needed=True, remedy=f"apt install strongswan-charon, or {prepare}")
     for feature, needs, fitting in (
         ("ML-KEM", "6.0.2 or later", [stack for stack in strongswans if stack.numbers >= ML_KEM_SINCE]),
@@ -247,21 +249,23 @@ def _stacks() -> Iterator[Finding]:
     ):
         there = bool(fitting)
         said = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
-        yield Finding(feature, there, said, False, None if there else prepare)
-    yield _stack(LIBRESWAN, plutos(), needed=False, remedy=prepare)
-    server = radius()
+        yield RequirementFinding(feature, there, said, False, None if there else prepare)
+    yield _stack(LIBRESWAN, find_libreswan(), needed=False, remedy=prepare)
+    server = find_freeradius()
     yield _stack(FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}")
 
 
-def _stack(name: str, stacks: Sequence[Stack], *, needed: bool, remedy: str) -> Finding:
+def _stack(name: str, stacks: Sequence[DaemonStack], *, needed: bool, remedy: str) -> RequirementFinding:
     there = bool(stacks)
-    return Finding(name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy)
+    return RequirementFinding(
+        name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy
+    )
 
 
-def _where(stack: Stack) -> str:
+def _where(stack: DaemonStack) -> str:
     return stack.version if stack.root == Path("/") else f"{stack.version} in the tree {stack.root.name}"
 
 
-def today() -> str:
+def get_date() -> str:
     """The date, as manifests have it."""
     return time.strftime("%Y-%m-%d", time.gmtime())

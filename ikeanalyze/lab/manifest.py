@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from ikeanalyze.keys.files import KeyFileError, read_keys
 from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
-from ikeanalyze.keys.write import json_text, write_private
+from ikeanalyze.keys.write import build_key_json, write_private
 from ikeanalyze.lab import LabError, daemonlog, plutolog, radiuslog
-from ikeanalyze.lab.scenario import LIBRESWAN, Case
+from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 
 SCHEMA: Final = "ikeanalyze.lab/1"
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
@@ -22,7 +22,7 @@ _ROLES: Final = ("initiator", "responder", "aaa")
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ResourceCost:
     """What a daemon used from before a handshake to after it."""
 
     #: Processor time in user and kernel mode, in the kernel's steps of 10 ms or so.
@@ -36,7 +36,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HandshakeAction:
     """One thing that was done after a handshake."""
 
     what: str
@@ -45,7 +45,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Handshake:
+class RecordedLabHandshake:
     """One handshake, as the one sees it who triggered it."""
 
     number: int
@@ -61,15 +61,15 @@ class Handshake:
     spi_i: str | None
     spi_r: str | None
     #: By host.
-    costs: Mapping[str, Cost]
-    steps: Sequence[Step]
+    costs: Mapping[str, ResourceCost]
+    steps: Sequence[HandshakeAction]
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What came of a case."""
 
-    handshakes: Sequence[Handshake]
+    handshakes: Sequence[RecordedLabHandshake]
     #: Why it ended early; None: it did not.
     ended: str | None
     #: Versions of the daemons, the kernel and ikeanalyze.
@@ -83,7 +83,7 @@ class Recorded:
     logs: Mapping[str, Path]
 
 
-def write(out: Path, case: Case, recorded: Recorded) -> Path:
+def write_recording(out: Path, case: ScenarioCase, recorded: Recorded) -> Path:
     """Write what was recorded to `out` in place of the files of an earlier run of the case; the path of the manifest. Files with keys
     are for their owner alone.
 
@@ -130,7 +130,7 @@ def write(out: Path, case: Case, recorded: Recorded) -> Path:
     return manifest
 
 
-def _keys(case: Case, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
+def _keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
     """The keys as JSON, from the log that has more of them; None: no handshake came so far."""
     # libreswan writes down neither the salts nor the keys of earlier epochs
     role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
@@ -139,7 +139,7 @@ def _keys(case: Case, logs: Mapping[str, Path], names: Mapping[str, str]) -> str
     except KeyFileError:
         return None
     path = names[role]
-    return json_text(_kept(keys.key_sets, path), _kept(keys.phase1, path), _kept(keys.esp, path))
+    return build_key_json(_kept(keys.key_sets, path), _kept(keys.phase1, path), _kept(keys.esp, path))
 
 
 def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
@@ -147,11 +147,11 @@ def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _expected(role: str, case: Case, log: Path) -> dict[str, Any]:
+def _expected(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
     """What a daemon's log says that it did."""
     if role == "aaa":
-        return {"packets": [asdict(packet) for packet in radiuslog.read_file(log)]}
-    read = plutolog.read if case.stack(role) == LIBRESWAN else daemonlog.read
+        return {"packets": [asdict(packet) for packet in radiuslog.read_freeradius_log(log)]}
+    read = plutolog.parse_pluto_log if case.stack(role) == LIBRESWAN else daemonlog.parse_charon_log
     with log.open(encoding="utf-8", errors="replace") as lines:
         return read(lines).document()
 

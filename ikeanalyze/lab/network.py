@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import Host, Space, execute
+from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.space import Netns, NetnsSandbox, run_command
 
 #: The responder's interfaces: the links' names.
 LINK: Final = "ini-res"
@@ -33,16 +33,16 @@ _IPV6_MTU: Final = 1280
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class LabNetwork:
     """The hosts, connected."""
 
-    initiator: Host
-    responder: Host
+    initiator: Netns
+    responder: Netns
     #: Carries what initiator and responder say.
-    path: Host
+    path: Netns
     #: The AAA server and the path to it, where the initiator uses EAP.
-    aaa: Host | None
-    aaa_path: Host | None
+    aaa: Netns | None
+    aaa_path: Netns | None
     initiator_address: str
     responder_address: str
     aaa_address: str | None
@@ -50,38 +50,40 @@ class Network:
     client_address: str | None
 
 
-def build(space: Space, case: Case) -> Network:
+def build_network(space: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     """Make the hosts that a case needs."""
     six = case.settings.ip_version == 6
     initiator, responder, path = (space.host(name) for name in ("initiator", "responder", "path"))
     mtu = case.settings.link.mtu
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
     nat = space.host("nat") if case.settings.link.nat else None
-    near = _End(nat, _OUTSIDE, ours) if nat else _End(initiator, ETHERNET, ours)
-    _connect(path, near, _End(responder, LINK, theirs), 64 if six else 24, mtu)
+    near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, ETHERNET, ours)
+    _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
         ours = _translate(nat, initiator, mtu)
     _offload(initiator, ETHERNET)
     for host in (initiator, responder):
-        execute(host.inside("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
+        run_command(host.inside("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
     aaa = aaa_path = aaa_address = client = None
     links = [LINK]
     if case.eap:
         aaa, aaa_path = space.host("aaa"), space.host("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
         mtu = case.settings.aaa_link.mtu
-        _connect(aaa_path, _End(responder, AAA_LINK, client), _End(aaa, ETHERNET, aaa_address), 24, mtu)
+        _connect(
+            aaa_path, _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address), 24, mtu
+        )
         _offload(aaa, ETHERNET)
         links.append(AAA_LINK)
     _offload(responder, *links)
-    return Network(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
+    return LabNetwork(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _HostInterface:
     """A host's interface to a path."""
 
-    host: Host
+    host: Netns
     interface: str
     address: str
 
@@ -91,35 +93,35 @@ class _End:
         return ":".join(f"{octet:02x}" for octet in (2, 0, *ip_address(self.address).packed[-4:]))
 
 
-def _connect(path: Host, near: _End, far: _End, prefix: int, mtu: int) -> None:
+def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int, mtu: int) -> None:
     """Connect two hosts to the ends of a path, and tell each the other's MAC address."""
     _plug(path, NEAR, near, prefix, mtu)
     _plug(path, FAR, far, prefix, mtu)
     for end, opposite in ((near, far), (far, near)):
         known = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
-        execute(end.host.inside(*known, "nud", "permanent"))
+        run_command(end.host.inside(*known, "nud", "permanent"))
 
 
-def _translate(nat: Host, initiator: Host, mtu: int) -> str:
+def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
     """Put a NAT between the initiator and its path; the initiator's address, which the NAT changes."""
     ours, gateway = "198.51.100.2", "198.51.100.1"
-    _plug(nat, _INSIDE, _End(initiator, ETHERNET, ours), 24, mtu)
+    _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
     _address(nat, _INSIDE, f"{gateway}/24")
-    execute(initiator.inside("ip", "route", "add", "default", "via", gateway))
-    execute(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+    run_command(initiator.inside("ip", "route", "add", "default", "via", gateway))
+    run_command(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
     rules = (
         "add table ip nat\n"
         "add chain ip nat out { type nat hook postrouting priority 100; }\n"
         f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
     )
-    execute(nat.inside("nft", "-f", "-"), given=rules)
+    run_command(nat.inside("nft", "-f", "-"), given=rules)
     _offload(nat, _INSIDE, _OUTSIDE)
     return ours
 
 
-def _plug(path: Host, name: str, end: _End, prefix: int, mtu: int) -> None:
+def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) -> None:
     """Connect a host to the interface `name` of a path."""
-    execute(
+    run_command(
         path.inside(
             "ip",
             "link",
@@ -138,17 +140,17 @@ def _plug(path: Host, name: str, end: _End, prefix: int, mtu: int) -> None:
             str(mtu),
         )
     )
-    execute(path.inside("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
+    run_command(path.inside("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
     if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
-        execute(path.inside("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
-    execute(path.inside("ip", "link", "set", name, "up"))
+        run_command(path.inside("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
+    run_command(path.inside("ip", "link", "set", name, "up"))
     _address(end.host, end.interface, f"{end.address}/{prefix}")
 
 
-def _address(host: Host, interface: str, address: str) -> None:
-    execute(host.inside("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())))
-    execute(host.inside("ip", "link", "set", interface, "up"))
+def _address(host: Netns, interface: str, address: str) -> None:
+    run_command(host.inside("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())))
+    run_command(host.inside("ip", "link", "set", interface, "up"))
 
 
-def _offload(host: Host, *interfaces: str) -> None:
-    execute(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", *interfaces))
+def _offload(host: Netns, *interfaces: str) -> None:
+    run_command(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", *interfaces))

@@ -16,7 +16,7 @@ _ETHTOOL_STXCSUM: Final = 0x17
 _ETHTOOL_SGSO: Final = 0x24
 
 
-def switch_off(interface: str) -> None:
+def disable_offload(interface: str) -> None:
     """Let the kernel compute the checksums of what this interface sends, and cut it into frames."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         for command in (_ETHTOOL_STXCSUM, _ETHTOOL_SGSO):
@@ -27,4 +27,4 @@ def switch_off(interface: str) -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        switch_off(name)
+        disable_offload(name)

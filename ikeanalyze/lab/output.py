@@ -11,7 +11,7 @@ from ikeanalyze.lab import LabError
 
 
 @contextmanager
-def claimed(out: Path) -> Iterator[None]:
+def exclusive_output_dir(out: Path) -> Iterator[None]:
     """Make the folder and keep other runs from it, which would leave a mixture of both there.
 
     Errors:

@@ -12,7 +12,7 @@ NAME: Final = "lab"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CommandResult:
     """How one command at a daemon ended."""
 
     done: bool
@@ -23,7 +23,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class IkeSa:
+class DaemonIkeSa:
     """One IKE SA, as a daemon lists it."""
 
     #: 16 hex digits each; null where the daemon does not know it yet.
@@ -40,7 +40,7 @@ class IkeSa:
         return f"{self.spi_i} {self.spi_r}"
 
 
-class Peer(Protocol):
+class IkeDaemon(Protocol):
     """A running IKE daemon that has been told all that it needs."""
 
     @property
@@ -53,23 +53,23 @@ class Peer(Protocol):
         """Its log, with keys where the daemon writes them."""
         ...
 
-    def sas(self) -> list[IkeSa]:
+    def sas(self) -> list[DaemonIkeSa]:
         """Its IKE SAs, half-open ones included; the youngest is the last."""
         ...
 
-    def initiate(self) -> Attempt:
+    def initiate(self) -> CommandResult:
         """Set an IKE SA and its CHILD_SA up; done: both are there."""
         ...
 
-    def begin(self) -> Attempt:
+    def begin(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
         ...
 
-    def rekey(self, what: str) -> Attempt:
+    def rekey(self, what: str) -> CommandResult:
         """Begin to rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
         ...
 
-    def terminate(self, seconds: float | None = None) -> Attempt:
+    def terminate(self, seconds: float | None = None) -> CommandResult:
         """End the IKE SA, waiting for the peer so long at most; None: as long as a handshake may take."""
         ...
 

@@ -23,7 +23,7 @@ _DAYS: Final = 3650
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class CertificateChain:
     """A certificate with those above it, all PEM."""
 
     #: The end entity's private key, PKCS #8.
@@ -47,7 +47,7 @@ class Chain:
         return self.certificates[-1]
 
 
-def pkcs12(chain: Chain, name: str, password: str) -> bytes:
+def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
     """Key and certificates in one file (RFC 7292), for NSS, which takes a key in no other form. `name` is what NSS calls it."""
     certificates = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
     key = serialization.load_pem_private_key(chain.key.encode(), None)
@@ -61,7 +61,7 @@ def pkcs12(chain: Chain, name: str, password: str) -> bytes:
     )
 
 
-def make(kind: str, bits: int, length: int, name: str) -> Chain:
+def make_certificate_chain(kind: str, bits: int, length: int, name: str) -> CertificateChain:
     """A chain of `length` certificates (2: end entity and root), all with keys of one kind.
 
     `kind` is "rsa" or "ecdsa", `name` the end entity's: common name and alternative name.
@@ -79,7 +79,7 @@ def make(kind: str, bits: int, length: int, name: str) -> Chain:
         issuer, issuer_key = subject, key
     assert key is not None
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Chain(pem.decode(), tuple(certificates))
+    return CertificateChain(pem.decode(), tuple(certificates))
 
 
 def _key(kind: str, bits: int) -> Private:

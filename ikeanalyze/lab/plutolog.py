@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.lab.daemonlog import Account, Sent
+from ikeanalyze.lab.daemonlog import DaemonLogSummary, LoggedDatagram
 
 _EMIT: Final = re.compile(r"\| \*\*emit ISAKMP Message:")
 _HEADER: Final = re.compile(r"\|    (exchange type|flags|Message ID): (?:ISAKMP_v2_)?(.+?) \(")
@@ -40,7 +40,7 @@ _PROBLEM: Final = re.compile(r'(?:addconn: .*(?:error|failed|invalid).*|FATAL ER
 
 
 @dataclass(slots=True)
-class Progress:
+class HandshakeProgress:
     """How far a handshake has come."""
 
     established: bool = False
@@ -54,10 +54,10 @@ class Progress:
 
 
 @dataclass(slots=True)
-class _Message:
+class _EmittedMessage:
     """A message that was put together."""
 
-    #: "IKE_AUTH request 1", as in `Account.messages`.
+    #: "IKE_AUTH request 1", as in `DaemonLogSummary.messages`.
     name: str
     #: "request" or "response".
     kind: str
@@ -67,13 +67,13 @@ class _Message:
     sent: int = 0
 
 
-def read(lines: Iterable[str]) -> Account:
+def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
     """An account of the lines of a log."""
-    account = Account()
+    account = DaemonLogSummary()
     header: dict[str, str] | None = None  # of what is being put together
     # of each kind the last: there is one exchange at a time
-    last: dict[str, _Message] = {}
-    newest: _Message | None = None
+    last: dict[str, _EmittedMessage] = {}
+    newest: _EmittedMessage | None = None
     for line in lines:
         if _EMIT.search(line):
             header = {}
@@ -86,12 +86,12 @@ def read(lines: Iterable[str]) -> Account:
                     last[kind].fragments += 1
             else:
                 name = f"{header.get('exchange type', '?')} {kind} {header.get('Message ID', '?')}"
-                last[kind] = newest = _Message(name, kind)
+                last[kind] = newest = _EmittedMessage(name, kind)
             header = None
         elif sent := _SENT.search(line):
             size, why, source, port, destination, other = sent.groups()
             marker = 0 if port == _PLAIN_PORT else _MARKER
-            account.sent.append(Sent(source, int(port), destination, int(other), int(size) - marker))
+            account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size) - marker))
             if _AGAIN in why.lower():
                 _count(account, last.get("response" if "responder" in why else "request"))
             else:
@@ -103,7 +103,7 @@ def read(lines: Iterable[str]) -> Account:
     return account
 
 
-def _count(account: Account, message: _Message | None) -> None:
+def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
     """A datagram of a message went out."""
     if message is None:
         return
@@ -116,7 +116,7 @@ def _count(account: Account, message: _Message | None) -> None:
     message.sent += 1
 
 
-def spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
+def find_spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
     """The SPIs of the youngest IKE SA, 16 hex digits each; None: none got so far."""
     youngest: tuple[str | None, str | None] = (None, None)
     for line in lines:
@@ -125,14 +125,14 @@ def spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
     return youngest
 
 
-def problem(lines: Iterable[str]) -> str | None:
+def find_startup_error(lines: Iterable[str]) -> str | None:
     """Why pluto does not start, or takes no connection."""
     return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
 
 
-def progress(lines: Iterable[str]) -> Progress:
+def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
     """How far a handshake has come by the lines since it began."""
-    state = Progress()
+    state = HandshakeProgress()
     begun: float | None = None
     for line in lines:
         if _BEGUN.search(line):

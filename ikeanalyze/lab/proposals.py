@@ -35,7 +35,7 @@ _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]],
 )
 
 
-def libreswan(proposals: str) -> str:
+def to_libreswan_proposals(proposals: str) -> str:
     """Proposals, with commas between them, in libreswan's words.
 
     Errors:

@@ -14,7 +14,7 @@ _AGAIN: Final = re.compile(r"\((\d+)\) Sending duplicate reply to client ")
 
 
 @dataclass(frozen=True, slots=True)
-class Packet:
+class LoggedRadiusPacket:
     """One RADIUS packet."""
 
     #: "Access-Request", "Access-Challenge"...
@@ -28,14 +28,14 @@ class Packet:
     length: int
 
 
-def read(lines: Iterable[str]) -> list[Packet]:
+def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
     """The packets, in the order in which the server dealt with them."""
-    packets: list[Packet] = []
-    known: dict[str, list[Packet]] = {}  # a request and its answer, by the server's number of them
+    packets: list[LoggedRadiusPacket] = []
+    known: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its answer, by the server's number of them
     for line in lines:
         if packet_line := _PACKET.search(line):
             server, code, identifier, source, port, destination, other, length = packet_line.groups()
-            packet = Packet(code, int(identifier), source, int(port), destination, int(other), int(length))
+            packet = LoggedRadiusPacket(code, int(identifier), source, int(port), destination, int(other), int(length))
             known.setdefault(server, []).append(packet)
             packets.append(packet)
         elif again := _AGAIN.search(line):
@@ -43,7 +43,7 @@ def read(lines: Iterable[str]) -> list[Packet]:
     return packets
 
 
-def read_file(path: Path) -> list[Packet]:
+def read_freeradius_log(path: Path) -> list[LoggedRadiusPacket]:
     """The same for a file."""
     with path.open(encoding="utf-8", errors="replace") as lines:
-        return read(lines)
+        return parse_freeradius_log(lines)

@@ -9,7 +9,7 @@ from subprocess import Popen
 from typing import Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.space import Netns, NetnsSandbox
 
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
@@ -24,10 +24,10 @@ _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(
 
 
 @dataclass(slots=True)
-class Recording:
+class DumpcapRecording:
     """A capture being taken."""
 
-    space: Space
+    space: NetnsSandbox
     process: Popen[bytes]
     path: Path
     #: What dumpcap says.
@@ -64,7 +64,7 @@ class Recording:
         return self.output.read_text(errors="replace")
 
 
-def start(space: Space, host: Host, interfaces: list[str]) -> Recording:
+def start_recording(space: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
     """Begin to record; what is sent after the return is in the capture.
 
     Errors:
@@ -92,4 +92,4 @@ def start(space: Space, host: Host, interfaces: list[str]) -> Recording:
             # what it wanted to do, and why it could not, are a line each
             raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'it says nothing'}")
         time.sleep(0.02)
-    return Recording(space, process, path, output)
+    return DumpcapRecording(space, process, path, output)

@@ -33,7 +33,7 @@ MOST_QUEUED: Final = 20_000
 
 
 @dataclass(slots=True)
-class Direction:
+class RelayDirection:
     """One direction of the link: the rules, without sockets and clocks. Times in seconds."""
 
     delay: float
@@ -111,7 +111,7 @@ def _missed(opened: socket.socket) -> int:
     return int(missed)
 
 
-def relay(a: str, b: str, there: Direction, back: Direction, waiting: int | None) -> None:
+def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, waiting: int | None) -> None:
     """Carry frames between two interfaces until SIGTERM comes. `waiting`: a file that has the number of frames that are on their
     way, 4 octets in this machine's order.
     """
@@ -129,7 +129,7 @@ def relay(a: str, b: str, there: Direction, back: Direction, waiting: int | None
 
 def _carry(
     ends: list[socket.socket],
-    ways: list[tuple[socket.socket, socket.socket, Direction]],
+    ways: list[tuple[socket.socket, socket.socket, RelayDirection]],
     waiting: int | None,
 ) -> None:
     written = -1
@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
     there, back = (
-        Direction(
+        RelayDirection(
             given.delay_ms / 1e3,
             given.jitter_ms / 1e3,
             given.loss_percent / 100,
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, end)
     waiting = os.open(given.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if given.waiting else None
     try:
-        relay(given.interfaces[0], given.interfaces[1], there, back, waiting)
+        relay_frames(given.interfaces[0], given.interfaces[1], there, back, waiting)
     finally:
         json.dump({"there": there.counts, "back": back.counts}, sys.stdout)
         sys.stdout.flush()

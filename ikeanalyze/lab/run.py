@@ -22,15 +22,15 @@ from ikeanalyze.lab import (
     steps,
     strongswan,
 )
-from ikeanalyze.lab.daemon import Daemon, Usage
-from ikeanalyze.lab.manifest import Cost, Handshake, Step
-from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
-from ikeanalyze.lab.recording import Recording
-from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import Host, Space, execute
+from ikeanalyze.lab.daemon import Daemon, ResourceUsage
+from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.peer import CommandResult, DaemonIkeSa, IkeDaemon
+from ikeanalyze.lab.recording import DumpcapRecording
+from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.space import Netns, NetnsSandbox, run_command
 
 #: What is called after each handshake: its number, how many there will be, and how it went.
-Tell = Callable[[int, int, Handshake], None]
+Tell = Callable[[int, int, RecordedLabHandshake], None]
 
 _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
@@ -45,7 +45,7 @@ _DEAF: Final = (
 )
 
 
-class Runs(Protocol):
+class WatchedProcess(Protocol):
     """What has to run as long as its case does."""
 
     @property
@@ -54,7 +54,7 @@ class Runs(Protocol):
         ...
 
 
-def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
+def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
     """Run a case; the path of its manifest. Whatever happens, nothing of it stays in the system.
 
     `out` exists, and no other run writes there (`output.claimed`).
@@ -63,11 +63,11 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
         LabError: something that the case needs is missing, does not start or ends early, or the results cannot be written.
             What was recorded before is kept all the same; the text has its path.
     """
-    stacks, server = needs(case)
+    stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
-    with Space() as space:
+    with NetnsSandbox() as space:
         running = _start(space, case, stacks, server)
-        handshakes: list[Handshake] = []
+        handshakes: list[RecordedLabHandshake] = []
         ended: LabError | None = None
         try:
             for handshake in running.handshakes(count):
@@ -90,7 +90,7 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
             dropped=running.recording.dropped,
             logs=running.logs,
         )
-        written = manifest.write(out, case, recorded)
+        written = manifest.write_recording(out, case, recorded)
         if ended:
             raise LabError(f"{ended}; what was recorded until then: {written}")
         return written
@@ -100,13 +100,13 @@ def run(case: Case, out: Path, *, iterations: int | None = None, tell: Tell | No
 class _RunningCase:
     """The hosts, links and daemons of a case, and their recording."""
 
-    space: Space
-    case: Case
-    net: network.Network
+    space: NetnsSandbox
+    case: ScenarioCase
+    net: network.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
-    peers: Mapping[str, Peer]  # by role
+    peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
-    recording: Recording
+    recording: DumpcapRecording
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -114,7 +114,7 @@ class _RunningCase:
         logs = {role: peer.log for role, peer in self.peers.items()}
         return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
 
-    def handshakes(self, count: int) -> Iterator[Handshake]:
+    def handshakes(self, count: int) -> Iterator[RecordedLabHandshake]:
         """Do handshakes, each after what the one before left on a slow link."""
         for number in range(1, count + 1):
             self.space.check_room()
@@ -135,9 +135,9 @@ class _RunningCase:
         return self.recording.stop(max(settings.link.way_seconds, settings.aaa_link.way_seconds))
 
     def _calm(self) -> None:
-        emulation.calm(self.emulators.values(), self.case.settings.timeout_s)
+        emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
-    def _handshake(self, number: int) -> Handshake:
+    def _handshake(self, number: int) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
         before = {role: daemon.usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
@@ -147,20 +147,20 @@ class _RunningCase:
         self._check_alive(number)
         costs = {role: _cost(before[role], daemon.usage()) for role, daemon in self.daemons.items()}
         sas = initiator.sas()
-        youngest = sas[-1] if sas else IkeSa(None, None, established=False, children=())
+        youngest = sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
         established = attempt.done or youngest.established
         taken = []
         for step in self.case.settings.then:
-            done = Attempt(False, "there is no IKE SA")
+            done = CommandResult(False, "there is no IKE SA")
             if established:
-                done = steps.take(step, initiator, self.net, self.case)
-            taken.append(Step(step, done.done, done.why))
+                done = steps.run_step(step, initiator, self.net, self.case)
+            taken.append(HandshakeAction(step, done.done, done.why))
         if initiator.sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.way_seconds)
         if initiator.sas():
             initiator.forget()
         self._check_alive(number)
-        return Handshake(
+        return RecordedLabHandshake(
             number=number,
             established=established,
             child=attempt.done,
@@ -173,7 +173,7 @@ class _RunningCase:
         )
 
     def _check_alive(self, number: int) -> None:
-        watched: dict[str, Runs] = {"the recording": self.recording}
+        watched: dict[str, WatchedProcess] = {"the recording": self.recording}
         watched |= {f"the emulation of {name}": emulator for name, emulator in self.emulators.items()}
         watched |= {f"the daemon of the {role}": daemon for role, daemon in self.daemons.items()}
         for name, process in watched.items():
@@ -181,15 +181,20 @@ class _RunningCase:
                 raise LabError(f"{name} ended by itself in handshake {number}")
 
 
-def _start(space: Space, case: Case, stacks: Mapping[str, machine.Stack], server: machine.Stack | None) -> _RunningCase:
+def _start(
+    space: NetnsSandbox,
+    case: ScenarioCase,
+    stacks: Mapping[str, machine.DaemonStack],
+    server: machine.DaemonStack | None,
+) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
-    net = network.build(space, case)
+    net = network.build_network(space, case)
     emulators = _links(space, case, net)
-    known = sides.credentials(case)
+    known = sides.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     if server and net.aaa and known.account and net.aaa_address and net.client_address:
         chain, client_chain = known.chains.get("aaa"), known.chains.get("initiator")
-        daemons["aaa"] = freeradius.launch(
+        daemons["aaa"] = freeradius.start_freeradius(
             space,
             net.aaa,
             server,
@@ -198,65 +203,67 @@ def _start(space: Space, case: Case, stacks: Mapping[str, machine.Stack], server
             client=net.client_address,
             certificates=(chain, client_chain.root) if chain and client_chain else None,
         )
-    peers: dict[str, Peer] = {}
+    peers: dict[str, IkeDaemon] = {}
     for host in (net.responder, net.initiator):
         stack = stacks[host.name]
         if stack.name == machine.LIBRESWAN:
-            peers[host.name] = libreswan.launch(space, host, stack, case, net, known)
+            peers[host.name] = libreswan.start_libreswan(space, host, stack, case, net, known)
         else:
-            side, timeout = sides.side(host.name, case, net, known), case.settings.timeout_s
-            peers[host.name] = strongswan.launch(
-                space, host, stack, side, kernel_esp=machine.kernel_esp(), timeout=timeout
+            side, timeout = sides.build_side_config(host.name, case, net, known), case.settings.timeout_s
+            peers[host.name] = strongswan.start_strongswan(
+                space, host, stack, side, kernel_esp=machine.has_kernel_esp(), timeout=timeout
             )
         daemons[host.name] = peers[host.name].daemon
     interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
-    return _RunningCase(space, case, net, emulators, peers, daemons, recording.start(space, net.responder, interfaces))
+    return _RunningCase(
+        space, case, net, emulators, peers, daemons, recording.start_recording(space, net.responder, interfaces)
+    )
 
 
-def needs(case: Case) -> tuple[Mapping[str, machine.Stack], machine.Stack | None]:
+def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, machine.DaemonStack], machine.DaemonStack | None]:
     """The stack of each side, and the AAA server where there is one.
 
     Errors:
         LabError: one of them is not on this machine.
     """
     stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
-    server = machine.radius() if case.eap else None
+    server = machine.find_freeradius() if case.eap else None
     if case.eap and server is None:
         raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
     return stacks, server
 
 
-def _stack(role: str, case: Case) -> machine.Stack:
+def _stack(role: str, case: ScenarioCase) -> machine.DaemonStack:
     ml_kem = "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
-    return machine.ike(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
+    return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
-def _links(space: Space, case: Case, net: network.Network) -> dict[str, emulation.Emulator]:
-    drops, netem = machine.receiver_drops(), machine.netem()
+def _links(space: NetnsSandbox, case: ScenarioCase, net: network.LabNetwork) -> dict[str, emulation.Emulator]:
+    drops, netem = machine.has_ingress_drop(), machine.has_netem()
     ends = [("link", net.path, ((net.initiator, network.ETHERNET), (net.responder, network.LINK)))]
     if net.aaa and net.aaa_path:
         ends.append(("aaa_link", net.aaa_path, ((net.aaa, network.ETHERNET), (net.responder, network.AAA_LINK))))
     emulators = {}
     for name, path, receivers in ends:
         conditions = case.link(name)
-        emulators[name] = emulation.start(space, path, conditions, netem=netem, drops_elsewhere=drops)
+        emulators[name] = emulation.start_emulator(space, path, conditions, netem=netem, drops_elsewhere=drops)
         if drops:
             for host, interface in receivers:
-                emulation.drop_at(host, interface, conditions)
+                emulation.drop_frames_at_receiver(host, interface, conditions)
     return emulators
 
 
 @contextmanager
-def _deaf(host: Host) -> Iterator[None]:
+def _deaf(host: Netns) -> Iterator[None]:
     """Let no response of IKE_SA_INIT reach a host, but for one that asks for a COOKIE."""
-    execute(host.inside("nft", "-f", "-"), given=_DEAF)
+    run_command(host.inside("nft", "-f", "-"), given=_DEAF)
     try:
         yield
     finally:
-        execute(host.inside("nft", "delete", "table", "inet", "abandon"))
+        run_command(host.inside("nft", "delete", "table", "inet", "abandon"))
 
 
-def _abandon(peers: Mapping[str, Peer], initiator: Host, way_seconds: float) -> None:
+def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, way_seconds: float) -> None:
     """Leave the responder with a half-open IKE SA: the initiator forgets it and never gets the response."""
     before = len(peers["responder"].sas())
     # there, and where a COOKIE is asked for, back and there again
@@ -268,11 +275,11 @@ def _abandon(peers: Mapping[str, Peer], initiator: Host, way_seconds: float) -> 
         peers["initiator"].forget()
 
 
-def _cost(before: Usage, after: Usage) -> Cost:
+def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:
     run = None
     if before.run_ns is not None and after.run_ns is not None:
         run = (after.run_ns - before.run_ns) / 1e6
-    return Cost(
+    return ResourceCost(
         round((after.user_s - before.user_s) * 1e3, 3),
         round((after.system_s - before.system_s) * 1e3, 3),
         run,
@@ -281,15 +288,15 @@ def _cost(before: Usage, after: Usage) -> Cost:
     )
 
 
-def _machine(stacks: Mapping[str, machine.Stack], server: machine.Stack | None) -> dict[str, Any]:
+def _machine(stacks: Mapping[str, machine.DaemonStack], server: machine.DaemonStack | None) -> dict[str, Any]:
     ours = "unknown"
     with suppress(PackageNotFoundError):
         ours = version("ikeanalyze")
     return {
-        "date": machine.today(),
+        "date": machine.get_date(),
         **{role: str(stacks[role]) for role in ("initiator", "responder")},
         "aaa": str(server) if server else None,
         "kernel": platform.release(),
-        "esp": "kernel" if machine.kernel_esp() else "user space",
+        "esp": "kernel" if machine.has_kernel_esp() else "user space",
         "ikeanalyze": ours,
     }

@@ -1,7 +1,7 @@
 """A scenario: who authenticates how, over which links, how often; read from TOML, checked, and expanded into cases.
 
 A scenario is a TOML file with the keys of `ScenarioSettings`, all of which are optional. A list in place of a single value is a dimension
-of a matrix: the product of all such lists is run, each combination as a `Case`.
+of a matrix: the product of all such lists is run, each combination as a `ScenarioCase`.
 """
 
 import itertools
@@ -57,7 +57,7 @@ ChainLength = Annotated[int, Meta(ge=2, le=5)]
 Value = str | int | float | bool | tuple[str, ...]
 
 
-class ScenarioError(LabError):
+class LabScenarioError(LabError):
     """A scenario that cannot be run: the text has the file, the key, and what is allowed."""
 
 
@@ -143,7 +143,7 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ScenarioKey:
     """One key of a scenario."""
 
     default: Value
@@ -155,22 +155,22 @@ class Key:
         return describe_allowed(self.kind)
 
 
-def _flatten(settings: Struct, prefix: str = "") -> Iterator[tuple[str, Key]]:
+def _flatten(settings: Struct, prefix: str = "") -> Iterator[tuple[str, ScenarioKey]]:
     """The dotted keys of settings, with the values that they have there."""
     for field in msgspec.structs.fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, Struct):
             yield from _flatten(value, f"{prefix}{field.name}.")
         else:
-            yield prefix + field.name, Key(value, field.type)
+            yield prefix + field.name, ScenarioKey(value, field.type)
 
 
 #: Every key, by its dotted name.
-KEYS: Final[Mapping[str, Key]] = dict(_flatten(ScenarioSettings()))
+KEYS: Final[Mapping[str, ScenarioKey]] = dict(_flatten(ScenarioSettings()))
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ScenarioCase:
     """One point of a scenario's matrix: run at once, with the same daemons, into one capture."""
 
     #: The scenario's name, and the values that tell this case from its siblings.
@@ -210,53 +210,54 @@ class Case:
         return settings.key_bits or _key_sizes(settings.auth)[0]
 
 
-def load(path: Path) -> list[Case]:
+def load_cases(path: Path) -> list[ScenarioCase]:
     """The cases of a scenario's file.
 
     Errors:
         ScenarioError: the file cannot be read, is not TOML, or has a key or value that is not allowed.
     """
     try:
-        return cases(read_toml(str(path)), str(path), path.stem)
+        return expand_cases(read_toml(str(path)), str(path), path.stem)
     except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from None
+        raise LabScenarioError(f"{path}: {error.strerror}") from None
     except TomlFileError as error:
-        raise ScenarioError(f"{path}: {error}") from None
+        raise LabScenarioError(f"{path}: {error}") from None
     except RecursionError:
-        raise ScenarioError(f"{path}: tables are nested too deeply") from None
+        raise LabScenarioError(f"{path}: tables are nested too deeply") from None
 
 
-def cases(data: Mapping[str, Any], where: str, name: str) -> list[Case]:
+def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[ScenarioCase]:
     """The cases of a scenario that was read from `where`; the first key of the matrix varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
-        raise ScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
+        raise LabScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
     choices: dict[str, list[Value]] = {}
     for key, value in _dotted(data):
         if key not in KEYS:
             near = get_close_matches(key, KEYS, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             siblings = [known for known in KEYS if known.split(".")[0] == key.split(".")[0]]
-            raise ScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+            raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
         if key in choices:  # TOML takes a table's key and a quoted key with a dot for two keys
-            raise ScenarioError(f"{where}: {key} is there twice")
+            raise LabScenarioError(f"{where}: {key} is there twice")
         choices[key] = _values(where, key, value)
     dimensions = [key for key, values in choices.items() if len(values) > 1]
     count = math.prod(len(values) for values in choices.values())
     if count > MOST_CASES:
-        raise ScenarioError(f"{where}: the lists make {count:,} cases; at most {MOST_CASES} are run at once")
+        raise LabScenarioError(f"{where}: the lists make {count:,} cases; at most {MOST_CASES} are run at once")
     expanded = []
     for product in itertools.product(*choices.values()):
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
-        case = Case(f"{name}_{label}" if label else name, _settings(chosen))
+        case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
         for conflict in itertools.chain(_conflicts(case), _version_conflicts(case), _stack_conflicts(case)):
-            raise ScenarioError(f"{where}: {conflict}")
+            raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
     names = {case.name for case in expanded}
     # long proposals that begin alike, or many of them
     if len(names) < len(expanded) or max(map(len, names)) > _LONGEST_NAME:
         return [
-            Case(f"{case.name[:_LONGEST_LABEL]}_{number}", case.settings) for number, case in enumerate(expanded, 1)
+            ScenarioCase(f"{case.name[:_LONGEST_LABEL]}_{number}", case.settings)
+            for number, case in enumerate(expanded, 1)
         ]
     return expanded
 
@@ -284,17 +285,17 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
     is_matrix = isinstance(value, list) and (key != "then" or any(isinstance(part, list) for part in value))
     parts = value if is_matrix else [value]
     if not parts:
-        raise ScenarioError(f"{where}: {key} is an empty list")
+        raise LabScenarioError(f"{where}: {key} is an empty list")
     values: list[Value] = []
     for part in parts:
         try:
             converted = msgspec.convert(part, KEYS[key].kind)
         except msgspec.ValidationError:
-            raise ScenarioError(
+            raise LabScenarioError(
                 f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {KEYS[key].allowed}"
             ) from None
         if converted in values:
-            raise ScenarioError(f"{where}: {key} has {part!r} twice")
+            raise LabScenarioError(f"{where}: {key} has {part!r} twice")
         values.append(converted)
     return values
 
@@ -320,7 +321,7 @@ def _key_sizes(auth: str) -> tuple[int, ...]:
     return KEY_SIZES["ecdsa" if auth == "ecdsa" else "rsa"]
 
 
-def _conflicts(case: Case) -> Iterator[str]:
+def _conflicts(case: ScenarioCase) -> Iterator[str]:
     """Values that are allowed each by itself, but not together."""
     settings = case.settings
     if settings.link.nat and settings.ip_version == 6:
@@ -338,7 +339,7 @@ def _conflicts(case: Case) -> Iterator[str]:
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
 
 
-def _version_conflicts(case: Case) -> Iterator[str]:
+def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Settings that only the other version of IKE has."""
     settings, ike = case.settings, case.settings.ike
     if ike.version == 2:
@@ -370,7 +371,7 @@ def _version_conflicts(case: Case) -> Iterator[str]:
         yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
 
 
-def _stack_conflicts(case: Case) -> Iterator[str]:
+def _stack_conflicts(case: ScenarioCase) -> Iterator[str]:
     """Settings that libreswan does not have, or that the lab does not use with it."""
     settings = case.settings
     roles = [role for role in ("initiator", "responder") if case.stack(role) == LIBRESWAN]
@@ -379,7 +380,7 @@ def _stack_conflicts(case: Case) -> Iterator[str]:
             yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
         for text in (case.proposals(role), settings.ike.esp_proposals):
             try:
-                proposals.libreswan(text)
+                proposals.to_libreswan_proposals(text)
             except ValueError as error:
                 yield f"{role}.stack = libreswan: {error}"
     if "responder" in roles and settings.ike.cookie_threshold:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ikeanalyze.lab import pki
-from ikeanalyze.lab.freeradius import PORT, Account
-from ikeanalyze.lab.network import INNER, Network
+from ikeanalyze.lab.freeradius import PORT, RadiusUser
+from ikeanalyze.lab.network import INNER, LabNetwork
 from ikeanalyze.lab.peer import NAME
-from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, Case
-from ikeanalyze.lab.strongswan import Side, chain_loads
+from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, ScenarioCase
+from ikeanalyze.lab.strongswan import StrongswanConfig, build_certificate_loads
 
 #: Who they say that they are.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
@@ -17,14 +17,14 @@ OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class CaseCredentials:
     """What the hosts of a case know of each other; made anew for each case."""
 
     psk: str
     #: Chains by host, where it has one.
-    chains: dict[str, pki.Chain]
+    chains: dict[str, pki.CertificateChain]
     #: With the AAA server, where there is one.
-    account: Account | None
+    account: RadiusUser | None
     #: Password of the initiator, where it authenticates by XAuth as well.
     xauth: str | None
 
@@ -32,31 +32,33 @@ class Credentials:
         return f"Credentials({', '.join(self.chains)})"
 
 
-def credentials(case: Case) -> Credentials:
+def make_credentials(case: ScenarioCase) -> CaseCredentials:
     """Make what a case needs."""
     chains = {}
     for side in ("initiator", "responder"):
         auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            chains[side] = pki.make(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
+            chains[side] = pki.make_certificate_chain(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
     account = None
     if case.eap:
         method = case.settings.initiator.auth
-        account = Account(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
+        account = RadiusUser(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = pki.make("rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"])
+            chains["aaa"] = pki.make_certificate_chain(
+                "rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"]
+            )
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
-    return Credentials(secrets.token_hex(16), chains, account, xauth)
+    return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
 
 
-def psk(role: str, case: Case, known: Credentials) -> str:
+def get_psk(role: str, case: ScenarioCase, known: CaseCredentials) -> str:
     """The pre-shared key as a side has it: a wrong one where the case wants that."""
     wrong = role == "initiator" and case.settings.initiator.wrong_secret
     return secrets.token_hex(16) if wrong and case.settings.initiator.auth == "psk" else known.psk
 
 
-def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
+def build_side_config(role: str, case: ScenarioCase, network: LabNetwork, known: CaseCredentials) -> StrongswanConfig:
     """What one side is told."""
     initiator = role == "initiator"
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
@@ -65,10 +67,10 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
     remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
     if role in known.chains:
         local["certs"] = [known.chains[role].end]
-        loads += chain_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
+        loads += build_certificate_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
     if "psk" in (auth, peer_auth):
         owners = [IDENTITY["initiator"], IDENTITY["responder"]]
-        loads.append(("load_shared", {"type": "IKE", "data": psk(role, case, known), "owners": owners}))
+        loads.append(("load_shared", {"type": "IKE", "data": get_psk(role, case, known), "owners": owners}))
     if peer_auth in CERTIFICATES:
         remote["cacerts"] = [known.chains[OTHER[role]].root]
     settings: dict[str, Any] = {
@@ -105,7 +107,7 @@ def side(role: str, case: Case, network: Network, known: Credentials) -> Side:
         # anybody may then guess at the PSK, which is why charon has to be told
         settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"
     loads.append(("load_conn", {NAME: connection}))
-    return Side(role, settings, tuple(loads))
+    return StrongswanConfig(role, settings, tuple(loads))
 
 
 def _method(auth: str) -> str:
@@ -113,7 +115,7 @@ def _method(auth: str) -> str:
 
 
 def _connection(
-    role: str, case: Case, network: Network, local: dict[str, Any], remote: dict[str, Any]
+    role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
     child = {
         "local_ts": [f"{INNER[role]}/32"],

@@ -47,7 +47,7 @@ def _die_with(parent: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Netns:
     """A network namespace, with a folder for what runs in it."""
 
     name: str
@@ -61,7 +61,7 @@ class Host:
 
 
 @dataclass(slots=True)
-class Space:
+class NetnsSandbox:
     """A run's folder, hosts and processes; to be used in a `with`, whose end ends them."""
 
     folder: Path = field(init=False)
@@ -69,7 +69,7 @@ class Space:
     _processes: list[subprocess.Popen[bytes]] = field(init=False, default_factory=list)
 
     def __enter__(self) -> Self:
-        sweep()
+        remove_dead_runs()
         if len(tempfile.gettempdir()) > _LONGEST_PLACE:
             raise LabError(f"{tempfile.gettempdir()}: too long a name for sockets in it; set TMPDIR to a shorter one")
         made: Path | None = None
@@ -108,7 +108,7 @@ class Space:
                 "set TMPDIR to a folder with more"
             )
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> Netns:
         """A new network namespace with its loopback interface up."""
         folder = self.folder / name
         folder.mkdir()
@@ -123,8 +123,8 @@ class Space:
             if keeper.poll() is not None or time.monotonic() > deadline:
                 raise LabError("no network namespace could be made; the lab needs root")
             time.sleep(0.005)
-        host = Host(name, keeper.pid, folder)
-        execute(host.inside("ip", "link", "set", "lo", "up"))
+        host = Netns(name, keeper.pid, folder)
+        run_command(host.inside("ip", "link", "set", "lo", "up"))
         return host
 
     def start(
@@ -173,7 +173,7 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
 
 
-def execute(command: Sequence[str], *, given: str | None = None, seconds: float = 30) -> str:
+def run_command(command: Sequence[str], *, given: str | None = None, seconds: float = 30) -> str:
     """Run a command to its end; what it wrote. `given` is what it reads.
 
     Errors:
@@ -191,7 +191,7 @@ def execute(command: Sequence[str], *, given: str | None = None, seconds: float 
     return done.stdout
 
 
-def sweep() -> list[Path]:
+def remove_dead_runs() -> list[Path]:
     """Remove what dead runs left; which folders these were."""
     gone = []
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):

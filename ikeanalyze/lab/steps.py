@@ -6,10 +6,10 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.network import INNER, Network
-from ikeanalyze.lab.peer import Attempt, IkeSa, Peer
-from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import execute
+from ikeanalyze.lab.network import INNER, LabNetwork
+from ikeanalyze.lab.peer import CommandResult, DaemonIkeSa, IkeDaemon
+from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.space import run_command
 
 #: What the last messages of an exchange may take when its result is seen.
 _SETTLE_SECONDS: Final = 0.1
@@ -19,7 +19,7 @@ _PROGRAM_SECONDS: Final = 10.0
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
-def take(step: str, initiator: Peer, net: Network, case: Case) -> Attempt:
+def run_step(step: str, initiator: IkeDaemon, net: LabNetwork, case: ScenarioCase) -> CommandResult:
     """Do one of `scenario.STEPS` with the initiator's SA; how it ended. It may take as long as a handshake of this case."""
     longest = case.settings.timeout_s
     if step == "ping":
@@ -36,11 +36,11 @@ def take(step: str, initiator: Peer, net: Network, case: Case) -> Attempt:
         time.sleep(_SETTLE_SECONDS)
         if _finished(step, initiator.sas(), before):
             time.sleep(_SETTLE_SECONDS)
-            return Attempt(True, None)
-    return Attempt(False, f"not finished after {longest:g} s")
+            return CommandResult(True, None)
+    return CommandResult(False, f"not finished after {longest:g} s")
 
 
-def _finished(step: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
+def _finished(step: str, sas: Sequence[DaemonIkeSa], before: Set[str]) -> bool:
     """Whether the new one is there, and has taken the old one's place."""
     if step == "reauthenticate":  # charon keeps IKEv1's old IKE SA, which has no CHILD_SA any more, for 10 s
         return any(sa.established and sa.children and sa.name not in before for sa in sas)
@@ -48,7 +48,7 @@ def _finished(step: str, sas: Sequence[IkeSa], before: Set[str]) -> bool:
     return len(names) == 1 and not names & before
 
 
-def _ping(net: Network, seconds: float) -> Attempt:
+def _ping(net: LabNetwork, seconds: float) -> CommandResult:
     command = [
         sys.executable,
         "-m",
@@ -58,12 +58,12 @@ def _ping(net: Network, seconds: float) -> Attempt:
         f"{seconds:g}",
     ]
     try:
-        execute(net.initiator.inside(*command), seconds=seconds + _PROGRAM_SECONDS)
+        run_command(net.initiator.inside(*command), seconds=seconds + _PROGRAM_SECONDS)
     except LabError:
-        return Attempt(False, "no answer")
-    return Attempt(True, None)
+        return CommandResult(False, "no answer")
+    return CommandResult(True, None)
 
 
-def _names(initiator: Peer) -> set[str]:
+def _names(initiator: IkeDaemon) -> set[str]:
     """What tells its IKE SAs and CHILD_SAs from others."""
     return {name for sa in initiator.sas() for name in (sa.name, *sa.children)}

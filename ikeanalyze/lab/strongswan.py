@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemon import Daemon, start
+from ikeanalyze.lab.daemon import Daemon, start_daemon
 from ikeanalyze.lab.daemonlog import REFUSED
-from ikeanalyze.lab.machine import Stack
-from ikeanalyze.lab.peer import NAME, Attempt, IkeSa
-from ikeanalyze.lab.pki import Chain
-from ikeanalyze.lab.space import Host, Space
+from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.peer import NAME, CommandResult, DaemonIkeSa
+from ikeanalyze.lab.pki import CertificateChain
+from ikeanalyze.lab.space import Netns, NetnsSandbox
 
 #: What it writes down: keys and all.
 LOG: Final = "charon.log"
@@ -50,7 +50,7 @@ Settings = Mapping[str, "str | Settings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class StrongswanConfig:
     """What one side needs to know."""
 
     #: "initiator" or "responder".
@@ -65,7 +65,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Charon:
+class StrongswanDaemon:
     """A running strongSwan."""
 
     daemon: Daemon
@@ -76,7 +76,7 @@ class Charon:
         """Its log, with keys."""
         return self.daemon.folder / LOG
 
-    def tell(self, command: str, content: dict[str, Any]) -> Attempt:
+    def tell(self, command: str, content: dict[str, Any]) -> CommandResult:
         """One command of vici; a failure is an answer too."""
         # here, because vici is optional, and `lab doctor` tells when it is missing
         import vici
@@ -101,18 +101,18 @@ class Charon:
                 _raise_interrupt(error)
                 failed = str(error).splitlines()[0].removeprefix("Command failed: ")
                 unanswered = gave_up or (waits and _TIMED_OUT.search(failed))
-                return Attempt(False, why or ("no answer" if unanswered else failed))
+                return CommandResult(False, why or ("no answer" if unanswered else failed))
             except OSError as error:
                 _raise_interrupt(error)
-                return Attempt(False, f"no answer: {type(error).__name__}")
-        return Attempt(True, None)
+                return CommandResult(False, f"no answer: {type(error).__name__}")
+        return CommandResult(True, None)
 
     def answers(self) -> bool:
         """Whether it is up."""
         with socket.socket(socket.AF_UNIX) as opened:
             return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
 
-    def sas(self) -> list[IkeSa]:
+    def sas(self) -> list[DaemonIkeSa]:
         """Its IKE SAs; charon itself begins with the youngest."""
         import vici
 
@@ -122,21 +122,21 @@ class Charon:
             session: Any = vici.Session(opened)
             return [_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()][::-1]
 
-    def initiate(self) -> Attempt:
+    def initiate(self) -> CommandResult:
         """Set an IKE SA and its CHILD_SA up."""
         timeout = str(int(self._timeout * 1000))
         return self.tell("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
 
-    def begin(self) -> Attempt:
+    def begin(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
         return self.tell("initiate", {"child": NAME, "timeout": "-1"})
 
-    def rekey(self, what: str) -> Attempt:
+    def rekey(self, what: str) -> CommandResult:
         """Rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
         content = {"child": NAME} if what == "child" else {"ike": NAME}
         return self.tell("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
 
-    def terminate(self, seconds: float | None = None) -> Attempt:
+    def terminate(self, seconds: float | None = None) -> CommandResult:
         """End the IKE SA; at worst without a word to the peer."""
         timeout = str(int((seconds or self._timeout) * 1000))
         content = {"ike": NAME, "timeout": timeout, "loglevel": "0"}
@@ -148,7 +148,9 @@ class Charon:
             self.tell("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
 
 
-def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bool, timeout: float) -> Charon:
+def start_strongswan(
+    space: NetnsSandbox, host: Netns, stack: DaemonStack, side: StrongswanConfig, *, kernel_esp: bool, timeout: float
+) -> StrongswanDaemon:
     """Start charon and load what it needs.
 
     Errors:
@@ -182,15 +184,15 @@ def launch(space: Space, host: Host, stack: Stack, side: Side, *, kernel_esp: bo
             }
         },
     }
-    (folder / "strongswan.conf").write_text(section({"charon": merged(settings, side.settings)}))
-    daemon = start(
+    (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
+    daemon = start_daemon(
         space,
         host,
         stack,
         folder,
         environment={"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"},
     )
-    charon = Charon(daemon, timeout)
+    charon = StrongswanDaemon(daemon, timeout)
     deadline = time.monotonic() + _START_SECONDS
     while not charon.answers():
         if not daemon.alive or time.monotonic() > deadline:
@@ -224,11 +226,11 @@ def _raise_interrupt(error: BaseException) -> None:
         inner = inner.__context__
 
 
-def _ike_sa(listed: Mapping[str, Any]) -> IkeSa:
+def _ike_sa(listed: Mapping[str, Any]) -> DaemonIkeSa:
     """From vici's answer."""
     children = listed.get("child-sas", {}).values()
     spi_r = _text(listed.get("responder-spi"))
-    return IkeSa(
+    return DaemonIkeSa(
         _text(listed.get("initiator-spi")),
         None if spi_r == _NO_SPI else spi_r,
         _text(listed.get("state")) == "ESTABLISHED",
@@ -240,26 +242,26 @@ def _text(value: bytes | None) -> str | None:
     return value.decode() if value is not None else None
 
 
-def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with others laid over them."""
     both = dict(base)
     for name, value in more.items():
-        both[name] = merged(both.get(name, {}), value) if isinstance(value, Mapping) else value
+        both[name] = merge_settings(both.get(name, {}), value) if isinstance(value, Mapping) else value
     return both
 
 
-def section(settings: Mapping[str, Any], indent: str = "") -> str:
+def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
     """Settings in the form of strongswan.conf."""
     lines = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            lines.append(f"{indent}{name} {{\n{section(value, indent + '  ')}{indent}}}\n")
+            lines.append(f"{indent}{name} {{\n{format_settings(value, indent + '  ')}{indent}}}\n")
         else:
             lines.append(f"{indent}{name} = {value}\n")
     return "".join(lines)
 
 
-def chain_loads(chain: Chain, kind: str) -> list[tuple[str, dict[str, Any]]]:
+def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """What loads a side's own key, and the authorities that it sends along."""
     loads: list[tuple[str, dict[str, Any]]] = [
         ("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key})

@@ -24,7 +24,7 @@ _SECONDS: Final = 1800
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class DebianTree:
     """A tree that the lab may need."""
 
     #: The Debian release; behind a dash what tells it from another tree of this release.
@@ -39,15 +39,15 @@ class Tree:
 
 
 #: A strongSwan with ML-KEM, which has no IKEv1.
-NEW: Final = Tree("forky", (*_STRONGSWAN, "freeradius"))
+NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius"))
 #: A strongSwan with IKEv1, which has no ML-KEM.
-OLD: Final = Tree("bookworm", _STRONGSWAN)
+OLD: Final = DebianTree("bookworm", _STRONGSWAN)
 #: Debian does not install libreswan beside strongSwan, so it has a tree of its own.
-LIBRESWAN: Final = Tree("forky-libreswan", ("libreswan",))
+LIBRESWAN: Final = DebianTree("forky-libreswan", ("libreswan",))
 ALL: Final = (NEW, OLD, LIBRESWAN)
 
 
-def make(tree: Tree) -> Path:
+def make_tree(tree: DebianTree) -> Path:
     """Make a tree, unless it is there with its packages; where it is. What is done goes to standard error.
 
     Errors:

@@ -44,7 +44,7 @@ class TurningPoint:
     below: int  # of the one that is ahead when it is smaller
 
 
-def weights(
+def fit_weights(
     count: int,
     opinions: Sequence[Opinion],
     importance: Sequence[float],
@@ -76,7 +76,7 @@ def weights(
     return np.asarray(relative / relative.sum(), np.float64)
 
 
-def scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
+def compute_scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
     """Scores of the alternatives, adding up to 1.
 
     Args:
@@ -88,19 +88,19 @@ def scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
     return np.asarray(relative / relative.sum(), np.float64)
 
 
-def ranks(score: Float64Array) -> list[int]:
+def compute_ranks(score: Float64Array) -> list[int]:
     """Place of each alternative, from 1; the same for the same score."""
     return [1 + int((score > value + _SAME).sum()) for value in score]
 
 
-def with_weight(weight: Float64Array, criterion: int, value: float) -> Float64Array:
+def set_weight(weight: Float64Array, criterion: int, value: float) -> Float64Array:
     """The weights when one criterion has this one: the others keep their proportions (equal, if all were 0)."""
     rest = np.delete(weight, criterion)
     rest = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / max(len(rest), 1))
     return np.insert(rest * (1 - value), criterion, value)
 
 
-def turning_points(weight: Float64Array, steps: Float64Array, criterion: int) -> list[TurningPoint]:
+def find_turning_points(weight: Float64Array, steps: Float64Array, criterion: int) -> list[TurningPoint]:
     """The weights of one criterion, above 0 and below 1, at which two alternatives change places; rising.
 
     The logarithm of a score is linear in the weight, so they are where two straight lines cross.
@@ -108,7 +108,7 @@ def turning_points(weight: Float64Array, steps: Float64Array, criterion: int) ->
     if len(weight) < 2:
         return []
     alone = steps[criterion]
-    others = with_weight(weight, criterion, 0.0) @ steps
+    others = set_weight(weight, criterion, 0.0) @ steps
     points = []
     for first, second in combinations(range(steps.shape[1]), 2):
         slope = (alone[first] - others[first]) - (alone[second] - others[second])

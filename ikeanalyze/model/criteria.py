@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from msgspec import Meta, Struct, field
 
-from ikeanalyze.io.toml import TomlFileError, decode_toml, toml_text
+from ikeanalyze.io.toml import TomlFileError, decode_toml, load_toml_text
 from ikeanalyze.model.ahp import CRITERIA_STEP, GRADE_STEP, Opinion
-from ikeanalyze.model.grades import Function, Reference, Threshold
+from ikeanalyze.model.grades import Function, ReferenceGrade, ThresholdGrade
 
 SHIPPED: Final = Path(__file__).with_name("rankings")
 
@@ -35,7 +35,7 @@ class CriteriaError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DatasetValues:
     """Values taken from a dataset."""
 
     dataset: Path  # written by `batch` or by `report --format parquet`
@@ -47,7 +47,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubCriterion:
     """A criterion with grades of the alternatives."""
 
     key: str  # its place in the file, for errors
@@ -57,7 +57,7 @@ class Part:
     unit: str | None  # of the values
     grades: Mapping[str, float]  # by alternative; empty: computed from values
     values: Mapping[str, float]  # by alternative; empty: none, or in `measured`
-    measured: Measured | None
+    measured: DatasetValues | None
     function: Function | None  # from values to grades
 
 
@@ -66,7 +66,7 @@ class Criterion:
     """A main criterion: parts with weights among themselves."""
 
     name: str
-    parts: Sequence[Part]
+    parts: Sequence[SubCriterion]
     weights: Sequence[float] | None  # of the parts, adding up to 1; None: from opinions, or equal
     opinions: Sequence[Opinion]
 
@@ -101,7 +101,7 @@ class _MeasuredTable(Struct):
 
 
 class _FunctionTable(Struct):
-    """Key `by` of a criterion: a `Threshold` (steps, beyond) or a `Reference` (all others)."""
+    """Key `by` of a criterion: a `ThresholdGrade` (steps, beyond) or a `ReferenceGrade` (all others)."""
 
     steps: Annotated[list[tuple[_Number, _Number]], Meta(min_length=1)] | None = None  # bound and grade
     beyond: _Number | None = None
@@ -121,9 +121,9 @@ class _FunctionTable(Struct):
 
     def function(self) -> Function:
         if self.steps is not None:
-            return Threshold(self.steps, self.beyond or 0.0)
+            return ThresholdGrade(self.steps, self.beyond or 0.0)
         better, worse = (default if given is None else given for given, default in ((self.better, 3), (self.worse, 2)))
-        return Reference(self.reference or 0.0, better, worse, bool(self.more_is_better))
+        return ReferenceGrade(self.reference or 0.0, better, worse, bool(self.more_is_better))
 
 
 class _PartTable(Struct, kw_only=True):
@@ -210,22 +210,22 @@ class _File(Struct, kw_only=True):
             raise ValueError("alternatives: names must be unique")
 
 
-def shipped() -> list[str]:
+def list_examples() -> list[str]:
     """Names of the examples that come with the package."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
-def criteria_text(name: str) -> str:
+def load_criteria_text(name: str) -> str:
     """The text of the file at this path, or of the example of this name.
 
     Raises:
         CriteriaError: it does not exist or cannot be read.
     """
     with _named(name):
-        return toml_text(str(_place(name)))
+        return load_toml_text(str(_place(name)))
 
 
-def read_criteria(name: str) -> Criteria:
+def load_criteria(name: str) -> Criteria:
     """Read the file at this path, or the example of this name.
 
     Raises:
@@ -241,7 +241,7 @@ def _named(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        known = ", ".join(shipped())
+        known = ", ".join(list_examples())
         raise CriteriaError(f"{name}: no such file; the examples are {known}") from None
     except OSError as error:
         raise CriteriaError(f"{name}: cannot be read: {error.strerror}") from None
@@ -250,7 +250,7 @@ def _named(name: str) -> Iterator[None]:
 
 
 def _place(name: str) -> Path:
-    return SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
+    return SHIPPED / f"{name}.toml" if name in list_examples() else Path(name)
 
 
 def _criteria(name: str, folder: Path, content: _File) -> Criteria:
@@ -285,7 +285,7 @@ def _criterion(table: _CriterionTable, folder: Path, content: _File) -> Criterio
     return Criterion(table.name, parts, *_weighting(f"{key}, ", table.difference, table.part, "part", experts))
 
 
-def _part(key: str, table: _PartTable, folder: Path, alternatives: Sequence[str]) -> Part:
+def _part(key: str, table: _PartTable, folder: Path, alternatives: Sequence[str]) -> SubCriterion:
     try:
         table.check()
     except ValueError as error:
@@ -293,7 +293,7 @@ def _part(key: str, table: _PartTable, folder: Path, alternatives: Sequence[str]
     measured = None
     if table.measured is not None:
         measured = _measured(f"{key}.measured", table.measured, folder, alternatives)
-    return Part(
+    return SubCriterion(
         key=key,
         name=table.name,
         progression=table.progression,
@@ -317,11 +317,11 @@ def _by_alternative(key: str, given: Mapping[str, _T] | None, alternatives: Sequ
     return {name: given[name] for name in alternatives}
 
 
-def _measured(key: str, table: _MeasuredTable, folder: Path, alternatives: Sequence[str]) -> Measured:
+def _measured(key: str, table: _MeasuredTable, folder: Path, alternatives: Sequence[str]) -> DatasetValues:
     groups = {name: name for name in alternatives} if table.groups is None else table.groups
     if missing := [name for name in alternatives if name not in groups]:
         raise CriteriaError(f"{key}.groups: no group for {', '.join(missing)}")
-    return Measured(
+    return DatasetValues(
         dataset=folder / table.dataset,
         metric=table.metric,
         by=table.by,

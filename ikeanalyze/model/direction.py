@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array, IndexArray
-from ikeanalyze.model.layout import Laid
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.loss import Channel, channel
+from ikeanalyze.model.layout import PacketizedMessage
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.loss import LossChannel, make_channel
 
 
 @dataclass(slots=True)
-class Direction:
+class LinkDirection:
     """From one side to the other, in many runs at once; counts what it was given."""
 
-    link: Link
+    link: LinkModel
     rate: float | None  # bit/s
     rng: np.random.Generator
-    losses: Channel
+    losses: LossChannel
     free: Float64Array  # when the line has sent all that it was given, seconds. (runs,)
     messages: Float64Array  # (runs,), as the next two
     frames: Float64Array
@@ -29,13 +29,15 @@ class Direction:
         self._delay = self.link.rtt_ms / 2000
 
     @classmethod
-    def of(cls, link: Link, runs: int, rng: np.random.Generator, *, up: bool) -> "Direction":
+    def of(cls, link: LinkModel, runs: int, rng: np.random.Generator, *, up: bool) -> "LinkDirection":
         """From the initiator (`up`) or to it."""
         rate = link.rate_up if up else link.rate_down
         counts = [np.zeros(runs) for _ in range(5)]
-        return cls(link, rate, rng, channel(link, runs, rng), *counts)
+        return cls(link, rate, rng, make_channel(link, runs, rng), *counts)
 
-    def send(self, rows: IndexArray, at: Float64Array, laid: Laid, *, counted: bool = True) -> Float64Array:
+    def send(
+        self, rows: IndexArray, at: Float64Array, laid: PacketizedMessage, *, counted: bool = True
+    ) -> Float64Array:
         """Send a message in the runs `rows` at the times `at` (n,); gives when each of its parts is there (n, parts).
 
         What is lost is there at infinity. `counted`: it is an IKE message (and not TCP's own).

@@ -19,7 +19,7 @@ class EspError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cipher:
+class EspCipher:
     """An encryption algorithm, or one that encrypts and authenticates."""
 
     iv: int  # bytes of the initialization vector that each packet carries
@@ -29,7 +29,7 @@ class Cipher:
 
 
 @dataclass(frozen=True, slots=True)
-class Integrity:
+class EspIntegrity:
     """An integrity algorithm."""
 
     icv: int  # bytes, as truncated
@@ -37,7 +37,7 @@ class Integrity:
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class EspCipherSuite:
     """What protects the packets of an ESP SA."""
 
     name: str  # as in `esp_proposals`
@@ -48,49 +48,49 @@ class Suite:
     icv: int  # bytes that stand behind the ciphertext
 
 
-def _ciphers() -> dict[str, Cipher]:
+def _ciphers() -> dict[str, EspCipher]:
     ciphers = {
-        "null": Cipher(0, 1, 0, "RFC 2410"),
-        "des": Cipher(8, 8, 0, "RFC 2405"),
-        "3des": Cipher(8, 8, 0, "RFC 2451"),
-        "cast128": Cipher(8, 8, 0, "RFC 2451"),
-        "blowfish": Cipher(8, 8, 0, "RFC 2451"),
+        "null": EspCipher(0, 1, 0, "RFC 2410"),
+        "des": EspCipher(8, 8, 0, "RFC 2405"),
+        "3des": EspCipher(8, 8, 0, "RFC 2451"),
+        "cast128": EspCipher(8, 8, 0, "RFC 2451"),
+        "blowfish": EspCipher(8, 8, 0, "RFC 2451"),
     }
     for bits in (128, 192, 256):
         aes = f"aes{bits}"
-        ciphers[aes] = Cipher(16, 16, 0, "RFC 3602")
+        ciphers[aes] = EspCipher(16, 16, 0, "RFC 3602")
         camellia = f"camellia{bits}"
-        ciphers[camellia] = Cipher(16, 16, 0, "RFC 4312")
-        ciphers[f"{camellia}ctr"] = Cipher(8, 1, 0, "RFC 5529")
-        ciphers[f"{aes}ctr"] = Cipher(8, 1, 0, "RFC 3686")
-        ciphers[f"{aes}gmac"] = Cipher(8, 1, 16, "RFC 4543")
+        ciphers[camellia] = EspCipher(16, 16, 0, "RFC 4312")
+        ciphers[f"{camellia}ctr"] = EspCipher(8, 1, 0, "RFC 5529")
+        ciphers[f"{aes}ctr"] = EspCipher(8, 1, 0, "RFC 3686")
+        ciphers[f"{aes}gmac"] = EspCipher(8, 1, 16, "RFC 4543")
         for icv in (8, 12, 16):
-            ciphers[f"{aes}gcm{icv}"] = Cipher(8, 1, icv, "RFC 4106")
-            ciphers[f"{aes}ccm{icv}"] = Cipher(8, 1, icv, "RFC 4309")
-            ciphers[f"{camellia}ccm{icv}"] = Cipher(8, 1, icv, "RFC 5529")
-        ciphers[f"{aes}gcm16iiv"] = Cipher(0, 1, 16, "RFC 8750")
-        ciphers[f"{aes}ccm8iiv"] = Cipher(0, 1, 8, "RFC 8750")
-    ciphers["chacha20poly1305"] = Cipher(8, 1, 16, "RFC 7634")
-    ciphers["chacha20poly1305iiv"] = Cipher(0, 1, 16, "RFC 8750")
+            ciphers[f"{aes}gcm{icv}"] = EspCipher(8, 1, icv, "RFC 4106")
+            ciphers[f"{aes}ccm{icv}"] = EspCipher(8, 1, icv, "RFC 4309")
+            ciphers[f"{camellia}ccm{icv}"] = EspCipher(8, 1, icv, "RFC 5529")
+        ciphers[f"{aes}gcm16iiv"] = EspCipher(0, 1, 16, "RFC 8750")
+        ciphers[f"{aes}ccm8iiv"] = EspCipher(0, 1, 8, "RFC 8750")
+    ciphers["chacha20poly1305"] = EspCipher(8, 1, 16, "RFC 7634")
+    ciphers["chacha20poly1305iiv"] = EspCipher(0, 1, 16, "RFC 8750")
     return ciphers
 
 
 #: Ciphers by their names in proposals; `iiv` at the end is ours, for the implicit IV of RFC 8750.
-CIPHERS: Final[Mapping[str, Cipher]] = MappingProxyType(_ciphers())
+CIPHERS: Final[Mapping[str, EspCipher]] = MappingProxyType(_ciphers())
 
 #: Integrity algorithms by their names in proposals.
-INTEGRITIES: Final[Mapping[str, Integrity]] = MappingProxyType(
+INTEGRITIES: Final[Mapping[str, EspIntegrity]] = MappingProxyType(
     {
-        "md5": Integrity(12, "RFC 2403"),
-        "md5_128": Integrity(16, "RFC 4595"),
-        "sha1": Integrity(12, "RFC 2404"),
-        "sha1_160": Integrity(20, "RFC 4595"),
-        "aesxcbc": Integrity(12, "RFC 3566"),
-        "aescmac": Integrity(12, "RFC 4494"),
-        "sha256_96": Integrity(12, "draft-ietf-ipsec-ciph-sha-256-00"),
-        "sha256": Integrity(16, "RFC 4868"),
-        "sha384": Integrity(24, "RFC 4868"),
-        "sha512": Integrity(32, "RFC 4868"),
+        "md5": EspIntegrity(12, "RFC 2403"),
+        "md5_128": EspIntegrity(16, "RFC 4595"),
+        "sha1": EspIntegrity(12, "RFC 2404"),
+        "sha1_160": EspIntegrity(20, "RFC 4595"),
+        "aesxcbc": EspIntegrity(12, "RFC 3566"),
+        "aescmac": EspIntegrity(12, "RFC 4494"),
+        "sha256_96": EspIntegrity(12, "draft-ietf-ipsec-ciph-sha-256-00"),
+        "sha256": EspIntegrity(16, "RFC 4868"),
+        "sha384": EspIntegrity(24, "RFC 4868"),
+        "sha512": EspIntegrity(32, "RFC 4868"),
     }
 )
 
@@ -124,7 +124,7 @@ _ELSE: Final = (
 _WORD: Final = 4
 
 
-def suite(name: str) -> Suite:
+def parse_suite(name: str) -> EspCipherSuite:
     """The suite of this name.
 
     Raises:
@@ -150,10 +150,10 @@ def suite(name: str) -> Suite:
     if integrity is None and first == "null":
         raise EspError("suite", f"{name!r} protects nothing; say what authenticates, as in null-sha256")
     icv = cipher.icv if integrity is None else INTEGRITIES[integrity].icv
-    return Suite(name.lower(), first, integrity, cipher.iv, max(cipher.block, _WORD), icv)
+    return EspCipherSuite(name.lower(), first, integrity, cipher.iv, max(cipher.block, _WORD), icv)
 
 
-def _names(ciphers: Mapping[str, Cipher]) -> str:
+def _names(ciphers: Mapping[str, EspCipher]) -> str:
     """All of them, the three key lengths in one."""
     names = dict.fromkeys(
         name.replace("128", "128|192|256", 1) if name.startswith(("aes128", "camellia128")) else name

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array, Int64Array
-from ikeanalyze.model.esp_algorithms import EspError, Suite
+from ikeanalyze.model.esp_algorithms import EspCipherSuite, EspError
 
 #: A size or a count, or many of them.
 Counts = TypeVar("Counts", int, Int64Array)
@@ -22,12 +22,12 @@ OPERATIONS_PER_BLOCK: Final = {"null": 0, "des": 2697, "3des": 8091}
 T_MD5: Final = 744
 
 
-def encryption_operations(cipher: str, size: Counts) -> Counts:
+def count_encryption_operations(cipher: str, size: Counts) -> Counts:
     """U_DES(S_d) and U_3DES(S_d), for packets of `size` bytes (the paper's formulas 1 and 2)."""
     return -(-8 * size // 64) * OPERATIONS_PER_BLOCK[cipher]
 
 
-def hmac_md5_operations(size: Counts) -> Counts:
+def count_hmac_md5_operations(size: Counts) -> Counts:
     """U_HMAC-MD5(S_d) for packets of `size` bytes (the paper's formula 7).
 
     It is formula 6, 32 + (2 + n_k) · T_MD5, with the n_k blocks of formula 5, of which one is the key's. Where S_d is 56 above
@@ -37,12 +37,12 @@ def hmac_md5_operations(size: Counts) -> Counts:
     return 2264 + T_MD5 * -(-(8 * size + 64) // 512)
 
 
-def is_counted(suite: Suite) -> bool:
+def has_operation_counts(suite: EspCipherSuite) -> bool:
     """Whether the paper has numbers for both algorithms of the suite."""
     return suite.encryption in OPERATIONS_PER_BLOCK and suite.integrity in (None, "md5")
 
 
-def operations(suite: Suite, size: Int64Array, per_byte: float | None = None) -> Float64Array:
+def count_operations(suite: EspCipherSuite, size: Int64Array, per_byte: float | None = None) -> Float64Array:
     """Operations for packets of each `size`: the sum of formulas 1, 2 and 7, or `per_byte` times the size.
 
     Raises:
@@ -50,13 +50,13 @@ def operations(suite: Suite, size: Int64Array, per_byte: float | None = None) ->
     """
     if per_byte is not None:
         return np.asarray(size * per_byte, np.float64)
-    if not is_counted(suite):
+    if not has_operation_counts(suite):
         raise EspError(
             "mips",
             f"how many operations {suite.name} takes is not known, the formulas are of des, 3des and md5; "
             f"give it with --operations {suite.name}=N, for each byte",
         )
-    work = encryption_operations(suite.encryption, size)
+    work = count_encryption_operations(suite.encryption, size)
     if suite.integrity is not None:
-        work = work + hmac_md5_operations(size)
+        work = work + count_hmac_md5_operations(size)
     return work.astype(np.float64)

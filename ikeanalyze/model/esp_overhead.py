@@ -2,14 +2,14 @@
 
 RFC 4303, section 2 (packet format), RFC 3948 (in UDP), RFC 9329, section 3 (in TCP). The `paper_` functions are formulas
 9 to 12 of Xenakis and Merakos, "IPsec-based end-to-end VPN deployment over UMTS", as printed: transport mode, IPv4 and UDP,
-and without an initialization vector, which RFC 2405 and RFC 2451 have in each packet. `protected` counts it.
+and without an initialization vector, which RFC 2405 and RFC 2451 have in each packet. `compute_packet_size` counts it.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ikeanalyze.model.esp_algorithms import EspError, Suite
+from ikeanalyze.model.esp_algorithms import EspCipherSuite, EspError
 from ikeanalyze.model.esp_operations import Counts
 
 #: Bytes of the headers of IPv4 without options and of IPv6 without extension headers.
@@ -25,14 +25,14 @@ _PAPER_ICV: Final = 12  # AuT_ESP of the paper's Table 2
 LARGEST: Final = {4: 65535, 6: 65535 + IP_HEADER[6]}
 
 
-class Mode(StrEnum):
+class EspMode(StrEnum):
     """What ESP protects: what the IP packet carries, or the whole packet."""
 
     TRANSPORT = "transport"
     TUNNEL = "tunnel"
 
 
-class Carrier(StrEnum):
+class EspEncapsulation(StrEnum):
     """What stands between the IP header and ESP."""
 
     NONE = "none"
@@ -41,22 +41,26 @@ class Carrier(StrEnum):
 
 
 #: Bytes of it.
-_CARRIER: Final = {Carrier.NONE: 0, Carrier.UDP: UDP_HEADER, Carrier.TCP: TCP_HEADER + _TCP_LENGTH}
+_CARRIER: Final = {
+    EspEncapsulation.NONE: 0,
+    EspEncapsulation.UDP: UDP_HEADER,
+    EspEncapsulation.TCP: TCP_HEADER + _TCP_LENGTH,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class EspConfig:
     """How the packets of an ESP SA are put together."""
 
-    suite: Suite
-    mode: Mode = Mode.TUNNEL
-    carrier: Carrier = Carrier.NONE
+    suite: EspCipherSuite
+    mode: EspMode = EspMode.TUNNEL
+    carrier: EspEncapsulation = EspEncapsulation.NONE
     inner: int = 4  # IP version of the packet to be protected
     outer: int = 4  # of the packet on the wire; in transport mode the same
 
 
 @dataclass(frozen=True, slots=True)
-class Protected:
+class EspPacketSize:
     """One packet in ESP. Bytes, from the IP header on; all parts add up to `size`."""
 
     clear: int  # size of the IP packet without ESP
@@ -82,18 +86,18 @@ class Protected:
         return self.user / self.size
 
 
-def checked(form: Form) -> Form:
+def validate_config(form: EspConfig) -> EspConfig:
     """`form`, if there can be such packets.
 
     Raises:
         EspError: there cannot.
     """
-    if form.mode is Mode.TRANSPORT and form.inner != form.outer:
+    if form.mode is EspMode.TRANSPORT and form.inner != form.outer:
         raise EspError("inner", "in transport mode the packet keeps its IP header: inner and outer are the same")
     return form
 
 
-def wire_bytes(form: Form, clear: Counts) -> Counts:
+def compute_wire_bytes(form: EspConfig, clear: Counts) -> Counts:
     """Bytes on the wire of IP packets of `clear` bytes, without a look at what IP allows.
 
     IP header, UDP or TCP, ESP header, IV, ICV, and payload, padding and trailer, which fill whole blocks.
@@ -104,14 +108,14 @@ def wire_bytes(form: Form, clear: Counts) -> Counts:
     return -(-sealed // suite.alignment) * suite.alignment + around
 
 
-def protected(form: Form, clear: int) -> Protected:
+def compute_packet_size(form: EspConfig, clear: int) -> EspPacketSize:
     """A packet of `clear` bytes, IP header included, as it stands on the wire.
 
     Raises:
         EspError: no IP packet has this size, or it would become too large for one.
     """
     check_size(clear, form.inner)
-    size = wire_bytes(form, clear)
+    size = compute_wire_bytes(form, clear)
     if size > (most := LARGEST[form.outer]):
         raise EspError(
             "size",
@@ -119,7 +123,7 @@ def protected(form: Form, clear: int) -> Protected:
         )
     suite = form.suite
     payload = clear - _left_out(form)
-    return Protected(
+    return EspPacketSize(
         clear=clear,
         size=size,
         ip=IP_HEADER[form.outer],
@@ -134,16 +138,16 @@ def protected(form: Form, clear: int) -> Protected:
     )
 
 
-def _left_out(form: Form) -> int:
+def _left_out(form: EspConfig) -> int:
     """Bytes of the packet that ESP does not protect: in transport mode its IP header."""
-    return 0 if form.mode is Mode.TUNNEL else IP_HEADER[form.inner]
+    return 0 if form.mode is EspMode.TUNNEL else IP_HEADER[form.inner]
 
 
-def largest_clear(form: Form, mtu: int) -> int | None:
+def find_largest_payload(form: EspConfig, mtu: int) -> int | None:
     """The largest packet that is no larger than `mtu` bytes in ESP; None: none is so small."""
     least = IP_HEADER[form.inner]
     block = form.suite.alignment
-    smallest = wire_bytes(form, least)
+    smallest = compute_wire_bytes(form, least)
     if smallest > mtu:
         return None
     # the smallest one filled up to its block, and as many blocks more as there is room for
@@ -151,7 +155,7 @@ def largest_clear(form: Form, mtu: int) -> int | None:
     return filled + (min(mtu, LARGEST[form.outer]) - smallest) // block * block
 
 
-def payload_bounds(suite: Suite, packets: int, esp_bytes: int) -> tuple[int, int]:
+def compute_payload_bounds(suite: EspCipherSuite, packets: int, esp_bytes: int) -> tuple[int, int]:
     """The least and the most bytes that so many ESP packets of together `esp_bytes` (SPI to ICV) carry.
 
     What is not known without keys is the padding: none, or all that fills a block up. A sender may add more (RFC 4303,
@@ -181,7 +185,7 @@ PAPER_SUITES: Final = {
 }
 
 
-def paper_size(suite: str, clear: Counts) -> Counts:
+def compute_paper_size(suite: str, clear: Counts) -> Counts:
     """S(S_d): bytes of the packet on the wire, for IP packets of `clear` bytes (the paper's formulas 9, 10 and 11).
 
     `suite` is one of `PAPER_SUITES`: formula 10 is of null-md5, 9 of des and 3des, 11 of both with MD5.
@@ -192,7 +196,7 @@ def paper_size(suite: str, clear: Counts) -> Counts:
     return blocks * block + ESP_HEADER + UDP_HEADER + header + (_PAPER_ICV if authenticated else 0)
 
 
-def paper_ratio(suite: str | None, clear: int) -> float:
+def compute_paper_ratio(suite: str | None, clear: int) -> float:
     """R(S_d): payload of TCP divided by bytes on the wire (the paper's formula 12); None: without protection."""
-    size = clear if suite is None else paper_size(suite, clear)
+    size = clear if suite is None else compute_paper_size(suite, clear)
     return (clear - IP_HEADER[4] - TCP_HEADER) / size

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array
-from ikeanalyze.model.layout import Laid
-from ikeanalyze.model.link import Link, Repeats
-from ikeanalyze.model.policy import Policy
-from ikeanalyze.model.simulation import Step, answering_s
+from ikeanalyze.model.layout import PacketizedMessage
+from ikeanalyze.model.link import LinkModel, ResponseTrigger
+from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.simulation import SimulatedExchange, get_processing_s
 
 
 class NoClosedFormError(ValueError):
@@ -58,7 +58,7 @@ class ExchangeExpectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class HandshakeExpectation:
     """A handshake. Messages and bytes count both directions, with retransmissions."""
 
     success: float  # probability of set-up
@@ -69,8 +69,8 @@ class Expectation:
     setup_s: float | None
 
 
-def exchange(
-    arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: Repeats = Repeats.FIRST
+def compute_exchange_expectation(
+    arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: ResponseTrigger = ResponseTrigger.FIRST
 ) -> ExchangeExpectation:
     """The expectations of one exchange.
 
@@ -83,7 +83,7 @@ def exchange(
     limit = len(waits)
     f = np.diff(_complete(arrive, limit))
     first = arrive[0]
-    g = first * (1 - first) ** np.arange(limit) if repeats is Repeats.FIRST else f
+    g = first * (1 - first) ** np.arange(limit) if repeats is ResponseTrigger.FIRST else f
     b = _complete(return_, limit)
     # sent[s - 1, k - 1]: the s-th response is sent in transmission k
     sent = np.zeros((limit, limit))
@@ -115,7 +115,9 @@ def _complete(arrive: Float64Array, limit: int) -> Float64Array:
     return complete
 
 
-def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) -> Expectation:
+def compute_expectation(
+    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, repeats: ResponseTrigger
+) -> HandshakeExpectation:
     """The expectations of a handshake.
 
     Raises:
@@ -137,12 +139,14 @@ def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) ->
         if step.exchange.asker != "initiator":
             up, down = down, up
         line = _line_s(step.request, up) + _line_s(step.response, down)
-        path, work = link.rtt_ms / 1000 + line, answering_s(step.exchange, link)
+        path, work = link.rtt_ms / 1000 + line, get_processing_s(step.exchange, link)
         if path + work + 2 * link.jitter_ms / 1000 >= shortest:
             raise NoClosedFormError(
                 f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
             )
-        mean = exchange(_arriving(step.request, link), _arriving(step.response, link), waits, repeats)
+        mean = compute_exchange_expectation(
+            _arriving(step.request, link), _arriving(step.response, link), waits, repeats
+        )
         all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
         success *= mean.success
         messages += mean.requests_if_done + mean.responses_if_done
@@ -151,15 +155,15 @@ def expected(steps: list[Step], link: Link, policy: Policy, repeats: Repeats) ->
         timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
     if not success:
         raise NoClosedFormError("no handshake succeeds")
-    return Expectation(success, messages, size, all_bytes, setup if timed else None)
+    return HandshakeExpectation(success, messages, size, all_bytes, setup if timed else None)
 
 
-def _arriving(laid: Laid, link: Link) -> Float64Array:
+def _arriving(laid: PacketizedMessage, link: LinkModel) -> Float64Array:
     """Probability of each part to arrive."""
     frames = np.array([len(part) for part in laid.parts])
     dropped = link.drop_ip_fragments & (frames > 1)
     return np.where(dropped, 0.0, (1 - link.loss) ** frames)
 
 
-def _line_s(laid: Laid, rate: float | None) -> float:
+def _line_s(laid: PacketizedMessage, rate: float | None) -> float:
     return 0.0 if rate is None else laid.bytes * 8 / rate

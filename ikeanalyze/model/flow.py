@@ -25,7 +25,7 @@ _TRUNCATED: Final = re.compile(r"-(96|128|160|192|256)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Protection:
+class EncryptionOverhead:
     """What encryption adds to a message besides its headers (RFC 7296, section 3.14)."""
 
     iv: int  # bytes
@@ -34,7 +34,7 @@ class Protection:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FlowDatagram:
     """One UDP datagram's worth: a whole IKE message, or a fragment of it (RFC 7383)."""
 
     ike_bytes: int  # by its own header, without non-ESP marker
@@ -42,10 +42,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class FlowMessage:
     """One transmission of an IKE (or HIP) message."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FlowDatagram, ...]
     encrypted: bool  # in an SK or SKF payload, so that RFC 7383 may fragment it
     marker: int  # bytes of the non-ESP marker
     transport: int  # bytes of the UDP header; 0: right on IP
@@ -59,14 +59,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FlowExchange:
     """A request and its response, and the time that the two sides took."""
 
     type: str  # IKE_SA_INIT, IKE_AUTH...
     message_id: int | None  # None: HIP, which has none
     asker: Side
-    request: Message
-    response: Message | None  # None: IKEv1's third messages, which nothing answers
+    request: FlowMessage
+    response: FlowMessage | None  # None: IKEv1's third messages, which nothing answers
     before_ns: int  # from the message before it to this request, the asker computes; 0 for the first
     answer_ns: int | None  # from request to response, without what the AAA server took; None: unknown
     aaa_ns: int  # that the responder waited for the AAA server
@@ -79,16 +79,16 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class HandshakeFlow:
     """A whole handshake, from its first request to its last response."""
 
     capture: str
     handshake: int  # its id in the report
     others: int  # whole handshakes of the capture besides it
     protocol: str  # "IKEv2", "IKEv1" or "HIP"
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[FlowExchange, ...]
     fragmentation: bool  # both sides announced RFC 7383
-    protection: Protection | None  # None: the cipher is not known
+    protection: EncryptionOverhead | None  # None: the cipher is not known
     setup_ns: int  # as it was recorded
     #: How the path's time was told from computation: "given", "manifest" (the lab's, beside the capture), "estimated" (the shortest
     #: time seen is taken for it), or None: it could not be, so that the times of computation contain it.
@@ -129,7 +129,7 @@ class Flow:
         return total
 
 
-def protection_of(encryption: str | None, integrity: str | None) -> Protection | None:
+def get_encryption_overhead(encryption: str | None, integrity: str | None) -> EncryptionOverhead | None:
     """What the algorithms of an IKE SA add, by their names in the report; None: they are not known.
 
     AES-GCM and the like: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; the length of an HMAC stands in its name.
@@ -140,8 +140,8 @@ def protection_of(encryption: str | None, integrity: str | None) -> Protection |
         return None
     iv, block = sizes
     if tag := _TAG.search(name):
-        return Protection(iv, block, int(tag[1]))
+        return EncryptionOverhead(iv, block, int(tag[1]))
     if name.startswith("CHACHA20") or "GMAC" in name:
-        return Protection(iv, block, 16)
+        return EncryptionOverhead(iv, block, 16)
     truncated = _TRUNCATED.search((integrity or "").upper())
-    return Protection(iv, block, int(truncated[1]) // 8) if truncated else None
+    return EncryptionOverhead(iv, block, int(truncated[1]) // 8) if truncated else None

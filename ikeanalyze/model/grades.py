@@ -1,7 +1,7 @@
 """Grades of measured values: how many steps better or worse than another one a value is.
 
 Faigl, Pellikka, Bokor and Gurtov (suitability analysis, "Performance grade assignment") have two ways: comparison with values
-that a standard sets (`Threshold`), and with what is in use today (`Reference`).
+that a standard sets (`ThresholdGrade`), and with what is in use today (`ReferenceGrade`).
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from math import inf, log2
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class ThresholdGrade:
     """Fixed grades: g(P) of the first bound that P does not exceed.
 
     The paper's for authentication delay is 4, 3, 2, 1 up to 50, 100, 150 and 300 ms, beyond that 0; its
@@ -26,7 +26,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceGrade:
     """How often a value is half of the reference's, within limits: g(P) = log2(P_r / P).
 
     The paper names P_r, L_l = 3 and L_r = 2, and its text lacks the function between them. This is ours: a grade is a factor of 2,
@@ -44,4 +44,4 @@ class Reference:
         return min(max(-halved if self.more_is_better else halved, -self.worse), self.better)
 
 
-Function = Threshold | Reference
+Function = ThresholdGrade | ReferenceGrade

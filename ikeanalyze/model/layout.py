@@ -8,8 +8,8 @@ included, and then all pieces must arrive at once, since no two transmissions ar
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.model.flow import NON_ESP_MARKER, Flow, Message, Part, Protection
-from ikeanalyze.model.link import LARGEST_MTU, Link
+from ikeanalyze.model.flow import NON_ESP_MARKER, EncryptionOverhead, FlowDatagram, FlowMessage, HandshakeFlow
+from ikeanalyze.model.link import LARGEST_MTU, LinkModel
 
 #: MTU where the link does not say and a message has to be laid out anew: Ethernet's.
 USUAL_MTU: Final = 1500
@@ -33,7 +33,7 @@ class LayoutError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class PacketizedMessage:
     """A message as it crosses the link once."""
 
     parts: tuple[tuple[int, ...], ...]  # of each datagram or segment, the bytes of its frames
@@ -49,7 +49,9 @@ class Laid:
         return sum(map(len, self.parts))
 
 
-def over_udp(message: Message, flow: Flow, link: Link, fragment_size: int | None) -> Laid:
+def packetize_over_udp(
+    message: FlowMessage, flow: HandshakeFlow, link: LinkModel, fragment_size: int | None
+) -> PacketizedMessage:
     """`message` in UDP datagrams.
 
     Args:
@@ -69,10 +71,10 @@ def over_udp(message: Message, flow: Flow, link: Link, fragment_size: int | None
         parts = _cut(parts, headers, limit, flow.protection)
     elif mtu is not None and largest > mtu and fragments and flow.protection is not None:
         parts = _cut(parts, headers, mtu, flow.protection)
-    return Laid(tuple(_frames(part, message, mtu, recorded=part in message.parts) for part in parts))
+    return PacketizedMessage(tuple(_frames(part, message, mtu, recorded=part in message.parts) for part in parts))
 
 
-def _frames(part: Part, message: Message, mtu: int | None, *, recorded: bool) -> tuple[int, ...]:
+def _frames(part: FlowDatagram, message: FlowMessage, mtu: int | None, *, recorded: bool) -> tuple[int, ...]:
     """The frames of one datagram."""
     if recorded and mtu is None:
         return part.frames
@@ -89,44 +91,46 @@ def _frames(part: Part, message: Message, mtu: int | None, *, recorded: bool) ->
     return tuple(message.link + header + size for size in sizes)
 
 
-def whole_bytes(parts: tuple[Part, ...], protection: Protection) -> int:
+def compute_unfragmented_bytes(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
     """Bytes of the IKE message that fragments were made of, to a block of the cipher, since padding is not seen."""
     if len(parts) == 1:
         return parts[0].ike_bytes
     return _HEADER + _SK + _encrypted(_content(parts, protection), protection)
 
 
-def _content(parts: tuple[Part, ...], protection: Protection) -> int:
+def _content(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
     """Bytes of the inner payloads, with the padding that may be in them."""
     header = _HEADER + (_SKF if len(parts) > 1 else _SK)
     return sum(part.ike_bytes - header - protection.iv - protection.icv - 1 for part in parts)
 
 
-def _encrypted(content: int, protection: Protection) -> int:
+def _encrypted(content: int, protection: EncryptionOverhead) -> int:
     padded = -(-(content + 1) // protection.block) * protection.block
     return protection.iv + padded + protection.icv
 
 
-def _cut(parts: tuple[Part, ...], headers: int, limit: int | None, protection: Protection) -> tuple[Part, ...]:
+def _cut(
+    parts: tuple[FlowDatagram, ...], headers: int, limit: int | None, protection: EncryptionOverhead
+) -> tuple[FlowDatagram, ...]:
     """Fragments whose IP packets have at most `limit` bytes; None: the message in one."""
-    whole = whole_bytes(parts, protection)
+    whole = compute_unfragmented_bytes(parts, protection)
     if limit is None or headers + whole <= limit:
-        return parts if len(parts) == 1 else (Part(whole, ()),)
+        return parts if len(parts) == 1 else (FlowDatagram(whole, ()),)
     content = _content(parts, protection)
     room = limit - headers - _HEADER - _SKF - protection.iv - protection.icv
     most = room // protection.block * protection.block - 1
     if most < 1 or -(-content // most) > MOST_FRAGMENTS:
         raise LayoutError(f"packets of {limit} bytes have no room for IKE fragments of a message of {whole:,} bytes")
     sizes = [most] * (content // most) + ([content % most] if content % most else [])
-    new = tuple(Part(_HEADER + _SKF + _encrypted(size, protection), ()) for size in sizes)
+    new = tuple(FlowDatagram(_HEADER + _SKF + _encrypted(size, protection), ()) for size in sizes)
     # the same sizes as recorded are the same frames
     return parts if [p.ike_bytes for p in parts] == [p.ike_bytes for p in new] else new
 
 
-def over_tcp(message: Message, flow: Flow, link: Link, *, first: bool) -> Laid:
+def packetize_over_tcp(message: FlowMessage, flow: HandshakeFlow, link: LinkModel, *, first: bool) -> PacketizedMessage:
     """`message` in TCP segments, unfragmented (RFC 9329, section 3.1), behind the stream prefix if it is the first."""
     size = (
-        whole_bytes(message.parts, flow.protection)
+        compute_unfragmented_bytes(message.parts, flow.protection)
         if flow.protection is not None
         else sum(part.ike_bytes for part in message.parts)
     )
@@ -134,14 +138,14 @@ def over_tcp(message: Message, flow: Flow, link: Link, *, first: bool) -> Laid:
     headers = message.ip + TCP_HEADER
     room = (link.mtu or USUAL_MTU) - headers
     sizes = [room] * (stream // room) + ([stream % room] if stream % room else [])
-    return Laid(tuple((message.link + headers + size,) for size in sizes))
+    return PacketizedMessage(tuple((message.link + headers + size,) for size in sizes))
 
 
-def acknowledgement(message: Message) -> Laid:
+def make_tcp_ack(message: FlowMessage) -> PacketizedMessage:
     """A TCP segment without data."""
-    return Laid(((message.link + message.ip + TCP_HEADER,),))
+    return PacketizedMessage(((message.link + message.ip + TCP_HEADER,),))
 
 
-def opening(message: Message) -> Laid:
+def make_tcp_syn(message: FlowMessage) -> PacketizedMessage:
     """A SYN, or the answer to one."""
-    return Laid(((message.link + message.ip + _TCP_SYN,),))
+    return PacketizedMessage(((message.link + message.ip + _TCP_SYN,),))

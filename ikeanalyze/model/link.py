@@ -21,14 +21,14 @@ class LinkError(ValueError):
         self.what = what
 
 
-class Transport(StrEnum):
+class IkeTransport(StrEnum):
     """What carries IKE."""
 
     UDP = "udp"
     TCP = "tcp"  # RFC 9329
 
 
-class Repeats(StrEnum):
+class ResponseTrigger(StrEnum):
     """What of a repeated request that has been answered makes the responder send its response again."""
 
     FIRST = "first-fragment"  # fragment number 1 alone: RFC 7383, section 2.6.1
@@ -36,7 +36,7 @@ class Repeats(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class LossBurst:
     """Losses that come together: the two-state model of Gilbert and Elliott.
 
     The link is good or bad, each direction by itself. In the bad state a frame is lost with probability `loss`, in the
@@ -49,7 +49,7 @@ class Burst:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkModel:
     """A path between initiator and responder, the same in both directions but for the rate."""
 
     rtt_ms: float  # propagation, there and back, without serialisation
@@ -61,11 +61,11 @@ class Link:
     mtu: int | None = None  # bytes of the largest IP packet; None: as it was recorded
     drop_ip_fragments: bool = False  # something on the path drops them
     aaa_rtt_ms: float = 0.0  # round trip that each exchange with the AAA server takes on top of what was recorded
-    burst: Burst | None = None  # None: losses are independent
+    burst: LossBurst | None = None  # None: losses are independent
     name: str | None = None  # of the scenario
 
 
-def checked(link: Link) -> Link:
+def validate_link(link: LinkModel) -> LinkModel:
     """`link`, if it can be meant.
 
     Raises:
@@ -86,7 +86,7 @@ def checked(link: Link) -> Link:
     return link
 
 
-def _check_burst(burst: Burst, loss: float) -> None:
+def _check_burst(burst: LossBurst, loss: float) -> None:
     _require("burst", isfinite(burst.mean) and burst.mean > 0, f"{burst.mean:g} is no length of a burst")
     _require(
         "burst-loss",

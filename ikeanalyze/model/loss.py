@@ -5,10 +5,10 @@ from typing import Protocol
 import numpy as np
 
 from ikeanalyze.model.arrays import BoolArray, Float64Array, IndexArray
-from ikeanalyze.model.link import Burst, Link
+from ikeanalyze.model.link import LinkModel, LossBurst
 
 
-class Channel(Protocol):
+class LossChannel(Protocol):
     """One direction of a link, in as many runs as it was made for."""
 
     def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:
@@ -20,7 +20,7 @@ class Channel(Protocol):
         """
 
 
-def channel(link: Link, runs: int, rng: np.random.Generator) -> Channel:
+def make_channel(link: LinkModel, runs: int, rng: np.random.Generator) -> LossChannel:
     """A direction of `link`, as it is when nothing is known of it yet."""
     if link.burst is None or not link.loss:
         return _Independent(link.loss, rng)
@@ -45,7 +45,7 @@ class _Bursts:
     if time is continuous, and one frame later 1 - 1 / (m (1 - B)) if the chain goes on with each frame.
     """
 
-    def __init__(self, loss: float, burst: Burst, runs: int, rng: np.random.Generator) -> None:
+    def __init__(self, loss: float, burst: LossBurst, runs: int, rng: np.random.Generator) -> None:
         self._rng, self._loss = rng, burst.loss
         self._bad_share = loss / burst.loss
         recovery = burst.mean * (1 - self._bad_share)

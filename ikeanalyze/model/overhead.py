@@ -7,30 +7,30 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.model.arrays import Int64Array
-from ikeanalyze.model.esp_algorithms import EspError, suite
-from ikeanalyze.model.esp_operations import is_counted, operations
+from ikeanalyze.model.esp_algorithms import EspError, parse_suite
+from ikeanalyze.model.esp_operations import count_operations, has_operation_counts
 from ikeanalyze.model.esp_overhead import (
     PAPER_SUITES,
-    Carrier,
-    Form,
-    Mode,
-    Protected,
+    EspConfig,
+    EspEncapsulation,
+    EspMode,
+    EspPacketSize,
     check_size,
-    largest_clear,
-    paper_ratio,
-    paper_size,
-    protected,
-    wire_bytes,
+    compute_packet_size,
+    compute_paper_ratio,
+    compute_paper_size,
+    compute_wire_bytes,
+    find_largest_payload,
 )
 from ikeanalyze.model.peer_queue import (
     PAPER_CHANNEL,
-    Delay,
-    Service,
-    Sizes,
-    ceiling_bps,
-    delay,
-    pareto,
-    service,
+    MeanDelay,
+    PacketSizes,
+    ServiceTime,
+    compute_capacity_bps,
+    compute_mean_delay,
+    compute_service_time,
+    make_pareto_sizes,
 )
 
 #: Name of what is not protected at all, to compare with.
@@ -38,15 +38,15 @@ CLEAR: Final = "clear"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OverheadQuery:
     """What is asked for."""
 
-    forms: Sequence[Form]
+    forms: Sequence[EspConfig]
     sizes: Sequence[int]  # bytes of IP packets
     paper: bool = False  # sizes by the paper's formulas 9 to 12
     mtu: int | None = None  # bytes of the largest IP packet on the wire
     mips: Sequence[float] = ()  # processors, millions of operations per second
-    traffic: Sizes | None = None  # sizes of packets that a processor gets
+    traffic: PacketSizes | None = None  # sizes of packets that a processor gets
     rates: Sequence[float] = ()  # bit/s of clear packets, IP headers included
     channel: float | None = None  # bit/s of the link behind the processor
     per_byte: Mapping[str, float] = field(default_factory=dict)  # operations by suite, where they were measured
@@ -60,23 +60,23 @@ class PacketCost:
     clear: int  # bytes of the IP packet without ESP
     size: int  # with it
     ratio: float  # R(S): payload of TCP divided by `size`
-    parts: Protected | None  # None: by the paper's formulas, which have no parts
+    parts: EspPacketSize | None  # None: by the paper's formulas, which have no parts
     operations: float | None  # to protect it; None: not known
     us: tuple[float | None, ...]  # microseconds that takes, of each processor
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueueDelay:
     """Delays at one rate."""
 
     rate_bps: float
-    processor: Delay | None  # None: it cannot keep up
-    channel: Delay | None  # None: it cannot keep up, or there is none
+    processor: MeanDelay | None  # None: it cannot keep up
+    channel: MeanDelay | None  # None: it cannot keep up, or there is none
     total_ms: float | None  # of both; None: one of them cannot keep up
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class EspProcessor:
     """A processor that protects packets of the question's traffic with one suite."""
 
     suite: str  # or CLEAR
@@ -85,39 +85,39 @@ class Peer:
     mean_us: float
     ceiling_bps: float | None  # rate of clear packets that the processor keeps up with; None: any
     throughput_bps: float | None  # that processor and channel keep up with; None: any
-    waiting: tuple[Waiting, ...]  # of each rate
+    waiting: tuple[QueueDelay, ...]  # of each rate
 
 
 @dataclass(frozen=True, slots=True)
-class Overhead:
+class OverheadResult:
     """The answer."""
 
-    question: Question
+    question: OverheadQuery
     packets: Sequence[PacketCost]  # suite by suite
     largest: Mapping[str, int | None]  # of each suite the largest packet that fits the MTU; empty without one
-    peers: Sequence[Peer]
+    peers: Sequence[EspProcessor]
     grown: Mapping[str, float]  # of each suite, mean size of the traffic's packets with ESP divided by that without
 
 
-def paper_forms() -> list[Form]:
+def list_paper_configs() -> list[EspConfig]:
     """The scenarios of the paper: five suites, transport mode, IPv4, UDP."""
-    return [Form(suite(name), Mode.TRANSPORT, Carrier.UDP) for name in PAPER_SUITES]
+    return [EspConfig(parse_suite(name), EspMode.TRANSPORT, EspEncapsulation.UDP) for name in PAPER_SUITES]
 
 
-def paper_question() -> Question:
+def make_paper_query() -> OverheadQuery:
     """All that the paper draws: its Fig. 5 and 8 over the size of packets, 11 to 14 over processors and rates."""
-    return Question(
-        forms=paper_forms(),
+    return OverheadQuery(
+        forms=list_paper_configs(),
         sizes=range(40, 1501, 4),
         paper=True,
         mips=(*range(100, 501, 25),),
-        traffic=pareto(),
+        traffic=make_pareto_sizes(),
         rates=tuple(1000.0 * rate for rate in (8, *range(32, 2049, 32))),
         channel=PAPER_CHANNEL,
     )
 
 
-def overhead(question: Question) -> Overhead:
+def compute_overhead(question: OverheadQuery) -> OverheadResult:
     """Compute what is asked for.
 
     Raises:
@@ -129,9 +129,9 @@ def overhead(question: Question) -> Overhead:
     packets = [_packet(question, form, size) for form in question.forms for size in question.sizes]
     largest = {}
     if question.mtu is not None:
-        largest = {form.suite.name: largest_clear(form, question.mtu) for form in question.forms}
+        largest = {form.suite.name: find_largest_payload(form, question.mtu) for form in question.forms}
     if question.traffic is None:
-        return Overhead(question, packets, largest, [], {})
+        return OverheadResult(question, packets, largest, [], {})
     traffic = question.traffic
     loads = [_load(question, traffic, form) for form in (None, *question.forms)] if question.mips else []
     peers = [_peer(question, traffic, load, mips) for mips in question.mips for load in loads]
@@ -139,58 +139,60 @@ def overhead(question: Question) -> Overhead:
         form.suite.name: float(_wire(question, form, traffic.size) @ traffic.share) / traffic.mean
         for form in question.forms
     }
-    return Overhead(question, packets, largest, peers, grown)
+    return OverheadResult(question, packets, largest, peers, grown)
 
 
-def _packet(question: Question, form: Form, clear: int) -> PacketCost:
+def _packet(question: OverheadQuery, form: EspConfig, clear: int) -> PacketCost:
     name = form.suite.name
     work = None
-    if is_counted(form.suite) or name in question.per_byte:
-        work = float(operations(form.suite, np.array([clear]), question.per_byte.get(name))[0])
+    if has_operation_counts(form.suite) or name in question.per_byte:
+        work = float(count_operations(form.suite, np.array([clear]), question.per_byte.get(name))[0])
     us = tuple(None if work is None else work / mips for mips in question.mips)
     if question.paper:
         check_size(clear, 4)
-        return PacketCost(name, clear, paper_size(name, clear), paper_ratio(name, clear), None, work, us)
-    parts = protected(form, clear)
+        return PacketCost(
+            name, clear, compute_paper_size(name, clear), compute_paper_ratio(name, clear), None, work, us
+        )
+    parts = compute_packet_size(form, clear)
     return PacketCost(name, clear, parts.size, parts.ratio, parts, work, us)
 
 
-def _wire(question: Question, form: Form | None, size: Int64Array) -> Int64Array:
+def _wire(question: OverheadQuery, form: EspConfig | None, size: Int64Array) -> Int64Array:
     if form is None:
         return size
-    return paper_size(form.suite.name, size) if question.paper else wire_bytes(form, size)
+    return compute_paper_size(form.suite.name, size) if question.paper else compute_wire_bytes(form, size)
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class _ProcessorLoad:
     """What the traffic asks of processor and channel, with one suite or none."""
 
     suite: str
-    operations: Service  # at one operation in a second
-    channel: Service | None  # None: there is none
+    operations: ServiceTime  # at one operation in a second
+    channel: ServiceTime | None  # None: there is none
 
 
-def _load(question: Question, traffic: Sizes, form: Form | None) -> _Load:
+def _load(question: OverheadQuery, traffic: PacketSizes, form: EspConfig | None) -> _ProcessorLoad:
     """`form` None: without protection, which takes the processor no time."""
     work = np.zeros(len(traffic.size))
     if form is not None:
-        work = operations(form.suite, traffic.size, question.per_byte.get(form.suite.name))
+        work = count_operations(form.suite, traffic.size, question.per_byte.get(form.suite.name))
     channel = None
     if question.channel is not None:
-        channel = service(8 * _wire(question, form, traffic.size) / question.channel, traffic)
-    return _Load(CLEAR if form is None else form.suite.name, service(work, traffic), channel)
+        channel = compute_service_time(8 * _wire(question, form, traffic.size) / question.channel, traffic)
+    return _ProcessorLoad(CLEAR if form is None else form.suite.name, compute_service_time(work, traffic), channel)
 
 
-def _peer(question: Question, traffic: Sizes, load: _Load, mips: float) -> Peer:
+def _peer(question: OverheadQuery, traffic: PacketSizes, load: _ProcessorLoad, mips: float) -> EspProcessor:
     work = load.operations
     speed = mips * 1e6
-    processor = Service(work.mean_s / speed, work.square_s2 / speed**2)
-    ceiling = _finite(ceiling_bps(processor, traffic))
+    processor = ServiceTime(work.mean_s / speed, work.square_s2 / speed**2)
+    ceiling = _finite(compute_capacity_bps(processor, traffic))
     throughput = ceiling
     if load.channel is not None:
-        most = ceiling_bps(load.channel, traffic)
+        most = compute_capacity_bps(load.channel, traffic)
         throughput = most if ceiling is None else min(ceiling, most)
-    return Peer(
+    return EspProcessor(
         suite=load.suite,
         mips=mips,
         mean_operations=work.mean_s,
@@ -201,12 +203,12 @@ def _peer(question: Question, traffic: Sizes, load: _Load, mips: float) -> Peer:
     )
 
 
-def _waiting(rate: float, processor: Service, channel: Service | None, traffic: Sizes) -> Waiting:
-    first = delay(rate, processor, traffic)
-    second = None if channel is None else delay(rate, channel, traffic)
+def _waiting(rate: float, processor: ServiceTime, channel: ServiceTime | None, traffic: PacketSizes) -> QueueDelay:
+    first = compute_mean_delay(rate, processor, traffic)
+    second = None if channel is None else compute_mean_delay(rate, channel, traffic)
     if first is None or (channel is not None and second is None):
-        return Waiting(rate, first, second, None)
-    return Waiting(rate, first, second, first.total_ms + (0 if second is None else second.total_ms))
+        return QueueDelay(rate, first, second, None)
+    return QueueDelay(rate, first, second, first.total_ms + (0 if second is None else second.total_ms))
 
 
 def _finite(value: float) -> float | None:

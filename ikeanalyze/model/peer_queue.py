@@ -22,7 +22,7 @@ PAPER_MIPS: Final = (100.0, 200.0, 300.0, 500.0)  # those of Fig. 12
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class PacketSizes:
     """How large packets are."""
 
     size: Int64Array  # bytes, each size once
@@ -31,7 +31,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceTime:
     """How long the server is busy with a packet."""
 
     mean_s: float
@@ -39,7 +39,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class MeanDelay:
     """What a packet meets on the average."""
 
     load: float  # share of the time that the server is busy
@@ -48,12 +48,12 @@ class Delay:
     waiting_packets: float  # in the queue
 
 
-def one_size(size: int) -> Sizes:
+def make_fixed_sizes(size: int) -> PacketSizes:
     """All packets have the same size: M/D/1."""
-    return Sizes(np.array([size], np.int64), np.ones(1), float(size))
+    return PacketSizes(np.array([size], np.int64), np.ones(1), float(size))
 
 
-def pareto(shape: float = PAPER_SHAPE, least: float = PAPER_LEAST, most: int = PAPER_MOST) -> Sizes:
+def make_pareto_sizes(shape: float = PAPER_SHAPE, least: float = PAPER_LEAST, most: int = PAPER_MOST) -> PacketSizes:
     """S_d = min(P, m) with P of a Pareto distribution of this shape, not below `least` (paper, section 4.3).
 
     Rounded to whole bytes. With the paper's values the mean is its 480 bytes.
@@ -61,20 +61,20 @@ def pareto(shape: float = PAPER_SHAPE, least: float = PAPER_LEAST, most: int = P
     size = np.arange(round(least), most + 1, dtype=np.int64)
     above = np.minimum((least / np.maximum(size[:-1] + 0.5, least)) ** shape, 1.0)
     share = -np.diff(above, prepend=1.0, append=0.0)
-    return Sizes(size, share, float(size @ share))
+    return PacketSizes(size, share, float(size @ share))
 
 
-def service(seconds: Float64Array, sizes: Sizes) -> Service:
+def compute_service_time(seconds: Float64Array, sizes: PacketSizes) -> ServiceTime:
     """The service times of packets, one for each of `sizes`."""
-    return Service(float(seconds @ sizes.share), float(seconds**2 @ sizes.share))
+    return ServiceTime(float(seconds @ sizes.share), float(seconds**2 @ sizes.share))
 
 
-def ceiling_bps(server: Service, sizes: Sizes) -> float:
+def compute_capacity_bps(server: ServiceTime, sizes: PacketSizes) -> float:
     """The largest rate of clear packets that the server keeps up with, in bit/s; infinite if it has nothing to do."""
     return 8 * sizes.mean / server.mean_s if server.mean_s else float("inf")
 
 
-def delay(rate_bps: float, server: Service, sizes: Sizes) -> Delay | None:
+def compute_mean_delay(rate_bps: float, server: ServiceTime, sizes: PacketSizes) -> MeanDelay | None:
     """The mean delay when clear packets come at this rate in bit/s, at exponential intervals (M/G/1).
 
     Mean wait = arrivals per second · E[service²] / (2 · (1 - load)), Pollaczek and Khinchine's formula; packets waiting by
@@ -85,4 +85,4 @@ def delay(rate_bps: float, server: Service, sizes: Sizes) -> Delay | None:
     if load >= 1:
         return None
     wait = arrivals * server.square_s2 / (2 * (1 - load))
-    return Delay(load, wait * 1e3, (wait + server.mean_s) * 1e3, arrivals * wait)
+    return MeanDelay(load, wait * 1e3, (wait + server.mean_s) * 1e3, arrivals * wait)

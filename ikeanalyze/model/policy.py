@@ -30,7 +30,7 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetransmissionPolicy:
     """How often and how late a request is sent again."""
 
     name: str  # as it was asked for
@@ -54,9 +54,9 @@ class Policy:
         return waits * (1 - self.jitter * rng.random(shape))
 
 
-def strongswan(
+def make_strongswan_policy(
     *, timeout: float = 4.0, base: float = 1.8, tries: int = 5, jitter: float = 0.0, limit: float = 0.0
-) -> Policy:
+) -> RetransmissionPolicy:
     """That of strongSwan: min(timeout * base ** n, limit) after the n-th transmission, counted from 0.
 
     Args:
@@ -71,10 +71,12 @@ def strongswan(
     """
     if not 0 <= jitter <= 20:
         raise PolicyError(f"jitter = {jitter:g} is not allowed; strongSwan allows 0 to 20 percent")
-    return exponential(timeout=timeout, base=base, tries=tries, jitter=jitter, limit=limit, name="strongswan")
+    return make_exponential_policy(
+        timeout=timeout, base=base, tries=tries, jitter=jitter, limit=limit, name="strongswan"
+    )
 
 
-def libreswan(*, interval: float = 0.5, timeout: float = 60.0) -> Policy:
+def make_libreswan_policy(*, interval: float = 0.5, timeout: float = 60.0) -> RetransmissionPolicy:
     """That of libreswan: interval, interval, then doubled each time; over when `timeout` has been waited.
 
     The wait doubles as long as it stays below the timeout, and there are twelve retransmissions at most. With the
@@ -98,7 +100,7 @@ def libreswan(*, interval: float = 0.5, timeout: float = 60.0) -> Policy:
     return _made("libreswan", waits, 0.0)
 
 
-def exponential(
+def make_exponential_policy(
     *,
     timeout: float = 1.0,
     base: float = 2.0,
@@ -106,7 +108,7 @@ def exponential(
     jitter: float = 0.0,
     limit: float = 0.0,
     name: str = "exponential",
-) -> Policy:
+) -> RetransmissionPolicy:
     """Any exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0.
 
     Args:
@@ -130,7 +132,7 @@ def exponential(
     return _made(name, waits, jitter / 100)
 
 
-def table(*, waits: Sequence[float] = ()) -> Policy:
+def make_table_policy(*, waits: Sequence[float] = ()) -> RetransmissionPolicy:
     """Waits one by one: seconds after each transmission."""
     if not isinstance(waits, list) or not 1 <= len(waits) <= MOST_TRIES + 1:
         raise PolicyError(f"waits must be a list of 1 to {MOST_TRIES + 1} numbers, seconds")
@@ -139,18 +141,18 @@ def table(*, waits: Sequence[float] = ()) -> Policy:
     return _made("table", waits, 0.0)
 
 
-_KINDS: Final[Mapping[str, Callable[..., Policy]]] = {
-    "strongswan": strongswan,
-    "libreswan": libreswan,
-    "exponential": exponential,
-    "table": table,
+_KINDS: Final[Mapping[str, Callable[..., RetransmissionPolicy]]] = {
+    "strongswan": make_strongswan_policy,
+    "libreswan": make_libreswan_policy,
+    "exponential": make_exponential_policy,
+    "table": make_table_policy,
 }
 
 
-def read_policy(text: str) -> Policy:
+def parse_policy(text: str) -> RetransmissionPolicy:
     """A policy as a command line names it.
 
-    `strongswan`, `libreswan` or `exponential`, perhaps with parameters (`exponential:timeout=0.5,base=2,tries=4`), or
+    `make_strongswan_policy`, `make_libreswan_policy` or `make_exponential_policy`, perhaps with parameters (`exponential:timeout=0.5,base=2,tries=4`), or
     the path of a TOML file with `kind` and its parameters, where `kind = "table"` takes `waits = [1, 2, 4]`.
 
     Raises:
@@ -180,15 +182,15 @@ def read_policy(text: str) -> Policy:
         raise PolicyError(f"{text}: {error}") from None
 
 
-def _from_file(path: str, given: dict[str, Any]) -> Policy:
+def _from_file(path: str, given: dict[str, Any]) -> RetransmissionPolicy:
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PolicyError(f"{path}: kind must be one of {', '.join(_KINDS)}")
     policy = _chosen(path, kind, given)
-    return Policy(Path(path).stem, policy.waits, policy.jitter)
+    return RetransmissionPolicy(Path(path).stem, policy.waits, policy.jitter)
 
 
-def _chosen(where: str, kind: str, given: Mapping[str, Any]) -> Policy:
+def _chosen(where: str, kind: str, given: Mapping[str, Any]) -> RetransmissionPolicy:
     known = [name for name in signature(_KINDS[kind]).parameters if name != "name"]
     for name, value in given.items():
         if name not in known:
@@ -213,7 +215,7 @@ def _check_wait(name: str, seconds: Any) -> None:
         raise PolicyError(f"{name} = {seconds!r} is not allowed; allowed is 0.001 to {LONGEST_S:g} seconds")
 
 
-def _made(name: str, waits: Sequence[float], jitter: float) -> Policy:
+def _made(name: str, waits: Sequence[float], jitter: float) -> RetransmissionPolicy:
     if sum(waits) > LONGEST_S:
         raise PolicyError(f"it would go on for {sum(waits):,.0f} seconds; allowed is {LONGEST_S:g}")
-    return Policy(name, tuple(map(float, waits)), jitter)
+    return RetransmissionPolicy(name, tuple(map(float, waits)), jitter)

@@ -7,22 +7,22 @@ import numpy as np
 from scipy import stats
 
 from ikeanalyze.model.arrays import Float64Array
-from ikeanalyze.model.expectation import Expectation, NoClosedFormError, expected
-from ikeanalyze.model.flow import Exchange, Flow, Message
-from ikeanalyze.model.layout import Laid, LayoutError, over_tcp, over_udp
-from ikeanalyze.model.link import Link, Repeats, Transport, checked
-from ikeanalyze.model.policy import Policy
-from ikeanalyze.model.simulation import SUCCEEDED, Step, simulate
+from ikeanalyze.model.expectation import HandshakeExpectation, NoClosedFormError, compute_expectation
+from ikeanalyze.model.flow import FlowExchange, FlowMessage, HandshakeFlow
+from ikeanalyze.model.layout import LayoutError, PacketizedMessage, packetize_over_tcp, packetize_over_udp
+from ikeanalyze.model.link import IkeTransport, LinkModel, ResponseTrigger, validate_link
+from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.simulation import SUCCEEDED, SimulatedExchange, simulate_udp
 from ikeanalyze.model.tcp import simulate_tcp
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class RunConfig:
     """How the two sides use a link."""
 
-    policy: Policy
-    transport: Transport = Transport.UDP
-    repeats: Repeats = Repeats.FIRST
+    policy: RetransmissionPolicy
+    transport: IkeTransport = IkeTransport.UDP
+    repeats: ResponseTrigger = ResponseTrigger.FIRST
     #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, smaller if the MTU is.
     fragment_size: int | None = None
 
@@ -45,9 +45,9 @@ class Distribution:
 class Prediction:
     """One handshake on one link."""
 
-    flow: Flow
-    link: Link
-    use: Use
+    flow: HandshakeFlow
+    link: LinkModel
+    use: RunConfig
     seed: int
     runs: int
     failures: int
@@ -59,13 +59,15 @@ class Prediction:
     frames: Distribution | None
     all_bytes: float  # mean of all runs, the failed ones included
     once: tuple[int, int, int]  # messages, frames, bytes without any loss
-    closed: Expectation | None
+    closed: HandshakeExpectation | None
     not_closed: str | None  # why there is no closed form
     #: setup_ms, bytes, messages and frames of each run that succeeded; empty: they were not kept.
     samples: Mapping[str, Float64Array] = field(repr=False)
 
 
-def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int = 1, keep: bool = False) -> Prediction:
+def predict_handshake(
+    flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, runs: int = 10_000, seed: int = 1, keep: bool = False
+) -> Prediction:
     """Predict `flow` on `link`.
 
     Args:
@@ -80,13 +82,13 @@ def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int =
         LinkError: the link is invalid.
         LayoutError: a message does not fit the link.
     """
-    checked(link)
+    validate_link(link)
     steps = [_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
     rng = np.random.default_rng(seed)
-    if use.transport is Transport.TCP:
+    if use.transport is IkeTransport.TCP:
         result = simulate_tcp(steps, link, use.policy, runs, rng)
     else:
-        result = simulate(steps, link, use.policy, use.repeats, runs, rng)
+        result = simulate_udp(steps, link, use.policy, use.repeats, runs, rng)
     closed, not_closed = _closed_form(steps, link, use)
     succeeded = result.failed_in == SUCCEEDED
     failures = int((~succeeded).sum())
@@ -117,26 +119,32 @@ def predict(flow: Flow, link: Link, use: Use, *, runs: int = 10_000, seed: int =
     )
 
 
-def _closed_form(steps: list[Step], link: Link, use: Use) -> tuple[Expectation | None, str | None]:
+def _closed_form(
+    steps: list[SimulatedExchange], link: LinkModel, use: RunConfig
+) -> tuple[HandshakeExpectation | None, str | None]:
     """The closed form, or the reason why there is none."""
-    if use.transport is Transport.TCP:
+    if use.transport is IkeTransport.TCP:
         return None, "there is none over TCP"
     try:
-        return expected(steps, link, use.policy, use.repeats), None
+        return compute_expectation(steps, link, use.policy, use.repeats), None
     except NoClosedFormError as error:
         return None, str(error)
 
 
-def _step(exchange: Exchange, flow: Flow, link: Link, use: Use, *, first: bool) -> Step:
-    def laid(message: Message, *, opens: bool) -> Laid:
-        if use.transport is Transport.TCP:
-            return over_tcp(message, flow, link, first=opens)
-        return over_udp(message, flow, link, use.fragment_size)
+def _step(
+    exchange: FlowExchange, flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, first: bool
+) -> SimulatedExchange:
+    def laid(message: FlowMessage, *, opens: bool) -> PacketizedMessage:
+        if use.transport is IkeTransport.TCP:
+            return packetize_over_tcp(message, flow, link, first=opens)
+        return packetize_over_udp(message, flow, link, use.fragment_size)
 
-    if use.transport is Transport.TCP and flow.protocol != "IKEv2":
+    if use.transport is IkeTransport.TCP and flow.protocol != "IKEv2":
         raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
     request = laid(exchange.request, opens=first)
-    return Step(exchange, request, None if exchange.response is None else laid(exchange.response, opens=False))
+    return SimulatedExchange(
+        exchange, request, None if exchange.response is None else laid(exchange.response, opens=False)
+    )
 
 
 def _distribution(values: Float64Array) -> Distribution | None:

@@ -6,16 +6,16 @@ from math import isfinite, log
 
 import numpy as np
 
-from ikeanalyze.model.ahp import Opinion, ranks, scores, turning_points, weights, with_weight
+from ikeanalyze.model.ahp import Opinion, compute_ranks, compute_scores, find_turning_points, fit_weights, set_weight
 from ikeanalyze.model.arrays import Float64Array
-from ikeanalyze.model.criteria import Criteria, CriteriaError, Criterion, Measured, Part
+from ikeanalyze.model.criteria import Criteria, CriteriaError, Criterion, DatasetValues, SubCriterion
 
 #: The values of alternatives that a dataset has; raises `CriteriaError` where it has none.
-Lookup = Callable[[Measured], Mapping[str, float]]
+Lookup = Callable[[DatasetValues], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class GradedPart:
+class GradedSubCriterion:
     """A part with its weight and its grades."""
 
     name: str
@@ -27,7 +27,7 @@ class GradedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RankSwap:
     """The order changes when a criterion gets this weight."""
 
     weight: float
@@ -36,19 +36,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedCriterion:
     """A main criterion."""
 
     name: str
     weight: float
-    parts: Sequence[GradedPart]
+    parts: Sequence[GradedSubCriterion]
     graded: bool  # False: all of its parts are left out
     grades: Mapping[str, float]  # by alternative: mean of the parts, with their weights and progression factors
-    turns: Sequence[Turn]  # rising
+    turns: Sequence[RankSwap]  # rising
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AlternativeRank:
     """An alternative."""
 
     name: str
@@ -62,8 +62,8 @@ class Ranking:
     """The answer."""
 
     criteria: Criteria
-    places: Sequence[Place]  # best first
-    ranked: Sequence[Ranked]
+    places: Sequence[AlternativeRank]  # best first
+    ranked: Sequence[RankedCriterion]
     steps: Float64Array  # criteria by alternatives (in the file's order), natural logarithms
 
     @property
@@ -73,10 +73,10 @@ class Ranking:
 
     def scores_at(self, criterion: int, weight: float) -> Float64Array:
         """Scores, in the order of the file, with another weight of one criterion."""
-        return scores(with_weight(self.weights, criterion, weight), self.steps)
+        return compute_scores(set_weight(self.weights, criterion, weight), self.steps)
 
 
-def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
+def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
     """Rank the alternatives.
 
     Raises:
@@ -89,33 +89,34 @@ def rank(criteria: Criteria, lookup: Lookup) -> Ranking:
         [_mean_grades(criterion, graded, names) for criterion, graded in zip(criteria.criteria, parts, strict=True)]
     )
     steps = grades * log(criteria.grade_step)
-    score = scores(own, steps)
+    score = compute_scores(own, steps)
     ranked = [
-        Ranked(
+        RankedCriterion(
             name=criterion.name,
             weight=float(own[i]),
             parts=parts[i],
             graded=any(part.grades for part in parts[i]),
             grades=dict(zip(names, grades[i].tolist(), strict=True)),
             turns=[
-                Turn(point.weight, names[point.above], names[point.below]) for point in turning_points(own, steps, i)
+                RankSwap(point.weight, names[point.above], names[point.below])
+                for point in find_turning_points(own, steps, i)
             ],
         )
         for i, criterion in enumerate(criteria.criteria)
     ]
     places = [
-        Place(
+        AlternativeRank(
             name,
             place,
             float(score[n]),
             {criterion.name: criterion.weight * criterion.grades[name] for criterion in ranked},
         )
-        for n, (name, place) in enumerate(zip(names, ranks(score), strict=True))
+        for n, (name, place) in enumerate(zip(names, compute_ranks(score), strict=True))
     ]
     return Ranking(criteria, sorted(places, key=lambda place: place.rank), ranked, steps)
 
 
-def _mean_grades(criterion: Criterion, parts: Sequence[GradedPart], names: Sequence[str]) -> Float64Array:
+def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
     """Grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
     grades = np.zeros(len(names))
     for part, given in zip(parts, criterion.parts, strict=True):
@@ -129,18 +130,18 @@ def _weights(
     if given is not None:
         return np.array(given)
     try:
-        return weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
+        return fit_weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
     except ValueError as error:
         raise CriteriaError(f"{criteria.path}: {key}difference: {error}") from None
 
 
-def _parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedPart]:
+def _parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedSubCriterion]:
     key = f"criterion {criterion.name!r}, "
     own = _weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
     return [_graded(criteria, part, weight, lookup) for part, weight in zip(criterion.parts, own.tolist(), strict=True)]
 
 
-def _graded(criteria: Criteria, part: Part, weight: float, lookup: Lookup) -> GradedPart:
+def _graded(criteria: Criteria, part: SubCriterion, weight: float, lookup: Lookup) -> GradedSubCriterion:
     values = part.values
     if part.measured is not None:
         try:
@@ -153,4 +154,4 @@ def _graded(criteria: Criteria, part: Part, weight: float, lookup: Lookup) -> Gr
     grades = part.grades
     if part.function is not None:
         grades = {name: part.function.grade(values[name]) for name in criteria.alternatives}
-    return GradedPart(part.name, weight, part.unit, part.left_out, values, grades)
+    return GradedSubCriterion(part.name, weight, part.unit, part.left_out, values, grades)

@@ -1,4 +1,4 @@
-"""Extracts a `Flow` from the tables of an analysis: a complete handshake and the processing times of both sides.
+"""Extracts a `HandshakeFlow` from the tables of an analysis: a complete handshake and the processing times of both sides.
 
 Time runs in turns, as in `analysis.timing`: from a request to its response one side has it, from there to the next
 request the side that asks next. What of such an interval is the path's depends on where the capture was taken: a side's
@@ -13,17 +13,17 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from ikeanalyze.analysis.radius import waits
+from ikeanalyze.analysis.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.model.flow import (
     NON_ESP_MARKER,
     UDP_HEADER,
-    Exchange,
-    Flow,
-    Message,
-    Part,
+    FlowDatagram,
+    FlowExchange,
+    FlowMessage,
+    HandshakeFlow,
     Side,
-    protection_of,
+    get_encryption_overhead,
 )
 
 _WHOLE: Final = ("established", "completed")
@@ -40,14 +40,16 @@ class FlowError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CapturePoint:
     """Where a capture was taken, as something beside it says."""
 
     side: Side  # whose machine, or one next to it
     path_rtt_ns: int  # round trip between the two sides; 0: they are as good as next to each other
 
 
-def recorded(analysis: Analysis, capture: str, handshake: int | None = None, place: Place | None = None) -> Flow:
+def extract_flow(
+    analysis: Analysis, capture: str, handshake: int | None = None, place: CapturePoint | None = None
+) -> HandshakeFlow:
     """The handshake `handshake` of `capture`; None: the one with the fewest retransmissions, the first of these.
 
     Ties prefer established handshakes. `place` is ignored if the path's round-trip time was given, or if the capture shows
@@ -74,7 +76,7 @@ def recorded(analysis: Analysis, capture: str, handshake: int | None = None, pla
     raise problem
 
 
-def _placed(row: Row, place: Place | None) -> Row:
+def _placed(row: Row, place: CapturePoint | None) -> Row:
     """The row with what is said beside the capture in place of what the capture does not tell."""
     if place is None or row["vantage"] not in ("unknown", place.side) or row["path_rtt_source"] == "given":
         return row
@@ -108,7 +110,7 @@ def _known(whole: pl.DataFrame) -> str:
     return f"whole ones are {', '.join(map(str, ids[:10]))}{'...' if len(ids) > 10 else ''}"
 
 
-def _flow(analysis: Analysis, row: Row, others: int) -> Flow:
+def _flow(analysis: Analysis, row: Row, others: int) -> HandshakeFlow:
     number = row["handshake"]
     exchanges = list(
         analysis.exchanges.filter((pl.col("handshake") == number) & pl.col("set_up"))
@@ -133,7 +135,7 @@ def _flow(analysis: Analysis, row: Row, others: int) -> Flow:
             gap = _without_path(gap, asker, row)
         aaa, trips = _aaa(own)
         built.append(
-            Exchange(
+            FlowExchange(
                 type=str(exchange["type"]),
                 message_id=None if row["protocol"] == "HIP" else exchange["message_id"],
                 asker=asker,
@@ -149,14 +151,14 @@ def _flow(analysis: Analysis, row: Row, others: int) -> Flow:
     if not built:
         raise FlowError(f"handshake {number}: its messages are not in the capture")
     supports = [row["initiator_supports"] or [], row["responder_supports"] or []]
-    return Flow(
+    return HandshakeFlow(
         capture=str(row["capture"]),
         handshake=number,
         others=others,
         protocol=row["protocol"],
         exchanges=tuple(built),
         fragmentation=all(_FRAGMENTATION in names for names in supports),
-        protection=protection_of(row["encryption"], row["integrity"]),
+        protection=get_encryption_overhead(row["encryption"], row["integrity"]),
         setup_ns=row["setup_ns"],
         path=_source(row),
         path_rtt_ns=path,
@@ -203,13 +205,13 @@ def _aaa(messages: pl.DataFrame) -> tuple[int, int]:
             pairs.append(([], []))
         if pairs:
             pairs[-1][0 if request else 1].append(row["first_ns" if request else "last_ns"])
-    answered = [waits(sent, answers)[0] for sent, answers in pairs if sent and answers]
+    answered = [compute_aaa_wait(sent, answers)[0] for sent, answers in pairs if sent and answers]
     return sum(answered), len(answered)
 
 
 def _message(
     messages: pl.DataFrame, kind: str, frames: Mapping[tuple[object, ...], pl.DataFrame], handshake: int
-) -> Message:
+) -> FlowMessage:
     """The first transmission that is whole in the capture."""
     for row in messages.iter_rows(named=True):
         if row["kind"] != kind or row["protocol"] == "RADIUS" or row["fragments_seen"] != row["fragments"]:
@@ -221,7 +223,7 @@ def _message(
     raise FlowError(f"handshake {handshake}: no transmission of the {name} {kind} is whole in the capture")
 
 
-def _of_frames(frames: list[Row]) -> Message | None:
+def _of_frames(frames: list[Row]) -> FlowMessage | None:
     """Frames to the parts of a message; None: the size of one is not known."""
     parts: dict[int | None, list[Row]] = {}
     for frame in frames:
@@ -242,10 +244,10 @@ def _of_frames(frames: list[Row]) -> Message | None:
             return None
         # a TCP segment is no datagram: it is laid out anew
         sizes = (link + ip + transport + marker + size,) if _in_tcp(own) else tuple(frame["bytes"] for frame in own)
-        built.append(Part(size, sizes))
+        built.append(FlowDatagram(size, sizes))
     # IKE_SA_INIT (34) and all of IKEv1 and HIP are not fragmented by RFC 7383
     encrypted = first["protocol"] == "IKEv2" and first["exchange_type"] != 34
-    return Message(tuple(built), encrypted, marker, transport, ip, link)
+    return FlowMessage(tuple(built), encrypted, marker, transport, ip, link)
 
 
 def _in_order(parts: Mapping[int | None, list[Row]]) -> Iterable[list[Row]]:

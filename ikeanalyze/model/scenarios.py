@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from ikeanalyze.io.toml import TomlFileError, decode_toml
-from ikeanalyze.model.link import Burst
+from ikeanalyze.model.link import LossBurst
 
 FOLDER: Final = Path(__file__).parent / "links"
 
@@ -36,12 +36,12 @@ _Number = Annotated[float, Meta(ge=-1e15, le=1e15, description="a number")]
 _Integer = Annotated[int, Meta(ge=-(10**15), le=10**15, description="an integer")]
 
 
-class ScenarioError(ValueError):
+class LinkScenarioError(ValueError):
     """A scenario does not exist or cannot be used; the text has the file and the key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class LinkScenario:
     """A link in a file; `fields` are the fields of `Link` that it sets."""
 
     name: str
@@ -78,38 +78,40 @@ class _LinkTable(Struct):
     burst: _BurstTable | None = None
 
 
-def names() -> list[str]:
+def list_scenarios() -> list[str]:
     """The scenarios that come with ikeanalyze."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-def read_scenario(text: str) -> Scenario:
+def load_scenario(text: str) -> LinkScenario:
     """Read the scenario of this name, or the file at this path.
 
     Raises:
         ScenarioError: it does not exist, or is invalid.
     """
-    path = FOLDER / f"{text}.toml" if text in names() else Path(text)
+    path = FOLDER / f"{text}.toml" if text in list_scenarios() else Path(text)
     try:
         return _scenario(path.stem, decode_toml(str(path), _LinkTable))
-    except (ScenarioError, TomlFileError) as error:
-        raise ScenarioError(f"{text}: {error}") from None
+    except (LinkScenarioError, TomlFileError) as error:
+        raise LinkScenarioError(f"{text}: {error}") from None
     except OSError as error:
-        raise ScenarioError(f"{text}: neither {', '.join(names())} nor a readable file ({error.strerror})") from None
+        raise LinkScenarioError(
+            f"{text}: neither {', '.join(list_scenarios())} nor a readable file ({error.strerror})"
+        ) from None
 
 
-def _scenario(name: str, table: _LinkTable) -> Scenario:
+def _scenario(name: str, table: _LinkTable) -> LinkScenario:
     fields = {key: value for key, value in asdict(table).items() if value is not None}
     description, source = fields.pop("description"), fields.pop("source")
     for key in fields.keys() & {"rate_up", "rate_down"}:
-        fields[key] = rate(fields[key]) if isinstance(fields[key], str) else fields[key]
+        fields[key] = parse_rate(fields[key]) if isinstance(fields[key], str) else fields[key]
     if burst := table.burst:
         mean = burst.frames if burst.ms is None else burst.ms
-        fields["burst"] = Burst(mean or 0.0, burst.ms is None, burst.loss)
-    return Scenario(name, description, source, {"name": name, **fields})
+        fields["burst"] = LossBurst(mean or 0.0, burst.ms is None, burst.loss)
+    return LinkScenario(name, description, source, {"name": name, **fields})
 
 
-def rate(text: str) -> float:
+def parse_rate(text: str) -> float:
     """Bit per second of `384k`, `7.2M`, `1G` or `9600`.
 
     Raises:
@@ -117,5 +119,5 @@ def rate(text: str) -> float:
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise ScenarioError(f"invalid rate {text!r}; write it as 384k, 7.2M or 9600, in bit/s")
+        raise LinkScenarioError(f"invalid rate {text!r}; write it as 384k, 7.2M or 9600, in bit/s")
     return float(match[1]) * {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}[match[2].lower()]

@@ -8,8 +8,8 @@ What happens in an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
   fragments that have come, so that those of several transmissions make one message. strongSwan and libreswan do so, and
   the recorded logs show it.
 * The responder answers when it has the request, after its computation and the AAA server's. It answers a repeated request
-  again, with the same bytes and at once: if fragment 1 of it arrives (`Repeats.FIRST`), or each time that it has got all
-  fragments anew (`Repeats.ALL`). While it still computes, it does not answer.
+  again, with the same bytes and at once: if fragment 1 of it arrives (`ResponseTrigger.FIRST`), or each time that it has got all
+  fragments anew (`ResponseTrigger.ALL`). While it still computes, it does not answer.
 * What is sent later arrives later or at the same time: jitter lets nothing overtake.
 * A response that comes after the timer ran out has cost a retransmission, and perhaps another response, for nothing.
 """
@@ -21,11 +21,11 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.model.arrays import BoolArray, Float64Array, IndexArray, Int64Array
-from ikeanalyze.model.direction import Direction
-from ikeanalyze.model.flow import Exchange
-from ikeanalyze.model.layout import Laid
-from ikeanalyze.model.link import Link, Repeats
-from ikeanalyze.model.policy import Policy
+from ikeanalyze.model.direction import LinkDirection
+from ikeanalyze.model.flow import FlowExchange
+from ikeanalyze.model.layout import PacketizedMessage
+from ikeanalyze.model.link import LinkModel, ResponseTrigger
+from ikeanalyze.model.policy import RetransmissionPolicy
 
 #: Frames of one message in all runs of a block: so much memory is taken, some hundred bytes each.
 _AT_ONCE: Final = 2_000_000
@@ -34,7 +34,7 @@ SUCCEEDED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class SimulationResult:
     """What came of each run. All arrays are (runs,)."""
 
     setup_s: Float64Array  # from the first request to the last response; not a number: it failed
@@ -45,27 +45,34 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SimulatedExchange:
     """An exchange as it crosses the link."""
 
-    exchange: Exchange
-    request: Laid
-    response: Laid | None  # None: nothing answers it
+    exchange: FlowExchange
+    request: PacketizedMessage
+    response: PacketizedMessage | None  # None: nothing answers it
 
 
-def simulate(
-    steps: list[Step], link: Link, policy: Policy, repeats: Repeats, runs: int, rng: np.random.Generator
-) -> Runs:
+def simulate_udp(
+    steps: list[SimulatedExchange],
+    link: LinkModel,
+    policy: RetransmissionPolicy,
+    repeats: ResponseTrigger,
+    runs: int,
+    rng: np.random.Generator,
+) -> SimulationResult:
     """`runs` handshakes. Computation that is not known counts as no time."""
-    return in_blocks(steps, runs, lambda count: _block(steps, link, policy, repeats, count, rng))
+    return run_in_blocks(steps, runs, lambda count: _block(steps, link, policy, repeats, count, rng))
 
 
-def in_blocks(steps: list[Step], runs: int, some: Callable[[int], Runs]) -> Runs:
+def run_in_blocks(
+    steps: list[SimulatedExchange], runs: int, some: Callable[[int], SimulationResult]
+) -> SimulationResult:
     """`runs` runs, so many at once as memory is meant to take; `some` makes a number of them."""
     largest = max(laid.frames for step in steps for laid in (step.request, step.response) if laid)
     most = max(_AT_ONCE // largest, 1)
     blocks = [some(min(most, runs - start)) for start in range(0, runs, most)]
-    return Runs(
+    return SimulationResult(
         *(
             np.concatenate([getattr(block, name) for block in blocks])
             for name in ("setup_s", "failed_in", "messages", "frames", "bytes")
@@ -74,9 +81,14 @@ def in_blocks(steps: list[Step], runs: int, some: Callable[[int], Runs]) -> Runs
 
 
 def _block(
-    steps: list[Step], link: Link, policy: Policy, repeats: Repeats, runs: int, rng: np.random.Generator
-) -> Runs:
-    up, down = (Direction.of(link, runs, rng, up=up) for up in (True, False))
+    steps: list[SimulatedExchange],
+    link: LinkModel,
+    policy: RetransmissionPolicy,
+    repeats: ResponseTrigger,
+    runs: int,
+    rng: np.random.Generator,
+) -> SimulationResult:
+    up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
     now = np.zeros(runs)
     failed_in = np.full(runs, SUCCEEDED, np.int64)
     for attempt in attempts(steps, now, failed_in, up, down):
@@ -87,12 +99,12 @@ def _block(
             now[alive] = start
             continue
         waits = np.cumsum(policy.timeouts(rng, len(alive)), axis=1)
-        turn = Turn(step.request, step.response, answering_s(step.exchange, link), repeats)
-        done = converse(turn, attempt.there, attempt.back, alive, start, waits)
+        turn = RequestResponse(step.request, step.response, get_processing_s(step.exchange, link), repeats)
+        done = simulate_exchange(turn, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
         failed_in[alive[late]] = attempt.number
         now[alive] = done
-    return summed(now, failed_in, up, down)
+    return combine_directions(now, failed_in, up, down)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +112,15 @@ class Attempt:
     """A step in the runs that have not failed before it."""
 
     number: int  # of the step
-    step: Step
+    step: SimulatedExchange
     rows: IndexArray  # the runs. (n,)
-    there: Direction  # from the side that sends the request
-    back: Direction
+    there: LinkDirection  # from the side that sends the request
+    back: LinkDirection
     start: Float64Array  # when the request is first sent, seconds. (n,)
 
 
 def attempts(
-    steps: list[Step], now: Float64Array, failed_in: Int64Array, up: Direction, down: Direction
+    steps: list[SimulatedExchange], now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
 ) -> Iterator[Attempt]:
     """Each step in turn, as long as there are runs that have not failed; the caller updates `now` and `failed_in`."""
     for number, step in enumerate(steps):
@@ -119,9 +131,11 @@ def attempts(
         yield Attempt(number, step, rows, there, back, now[rows] + step.exchange.before_ns / 1e9)
 
 
-def summed(now: Float64Array, failed_in: Int64Array, up: Direction, down: Direction) -> Runs:
+def combine_directions(
+    now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
+) -> SimulationResult:
     """What a block of runs came to; `now`: when each ended, seconds. (runs,)"""
-    return Runs(
+    return SimulationResult(
         np.where(failed_in == SUCCEEDED, now, np.nan),
         failed_in,
         up.messages + down.messages,
@@ -131,18 +145,23 @@ def summed(now: Float64Array, failed_in: Int64Array, up: Direction, down: Direct
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestResponse:
     """Something that is asked for until it is answered."""
 
-    request: Laid
-    answer: Laid
+    request: PacketizedMessage
+    answer: PacketizedMessage
     work_s: float  # from the request's arrival to the answer
-    repeats: Repeats = Repeats.FIRST
+    repeats: ResponseTrigger = ResponseTrigger.FIRST
     counted: bool = True  # both are IKE messages
 
 
-def converse(
-    turn: Turn, there: Direction, back: Direction, runs: IndexArray, start: Float64Array, waits: Float64Array
+def simulate_exchange(
+    turn: RequestResponse,
+    there: LinkDirection,
+    back: LinkDirection,
+    runs: IndexArray,
+    start: Float64Array,
+    waits: Float64Array,
 ) -> Float64Array:
     """When the asker has the whole answer, in each of `runs`; infinity: never. (n,)
 
@@ -157,7 +176,7 @@ def converse(
     asked = np.full((len(runs), len(turn.request.parts)), np.inf)  # when each part of the request came first
     ready = np.full(len(runs), np.inf)  # when the answer was there to be sent
     answered = np.full((len(runs), len(turn.answer.parts)), np.inf)
-    again = _Again(turn.repeats, len(runs), len(turn.request.parts))
+    again = _ResponseRetrigger(turn.repeats, len(runs), len(turn.request.parts))
     done = np.full(len(runs), np.inf)
     for transmission in range(waits.shape[1]):
         sent = start if transmission == 0 else start + waits[:, transmission - 1]
@@ -178,16 +197,16 @@ def converse(
     return done
 
 
-def answering_s(exchange: Exchange, link: Link) -> float:
+def get_processing_s(exchange: FlowExchange, link: LinkModel) -> float:
     """Seconds from the request's arrival to the response, where the asked side and the AAA server do their work."""
     aaa = exchange.aaa_ns / 1e9 + exchange.aaa_round_trips * link.aaa_rtt_ms / 1000
     return (exchange.answer_ns or 0) / 1e9 + aaa
 
 
-class _Again:
+class _ResponseRetrigger:
     """What of repeated requests has arrived since the last response, in many runs."""
 
-    def __init__(self, repeats: Repeats, runs: int, parts: int) -> None:
+    def __init__(self, repeats: ResponseTrigger, runs: int, parts: int) -> None:
         self._repeats = repeats
         self._since = np.zeros((runs, parts), np.bool_)
 
@@ -201,7 +220,7 @@ class _Again:
             known: the response has been asked for by an earlier transmission. (n,)
         """
         counts = known[:, None] & np.isfinite(came) & (came >= ready[:, None])
-        if self._repeats is Repeats.FIRST:
+        if self._repeats is ResponseTrigger.FIRST:
             return np.where(counts[:, 0], came[:, 0], np.inf)
         # what of the transmission that completed the request comes behind the response is of a repeated one
         counts |= np.isfinite(came) & (came > ready[:, None])

@@ -22,23 +22,23 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array, IndexArray
-from ikeanalyze.model.direction import Direction
-from ikeanalyze.model.layout import Laid, acknowledgement, opening
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.policy import Policy, exponential
+from ikeanalyze.model.direction import LinkDirection
+from ikeanalyze.model.layout import PacketizedMessage, make_tcp_ack, make_tcp_syn
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.policy import RetransmissionPolicy, make_exponential_policy
 from ikeanalyze.model.simulation import (
     SUCCEEDED,
-    Runs,
-    Step,
-    Turn,
-    answering_s,
+    RequestResponse,
+    SimulatedExchange,
+    SimulationResult,
     attempts,
-    converse,
-    in_blocks,
-    summed,
+    combine_directions,
+    get_processing_s,
+    run_in_blocks,
+    simulate_exchange,
 )
 
-_SYN: Final = exponential(timeout=1, base=2, tries=6)
+_SYN: Final = make_exponential_policy(timeout=1, base=2, tries=6)
 _LEAST_RTO_S: Final = 1.0
 _AFTER_LOST_SYN_S: Final = 3.0
 _LONGEST_RTO_S: Final = 60.0
@@ -47,21 +47,25 @@ _WINDOW: Final = 10  # segments
 _TRIES: Final = 15
 
 
-def simulate_tcp(steps: list[Step], link: Link, policy: Policy, runs: int, rng: np.random.Generator) -> Runs:
+def simulate_tcp(
+    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
+) -> SimulationResult:
     """`runs` handshakes; the set-up begins with the SYN. Messages count once, whatever TCP sends again."""
-    return in_blocks(steps, runs, lambda count: _block(steps, link, policy, count, rng))
+    return run_in_blocks(steps, runs, lambda count: _block(steps, link, policy, count, rng))
 
 
-def _block(steps: list[Step], link: Link, policy: Policy, runs: int, rng: np.random.Generator) -> Runs:
-    up, down = (Direction.of(link, runs, rng, up=up) for up in (True, False))
+def _block(
+    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
+) -> SimulationResult:
+    up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
     everyone = np.arange(runs)
     first = steps[0].exchange.request
-    syn = Turn(opening(first), opening(first), 0.0, counted=False)
+    syn = RequestResponse(make_tcp_syn(first), make_tcp_syn(first), 0.0, counted=False)
     waits = np.cumsum(_SYN.timeouts(count=runs), axis=1)
-    now = converse(syn, up, down, everyone, np.zeros(runs), waits)
+    now = simulate_exchange(syn, up, down, everyone, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _LEAST_RTO_S))
-    ack = acknowledgement(first)
+    ack = make_tcp_ack(first)
     _count(up, everyone[failed_in == SUCCEEDED], ack, 1)
     for attempt in attempts(steps, now, failed_in, up, down):
         step, alive, there, back = attempt.step, attempt.rows, attempt.there, attempt.back
@@ -69,28 +73,28 @@ def _block(steps: list[Step], link: Link, policy: Policy, runs: int, rng: np.ran
         if step.response is not None:
             came = np.isfinite(done)
             rows = alive[came]
-            ready = done[came] + answering_s(step.exchange, link)
+            ready = done[came] + get_processing_s(step.exchange, link)
             done[came] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
         failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
         now[alive] = done
-    return summed(now, failed_in, up, down)
+    return combine_directions(now, failed_in, up, down)
 
 
 def _deliver(
-    laid: Laid,
-    there: Direction,
-    back: Direction,
+    laid: PacketizedMessage,
+    there: LinkDirection,
+    back: LinkDirection,
     runs: IndexArray,
     start: Float64Array,
     rto: Float64Array,
-    ack: Laid,
+    ack: PacketizedMessage,
 ) -> Float64Array:
     """When all segments of a message have arrived, in seconds, in each of `runs`; infinity: never. (n,)"""
     came = np.full((len(runs), len(laid.parts)), np.inf)
     at, window, sent = start, _WINDOW, 0
     while sent < len(laid.parts):
         flight = slice(sent, sent + window)
-        came[:, flight] = there.send(runs, at, Laid(laid.parts[flight]), counted=sent == 0)
+        came[:, flight] = there.send(runs, at, PacketizedMessage(laid.parts[flight]), counted=sent == 0)
         at, sent, window = at + there.link.rtt_ms / 1000, sent + window, 2 * window
     arrived = np.isfinite(came).sum(axis=1)
     acknowledged = np.ceil(arrived / 2)
@@ -102,7 +106,7 @@ def _deliver(
         for i in range(len(laid.parts)):
             lost = rows[np.isinf(came[rows, i])]
             if len(lost):
-                segment = Laid(laid.parts[i : i + 1])
+                segment = PacketizedMessage(laid.parts[i : i + 1])
                 came[lost, i] = there.send(runs[lost], due[lost], segment, counted=False)[:, 0]
         now = np.isfinite(came[rows]).sum(axis=1)
         acknowledged[rows] += np.ceil((now - arrived[rows]) / 2)
@@ -114,7 +118,7 @@ def _deliver(
     return whole
 
 
-def _count(direction: Direction, runs: IndexArray, laid: Laid, times: Float64Array | int) -> None:
+def _count(direction: LinkDirection, runs: IndexArray, laid: PacketizedMessage, times: Float64Array | int) -> None:
     """Count frames that nothing depends on."""
     direction.frames[runs] += times * laid.frames
     direction.bytes[runs] += times * laid.bytes

@@ -15,12 +15,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.folders import Folders
-from ikeanalyze.plugin.manifest import NAME, Manifest, as_bytes, digest, read
-from ikeanalyze.plugin.source import Place, PluginFile
+from ikeanalyze.plugin.folders import WiresharkFolders
+from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
+from ikeanalyze.plugin.source import InstallDir, PluginFile
 
 
-class Done(StrEnum):
+class FileStatus(StrEnum):
     """What became of a file."""
 
     ADDED = "added"
@@ -33,50 +33,52 @@ class Done(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FileChange:
     """One file, and what became of it."""
 
-    done: Done
+    done: FileStatus
     path: Path
 
 
-def install(files: Iterable[PluginFile], folders: Folders, version: str, *, force: bool = False) -> list[Step]:
+def install_files(
+    files: Iterable[PluginFile], folders: WiresharkFolders, version: str, *, force: bool = False
+) -> list[FileChange]:
     """Install, or update what is installed; `force`: even where a file is the user's.
 
     Files of an earlier installation that are no more in this one are taken away. Raises PluginError where a
     folder or file cannot be written.
     """
-    before = read(folders.plugins)
+    before = read_manifest(folders.plugins)
     created = list(before.created) if before else []
     written: dict[str, str] = {}
     steps = []
     try:
         for file in files:
-            path = (folders.plugins if file.place is Place.PLUGINS else folders.profiles) / file.name
+            path = (folders.plugins if file.place is InstallDir.PLUGINS else folders.profiles) / file.name
             known = before.files.get(file.key) if before and before.path(file.key) == path else None
             done = _install(path, file.content, known, force, created)
-            steps.append(Step(done, path))
-            if done is not Done.KEPT:
-                written[file.key] = digest(file.content)
+            steps.append(FileChange(done, path))
+            if done is not FileStatus.KEPT:
+                written[file.key] = compute_digest(file.content)
             elif known is not None:
                 written[file.key] = known  # so that it is ours again, should the user undo the changes
         if before:
             places = {step.path for step in steps}
             gone = {key: known for key, known in before.files.items() if before.path(key) not in places}
-            steps += [step for step in _remove(before, gone) if step.done is not Done.MISSING]
+            steps += [step for step in _remove(before, gone) if step.done is not FileStatus.MISSING]
         _make(folders.plugins, created)
-        _write(folders.plugins / NAME, as_bytes(Manifest(version, folders, written, created)))
+        _write(folders.plugins / NAME, encode_manifest(InstallManifest(version, folders, written, created)))
     except OSError as error:
         raise _cannot(error) from None
     return steps
 
 
-def uninstall(plugins: Path) -> list[Step] | None:
+def uninstall_files(plugins: Path) -> list[FileChange] | None:
     """Take away what was installed from this folder of plugins; None: nothing was.
 
     Raises PluginError where that is not allowed.
     """
-    manifest = read(plugins)
+    manifest = read_manifest(plugins)
     if manifest is None:
         return None
     try:
@@ -92,22 +94,22 @@ def uninstall(plugins: Path) -> list[Step] | None:
     return steps
 
 
-def state(files: Iterable[PluginFile], manifest: Manifest) -> list[Step]:
+def compare_installation(files: Iterable[PluginFile], manifest: InstallManifest) -> list[FileChange]:
     """How the files of an installation are now, beside those that would be installed: added, missing, kept..."""
     steps = []
-    wanted = {file.key: digest(file.content) for file in files}
+    wanted = {file.key: compute_digest(file.content) for file in files}
     for key in sorted(manifest.files.keys() | wanted.keys()):
         path = manifest.path(key)
         found = _digest_of(path)
         if found is None:
-            done = Done.MISSING
+            done = FileStatus.MISSING
         elif found == wanted.get(key):
-            done = Done.SAME
+            done = FileStatus.SAME
         elif found == manifest.files.get(key):
-            done = Done.UPDATED if key in wanted else Done.REMOVED  # what installing again would do
+            done = FileStatus.UPDATED if key in wanted else FileStatus.REMOVED  # what installing again would do
         else:
-            done = Done.KEPT
-        steps.append(Step(done, path))
+            done = FileStatus.KEPT
+        steps.append(FileChange(done, path))
     return steps
 
 
@@ -118,24 +120,24 @@ def _digest_of(path: Path) -> str | None:
     if path.is_symlink() or not path.is_file():
         return "not ours"
     try:
-        return digest(path.read_bytes())
+        return compute_digest(path.read_bytes())
     except OSError:
         return "unreadable"
 
 
-def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> Done:
+def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> FileStatus:
     found = _digest_of(path)
-    if found == digest(content):
-        return Done.SAME
+    if found == compute_digest(content):
+        return FileStatus.SAME
     if found is None:
-        done = Done.ADDED
+        done = FileStatus.ADDED
     elif found == known:
-        done = Done.UPDATED
+        done = FileStatus.UPDATED
     elif force and not path.is_dir():
         os.replace(path, _free(path))
-        done = Done.REPLACED
+        done = FileStatus.REPLACED
     else:
-        return Done.KEPT
+        return FileStatus.KEPT
     _make(path.parent, created)
     _write(path, content)
     return done
@@ -151,17 +153,17 @@ def _free(path: Path) -> Path:
         number += 1
 
 
-def _remove(manifest: Manifest, files: Mapping[str, str]) -> Iterator[Step]:
+def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[FileChange]:
     for key, known in sorted(files.items()):
         path = manifest.path(key)
         found = _digest_of(path)
         if found is None:
-            yield Step(Done.MISSING, path)
+            yield FileChange(FileStatus.MISSING, path)
         elif found == known:
             path.unlink()
-            yield Step(Done.REMOVED, path)
+            yield FileChange(FileStatus.REMOVED, path)
         else:
-            yield Step(Done.KEPT, path)
+            yield FileChange(FileStatus.KEPT, path)
 
 
 def _remove_empty(folder: Path) -> None:

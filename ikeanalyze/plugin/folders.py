@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class WiresharkFolders:
     """A user's own folders of Wireshark. They need not exist yet."""
 
     #: Lua here, and in folders below, is loaded at the start.
@@ -23,7 +23,7 @@ class Folders:
     told: bool
 
 
-def parse(text: str) -> Folders | None:
+def parse_tshark_folders(text: str) -> WiresharkFolders | None:
     """What `tshark -G folders` prints; None: this is not it.
 
     Versions with a line for Lua plugins mean that one: their other plugin folder is for compiled ones.
@@ -33,10 +33,10 @@ def parse(text: str) -> Folders | None:
     settings = lines.get("Personal configuration")
     if not plugins or not settings:
         return None
-    return Folders(Path(plugins), Path(settings) / "profiles", told=True)
+    return WiresharkFolders(Path(plugins), Path(settings) / "profiles", told=True)
 
 
-def usual(environment: Mapping[str, str], platform: str) -> Folders:
+def get_default_folders(environment: Mapping[str, str], platform: str) -> WiresharkFolders:
     """The folders that Wireshark takes if nothing is set up otherwise; `platform` as in sys.platform."""
     if platform == "win32":
         roaming = environment.get("APPDATA")
@@ -47,4 +47,4 @@ def usual(environment: Mapping[str, str], platform: str) -> Folders:
         plugins = home / ".local" / "lib" / "wireshark" / "plugins"
         settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "wireshark"
     settings = Path(environment.get("WIRESHARK_CONFIG_DIR") or settings)
-    return Folders(plugins, settings / "profiles", told=False)
+    return WiresharkFolders(plugins, settings / "profiles", told=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from ikeanalyze.plugin.folders import Folders
-from ikeanalyze.plugin.source import Place
+from ikeanalyze.plugin.folders import WiresharkFolders
+from ikeanalyze.plugin.source import InstallDir
 
 SCHEMA: Final = "ikeanalyze.plugin/1"
 #: In the folder of the plugins, where Wireshark reads nothing but Lua.
@@ -15,13 +15,13 @@ NAME: Final = "ikeanalyze-plugin.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class InstallManifest:
     """One installation."""
 
     #: Of ikeanalyze that installed.
     version: str
     #: Where its plugins and profiles are.
-    folders: Folders
+    folders: WiresharkFolders
     #: By key ("plugins/ikex.lua"): the SHA-256 of what was written, in hex.
     files: dict[str, str]
     #: Folders that did not exist before, the outer ones first.
@@ -30,15 +30,15 @@ class Manifest:
     def path(self, key: str) -> Path:
         """Where the file of this key is."""
         place, _, name = key.partition("/")
-        return (self.folders.plugins if place == Place.PLUGINS else self.folders.profiles) / name
+        return (self.folders.plugins if place == InstallDir.PLUGINS else self.folders.profiles) / name
 
 
-def digest(content: bytes) -> str:
+def compute_digest(content: bytes) -> str:
     """SHA-256 in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
-def read(plugins: Path) -> Manifest | None:
+def read_manifest(plugins: Path) -> InstallManifest | None:
     """The manifest in this folder of plugins; None: there is none, or none that can be trusted."""
     try:
         document = json.loads((plugins / NAME).read_bytes())
@@ -53,8 +53,8 @@ def read(plugins: Path) -> Manifest | None:
     if not all(_inside(key) and isinstance(value, str) for key, value in files.items()):
         return None
     paths = created if isinstance(created, list) else []
-    folders = Folders(plugins, Path(profiles), told=False)
-    return Manifest(version, folders, files, [Path(path) for path in paths if isinstance(path, str)])
+    folders = WiresharkFolders(plugins, Path(profiles), told=False)
+    return InstallManifest(version, folders, files, [Path(path) for path in paths if isinstance(path, str)])
 
 
 def _inside(key: Any) -> bool:
@@ -62,10 +62,10 @@ def _inside(key: Any) -> bool:
     if not isinstance(key, str):
         return False
     place, *rest = PurePosixPath(key).parts or ("",)
-    return place in list(Place) and bool(rest) and ".." not in rest and not key.startswith("/")
+    return place in list(InstallDir) and bool(rest) and ".." not in rest and not key.startswith("/")
 
 
-def as_bytes(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: InstallManifest) -> bytes:
     """The manifest as it is kept."""
     document = {
         "schema": SCHEMA,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.plugin.folders import Folders, parse
+from ikeanalyze.plugin.folders import WiresharkFolders, parse_tshark_folders
 
 _SECONDS: Final = 60
 #: A pcap file without packets: what the script needs to be run at all.
@@ -30,7 +30,7 @@ print(table.concat({{
 
 
 @dataclass(frozen=True, slots=True)
-class Tshark:
+class TsharkInfo:
     """One tshark as the user who asks has it."""
 
     #: The command that was run.
@@ -38,7 +38,7 @@ class Tshark:
     #: "4.0.17".
     version: str
     #: Where it looks; None: it did not tell.
-    folders: Folders | None
+    folders: WiresharkFolders | None
     #: "Lua 5.4"; None: it ran no Lua.
     lua: str | None
     #: It has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: no Lua to ask.
@@ -49,12 +49,12 @@ class Tshark:
     complaints: tuple[str, ...]
 
 
-def superuser() -> bool:
+def is_superuser() -> bool:
     """Is this process root's? Newer versions then run no Lua, neither plugins nor scripts."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def ask(program: str) -> Tshark | None:
+def probe_tshark(program: str) -> TsharkInfo | None:
     """Ask `program`, a name on the PATH or a path; None: it is not there, or is no tshark."""
     if shutil.which(program) is None:
         return None
@@ -63,10 +63,10 @@ def ask(program: str) -> Tshark | None:
     if version is None:
         return None
     _, told, _ = _run(program, "-G", "folders")
-    return ask_lua(Tshark(program, version[1], parse(told), None, None, None, ()))
+    return probe_lua(TsharkInfo(program, version[1], parse_tshark_folders(told), None, None, None, ()))
 
 
-def ask_lua(tshark: Tshark) -> Tshark:
+def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
     """The same tshark, asked once more what its Lua can do and what is loaded."""
     with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as folder:
         script, capture = Path(folder, "probe.lua"), Path(folder, "empty.pcap")

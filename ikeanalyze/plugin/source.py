@@ -12,7 +12,7 @@ from ikeanalyze.plugin import PluginError
 PROFILE: Final = "IKE"
 
 
-class Place(StrEnum):
+class InstallDir(StrEnum):
     """Which of Wireshark's personal folders a file goes to."""
 
     PLUGINS = "plugins"
@@ -24,7 +24,7 @@ class PluginFile:
     """One file that is installed."""
 
     #: The folder that it goes to.
-    place: Place
+    place: InstallDir
     #: Its path in that folder, with slashes: "ikex/names.lua", "IKE/preferences".
     name: str
     #: Its bytes.
@@ -36,7 +36,7 @@ class PluginFile:
         return f"{self.place}/{self.name}"
 
 
-def folder() -> Path:
+def find_dissectors() -> Path:
     """Where the plugin's files come from: an installed package has them inside, a checkout beside it.
 
     Raises PluginError where they are in neither.
@@ -50,15 +50,15 @@ def folder() -> Path:
     )
 
 
-def plugin_files(dissectors: Path) -> list[PluginFile]:
+def list_plugin_files(dissectors: Path) -> list[PluginFile]:
     """Everything that is installed of the folder `dissectors`: all Lua, and the profiles, in order of their names."""
     found = [
-        PluginFile(Place.PLUGINS, path.relative_to(dissectors).as_posix(), path.read_bytes())
+        PluginFile(InstallDir.PLUGINS, path.relative_to(dissectors).as_posix(), path.read_bytes())
         for path in dissectors.rglob("*.lua")
     ]
     profiles = dissectors / "profiles"
     found += [
-        PluginFile(Place.PROFILES, path.relative_to(profiles).as_posix(), path.read_bytes())
+        PluginFile(InstallDir.PROFILES, path.relative_to(profiles).as_posix(), path.read_bytes())
         for path in profiles.rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]

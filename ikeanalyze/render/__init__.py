@@ -20,7 +20,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RenderOptions:
     """How the formats for people present an analysis; the others give everything."""
 
     width: int | None = None  # columns of the terminal format; None: those of the terminal, 80 where there is none

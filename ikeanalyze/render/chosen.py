@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from ikeanalyze.render.values import outcome_text
+from ikeanalyze.render.values import format_outcome
 
 #: As many handshakes are all shown.
 ALL: Final = 30
@@ -14,21 +14,21 @@ _OUTCOMES: Final = 6  # kinds of outcome of which the first handshake is shown
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedHandshake:
     """A handshake that is shown, and why it and not another."""
 
     handshake: int
     why: str  # empty: all are shown
 
 
-def choose(handshakes: pl.DataFrame, few: int = ALL) -> list[Chosen]:
+def select_noteworthy(handshakes: pl.DataFrame, few: int = ALL) -> list[SelectedHandshake]:
     """The handshakes to show, in order of id: all if there are no more than `few`."""
     if handshakes.height <= few:
-        return [Chosen(one, "") for one in handshakes["handshake"].sort().to_list()]
+        return [SelectedHandshake(one, "") for one in handshakes["handshake"].sort().to_list()]
     reasons: dict[int, list[str]] = {}
     for handshake, why in _noteworthy(handshakes):
         reasons.setdefault(handshake, []).append(why)
-    return [Chosen(handshake, ", ".join(reasons[handshake])) for handshake in sorted(reasons)]
+    return [SelectedHandshake(handshake, ", ".join(reasons[handshake])) for handshake in sorted(reasons)]
 
 
 def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
@@ -53,4 +53,4 @@ def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
         .head(_OUTCOMES)
     )
     for outcome, reason, handshake, _ in kinds.iter_rows():
-        yield handshake, f"first {outcome_text(outcome, reason)}"
+        yield handshake, f"first {format_outcome(outcome, reason)}"

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from math import floor, log10
 from typing import Final
 
-from ikeanalyze.dataset.compare_columns import text
-from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate
-from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, number_columns, telling
-from ikeanalyze.render.values import UNKNOWN, clean, count
+from ikeanalyze.dataset.compare_columns import format_value
+from ikeanalyze.dataset.comparison import Comparison, Estimate, MetricComparison
+from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.table import TableColumn, min_distinct_width, number_columns
+from ikeanalyze.render.values import UNKNOWN, escape_text, format_count
 
 _DIGITS: Final = 4
 #: Below and from here on zeros would be all that is seen of a number.
@@ -22,9 +22,9 @@ _DISAGREE: Final = (
 )
 
 
-def sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
+def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
     """What was asked, the groups, and for each metric what it is like and how it differs."""
-    yield Facts(clean(comparison.source), _facts(comparison), level=1)
+    yield KeyValueSection(escape_text(comparison.source), _facts(comparison), level=1)
     shown = range(len(comparison.groups) if every else min(len(comparison.groups), FEW))
     yield _groups(comparison, shown)
     for metric in comparison.metrics:
@@ -37,8 +37,8 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     first = comparison.by[0]
     facts = [
         ("handshakes", f"{sum(group.handshakes for group in comparison.groups):,}"),
-        ("groups by", clean(", ".join(comparison.by))),
-        ("baseline", clean(f"{first}={text(comparison.baseline)}")),
+        ("groups by", escape_text(", ".join(comparison.by))),
+        ("baseline", escape_text(f"{first}={format_value(comparison.baseline)}")),
         ("metrics count", f"handshakes that are {' or '.join(comparison.outcomes)}"),
         (
             "intervals",
@@ -48,11 +48,11 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("p", "Mann-Whitney U, two-sided, corrected (Benjamini-Yekutieli) for all groups"),
     ]
     if comparison.where:
-        facts.insert(1, ("only", clean(", ".join(map(str, comparison.where)))))
+        facts.insert(1, ("only", escape_text(", ".join(map(str, comparison.where)))))
     if comparison.rekeyed:
-        facts.append(("rekeyed", f"{count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
+        facts.append(("rekeyed", f"{format_count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
     if comparison.unread:
-        facts.append(("not read", f"{count(comparison.unread, 'capture')}: what was in them is in no group"))
+        facts.append(("not read", f"{format_count(comparison.unread, 'capture')}: what was in them is in no group"))
     if not comparison.complete:
         facts.append(("unfinished", "the batch has not read all captures"))
     return facts
@@ -73,7 +73,7 @@ def _resamples(comparison: Comparison) -> str:
     return f"{least:,} (the largest groups) to {comparison.resamples:,}"
 
 
-def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
+def _groups(comparison: Comparison, shown: Sequence[int]) -> TableSection:
     outcomes = [
         outcome
         for outcome in comparison.groups[0].outcomes
@@ -87,45 +87,45 @@ def _groups(comparison: Comparison, shown: Sequence[int]) -> Table:
         rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
     columns = (
         *_labels(comparison, shown),
-        *(Column(name, right=True, optional=int(name == "captures")) for name in counts),
+        *(TableColumn(name, right=True, optional=int(name == "captures")) for name in counts),
     )
-    return Table("Groups", columns, rows, more=len(comparison.groups) - len(shown))
+    return TableSection("Groups", columns, rows, more=len(comparison.groups) - len(shown))
 
 
-def _metric(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
+def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
     percent = _percent(comparison)
     columns = [
         *_labels(comparison, shown),
         *number_columns("counted", "mean"),
-        Column(f"{percent} of it", right=True, optional=1),
-        Column("median", right=True),
-        Column(f"{percent} of the median", right=True, optional=4),
-        Column("p95", right=True, optional=2),
-        Column(f"{percent} of p95", right=True, optional=5),
-        Column("p99", right=True, optional=3),
-        Column(f"{percent} of p99", right=True, optional=5),
+        TableColumn(f"{percent} of it", right=True, optional=1),
+        TableColumn("median", right=True),
+        TableColumn(f"{percent} of the median", right=True, optional=4),
+        TableColumn("p95", right=True, optional=2),
+        TableColumn(f"{percent} of p95", right=True, optional=5),
+        TableColumn("p99", right=True, optional=3),
+        TableColumn(f"{percent} of p99", right=True, optional=5),
     ]
     rows = []
     for i in shown:
         one = metric.groups[i]
         row = [*_values(comparison, i), f"{one.counted:,}"]
         for estimate in (one.mean, one.median, one.p95, one.p99):
-            row += [digits(estimate.value if estimate else None), interval(estimate)]
+            row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
         rows.append(row)
     left_out: Counter[str] = Counter()
     for one in metric.groups:
         left_out.update(one.left_out)
     notes = [f"left out: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}"] if left_out else []
-    return Table(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
+    return TableSection(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
 
 
-def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int]) -> Table:
+def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
     columns = (
         *_labels(comparison, shown),
-        Column("ratio of means", right=True),
-        Column(f"{_percent(comparison)} of it", right=True, optional=1),
-        Column("p", right=True),
-        Column("more than noise"),
+        TableColumn("ratio of means", right=True),
+        TableColumn(f"{_percent(comparison)} of it", right=True, optional=1),
+        TableColumn("p", right=True),
+        TableColumn("more than noise"),
     )
     rows, notes = [], []
     for i in shown:
@@ -135,16 +135,16 @@ def _differences(comparison: Comparison, metric: Compared, shown: Sequence[int])
         told = (UNKNOWN,) * 4
         if against is not None:
             told = (
-                digits(against.ratio.value if against.ratio else None),
-                interval(against.ratio),
-                probability(against.p_corrected),
+                format_significant(against.ratio.value if against.ratio else None),
+                format_interval(against.ratio),
+                format_p_value(against.p_corrected),
                 "yes" if against.differs else "no",
             )
             if not against.differs and _without_one(against.ratio):
                 notes = [_DISAGREE]
         rows.append((*_values(comparison, i), *told))
-    baseline = f"{comparison.by[0]} {text(comparison.baseline)}"
-    return Table(clean(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
+    baseline = f"{comparison.by[0]} {format_value(comparison.baseline)}"
+    return TableSection(escape_text(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
 
 
 def _without_one(ratio: Estimate | None) -> bool:
@@ -153,24 +153,24 @@ def _without_one(ratio: Estimate | None) -> bool:
     return not ratio.low <= 1 <= ratio.high
 
 
-def _labels(comparison: Comparison, shown: Sequence[int]) -> list[Column]:
+def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
     """The columns that say which group a row is: values that differ still do where they are cut."""
     values = zip(*(_values(comparison, i) for i in shown), strict=True)
     return [
-        Column(clean(name), narrow=telling(some, _NARROW), middle=True)
+        TableColumn(escape_text(name), narrow=min_distinct_width(some, _NARROW), middle=True)
         for name, some in zip(comparison.by, values, strict=True)
     ]
 
 
 def _values(comparison: Comparison, group: int) -> list[str]:
-    return [clean(text(value)) for value in comparison.groups[group].values]
+    return [escape_text(format_value(value)) for value in comparison.groups[group].values]
 
 
 def _percent(comparison: Comparison) -> str:
     return f"{100 * comparison.confidence:g} %"
 
 
-def digits(value: float | None) -> str:
+def format_significant(value: float | None) -> str:
     """A number to four significant digits; of those before the point none is dropped, up to where it is a power of ten."""
     if value is None:
         return UNKNOWN
@@ -180,14 +180,14 @@ def digits(value: float | None) -> str:
     return f"{value:,.{max(places, 0)}f}"
 
 
-def interval(estimate: Estimate | None) -> str:
+def format_interval(estimate: Estimate | None) -> str:
     """Both bounds; a bound that the sample does not have is a question mark."""
     if estimate is None or estimate.method is None:
         return UNKNOWN
-    low, high = ("?" if bound is None else digits(bound) for bound in (estimate.low, estimate.high))
+    low, high = ("?" if bound is None else format_significant(bound) for bound in (estimate.low, estimate.high))
     return f"{low} to {high}"
 
 
-def probability(p: float) -> str:
+def format_p_value(p: float) -> str:
     """A p-value: two significant digits, none below 0.0001."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

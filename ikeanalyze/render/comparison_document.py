@@ -3,14 +3,14 @@
 import csv
 from typing import Any, Final, TextIO
 
-from ikeanalyze.dataset.comparison import Comparison, Difference, Estimate, Group, Measured
+from ikeanalyze.dataset.comparison import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
 
 SCHEMA: Final = "ikeanalyze.comparison/1"
 
 _ESTIMATES: Final = ("mean", "median", "p95", "p99")
 
 
-def document(comparison: Comparison) -> dict[str, Any]:
+def build_document(comparison: Comparison) -> dict[str, Any]:
     """The whole document; samples are not in it."""
     return {
         "schema": SCHEMA,
@@ -41,11 +41,11 @@ def document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _values(group: Group, by: tuple[str, ...]) -> dict[str, Any]:
+def _values(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     return dict(zip(by, group.values, strict=True))
 
 
-def _group(group: Group, by: tuple[str, ...]) -> dict[str, Any]:
+def _group(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     return {
         "values": _values(group, by),
         "baseline": group.baseline,
@@ -56,7 +56,7 @@ def _group(group: Group, by: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _measured(one: Measured) -> dict[str, Any]:
+def _measured(one: MetricSummary) -> dict[str, Any]:
     return {
         "counted": one.counted,
         "left_out": dict(one.left_out),
@@ -74,7 +74,7 @@ def _estimate(one: Estimate | None) -> dict[str, Any] | None:
     return {"value": one.value, "low": one.low, "high": one.high, "method": one.method, "resamples": one.resamples}
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(one: GroupDifference) -> dict[str, Any]:
     return {
         "ratio": _estimate(one.ratio),
         "u": one.test.u,

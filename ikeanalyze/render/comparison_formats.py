@@ -3,23 +3,29 @@
 from typing import Final, TextIO
 
 from ikeanalyze.dataset.comparison import Comparison
-from ikeanalyze.render import Format, View, comparison_document
-from ikeanalyze.render.comparison import sections
-from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
+from ikeanalyze.render import Format, RenderOptions, comparison_document
+from ikeanalyze.render.comparison import render_sections
+from ikeanalyze.render.formats import (
+    OutputFormats,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+    make_text_writer,
+)
 
 
-def _page(comparison: Comparison, out: TextIO, view: View) -> None:
-    from ikeanalyze.render.html.comparison import comparison_page  # what draws takes long to load
+def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
+    from ikeanalyze.render.html.comparison import render_page  # what draws takes long to load
 
-    out.write(comparison_page(comparison, every=view.every))
+    out.write(render_page(comparison, every=view.every))
 
 
-FORMATS: Final[Formats[Comparison]] = Formats(
+FORMATS: Final[OutputFormats[Comparison]] = OutputFormats(
     {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(comparison_document.document),
-        Format.CSV: to_text(comparison_document.write_csv),
+        Format.TERMINAL: make_terminal_writer(render_sections),
+        Format.MARKDOWN: make_markdown_writer(render_sections),
+        Format.JSON: make_json_writer(comparison_document.build_document),
+        Format.CSV: make_text_writer(comparison_document.write_csv),
         Format.HTML: _page,
     }
 )

@@ -16,7 +16,7 @@ import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
-from ikeanalyze.render.columns import durations, text_columns, times
+from ikeanalyze.render.columns import cast_text_columns, format_duration_columns, format_time_columns
 
 #: Gives the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
@@ -24,15 +24,15 @@ Field = Callable[[str], pl.Expr]
 _ROWS_AT_ONCE: Final = 10_000
 
 
-def write(analysis: Analysis, out: TextIO) -> None:
+def write_csv(analysis: Analysis, out: TextIO) -> None:
     """Write a heading and a row per handshake."""
-    table = flat(analysis.handshakes)
+    table = flatten_handshakes(analysis.handshakes)
     out.write(table.clear().write_csv())
     for rows in table.iter_slices(_ROWS_AT_ONCE):
         out.write(rows.write_csv(include_header=False))
 
 
-def flat(handshakes: pl.DataFrame) -> pl.DataFrame:
+def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
     """The handshakes table with nothing in it but numbers and text."""
     points = ["start_ns", "end_ns"]
     spans = [name for name in HANDSHAKES if name.endswith("_ns") and name not in points]
@@ -42,9 +42,9 @@ def flat(handshakes: pl.DataFrame) -> pl.DataFrame:
     return (
         handshakes.sort("handshake")
         .with_columns(
-            *times(points),
-            *durations(spans),
-            *text_columns(handshakes),
+            *format_time_columns(points),
+            *format_duration_columns(spans),
+            *cast_text_columns(handshakes),
             *(pl.col(name).list.join("; ") for name in lists),
             pl.col("additional_key_exchanges")
             .list.eval(

@@ -15,8 +15,8 @@ import polars as pl
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
-from ikeanalyze.render.columns import durations, text_columns, times
-from ikeanalyze.render.values import iso
+from ikeanalyze.render.columns import cast_text_columns, format_duration_columns, format_time_columns
+from ikeanalyze.render.values import format_iso_time
 
 SCHEMA: Final = "ikeanalyze.report/1"
 
@@ -27,27 +27,27 @@ _COUNTS: Final = ("messages", "frames", "bytes")
 _AT_ONCE: Final = 4_000  # handshakes encoded at a time
 
 
-def report(analysis: Analysis) -> Document:
+def build_report(analysis: Analysis) -> Document:
     """The whole document at once; `json.write` streams the same."""
     return {
         "schema": SCHEMA,
-        "captures": [capture(summary) for summary in analysis.captures],
-        "handshakes": list(handshakes(analysis)),
-        "totals": totals(analysis),
-        "warnings": list(warnings(analysis)),
-        "skipped": list(skipped(analysis)),
+        "captures": [build_capture(summary) for summary in analysis.captures],
+        "handshakes": list(build_handshakes(analysis)),
+        "totals": compute_totals(analysis),
+        "warnings": list(build_warnings(analysis)),
+        "skipped": list(build_skipped(analysis)),
     }
 
 
-def capture(summary: CaptureSummary) -> Document:
+def build_capture(summary: CaptureSummary) -> Document:
     """A capture that was read."""
     return {
         "path": summary.path,
         "format": summary.format,
         "packets": summary.packets,
         "bytes": summary.bytes,
-        "first_time": iso(summary.first_ns),
-        "last_time": iso(summary.last_ns),
+        "first_time": format_iso_time(summary.first_ns),
+        "last_time": format_iso_time(summary.last_ns),
         "snaplen_truncated": summary.snaplen_truncated,
         "damaged": summary.damaged,
         "accounting": {kind: summary.accounting.get(kind, 0) for kind in ACCOUNTING},
@@ -55,24 +55,24 @@ def capture(summary: CaptureSummary) -> Document:
     }
 
 
-def warnings(analysis: Analysis) -> Iterator[Document]:
+def build_warnings(analysis: Analysis) -> Iterator[Document]:
     """Warnings about the captures."""
     for warning in analysis.warnings:
         yield {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
 
 
-def skipped(analysis: Analysis) -> Iterator[Document]:
+def build_skipped(analysis: Analysis) -> Iterator[Document]:
     """Captures that could not be read."""
     for file in analysis.skipped:
         yield {"path": file.path, "reason": file.reason}
 
 
-def handshakes(analysis: Analysis) -> Iterator[Document]:
+def build_handshakes(analysis: Analysis) -> Iterator[Document]:
     """The objects of all handshakes, in order of id."""
-    return map(loads, handshake_texts(analysis))
+    return map(loads, iterate_handshake_json(analysis))
 
 
-def handshake_texts(analysis: Analysis) -> Iterator[str]:
+def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
     """The JSON of each handshake on a line, in order of id."""
     payloads, radius = _payload_names(analysis), _radius(analysis)
     for rows in analysis.handshakes.sort("handshake").iter_slices(_AT_ONCE):
@@ -84,7 +84,7 @@ def handshake_texts(analysis: Analysis) -> Iterator[str]:
             .join(radius, on="exchange", how="left", maintain_order="left")
         )
         table = (
-            rows.with_columns(*text_columns(rows))
+            rows.with_columns(*cast_text_columns(rows))
             .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
             .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
         )
@@ -135,7 +135,7 @@ def _exchanges(exchanges: pl.DataFrame) -> pl.DataFrame:
         pl.col("radius").fill_null([]),
     )
     return (
-        exchanges.with_columns(*text_columns(exchanges))
+        exchanges.with_columns(*cast_text_columns(exchanges))
         .group_by("handshake", maintain_order=True)
         .agg(exchange.alias("exchanges"))
     )
@@ -276,17 +276,17 @@ def _counts(prefix: str, name: str) -> pl.Expr:
 
 def _time(column: str, name: str) -> pl.Expr:
     """A column `*_ns` that is a point in time, as text."""
-    (expression,) = times([column])
+    (expression,) = format_time_columns([column])
     return expression.alias(name)
 
 
 def _ms(column: str, name: str | None = None) -> pl.Expr:
     """A column `*_ns` that is a duration, in milliseconds."""
-    (expression,) = durations([column])
+    (expression,) = format_duration_columns([column])
     return expression.alias(name or column.replace("_ns", "_ms"))
 
 
-def totals(analysis: Analysis) -> Document:
+def compute_totals(analysis: Analysis) -> Document:
     """Sums over all handshakes and captures.
 
     `messages`, `frames` and `bytes` are of all links of all handshakes, `links` splits them; the blow-up and
@@ -327,11 +327,11 @@ def totals(analysis: Analysis) -> Document:
         "accounting_bytes": {
             kind: sum(summary.accounting_bytes.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
         },
-        "payload_bytes": payload_bytes(table),
+        "payload_bytes": sum_payload_bytes(table),
     }
 
 
-def payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
+def sum_payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
     """Bytes by payload over all handshakes that were looked into, largest first; None: there is none."""
     known = handshakes["payload_bytes"].drop_nulls()
     if known.is_empty():

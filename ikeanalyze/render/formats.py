@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TextIO, TypeVar
 
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.output import opened
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.output import open_output
 from ikeanalyze.render.section import Section
 
 Result = TypeVar("Result")
 _Shown = TypeVar("_Shown", contravariant=True)
 
 #: Writes a result to a stream.
-Writer = Callable[[Result, TextIO, View], None]
+Writer = Callable[[Result, TextIO, RenderOptions], None]
 
 
-class Sections(Protocol[_Shown]):
+class SectionsFunction(Protocol[_Shown]):
     """What a result says to people, section by section; `every`: all rows of a table, however many."""
 
     def __call__(self, result: _Shown, /, *, every: bool) -> Iterable[Section]:
@@ -31,7 +31,7 @@ class Sections(Protocol[_Shown]):
 
 
 @dataclass(frozen=True, slots=True)
-class Formats(Generic[Result]):
+class OutputFormats(Generic[Result]):
     """The formats of one kind of result, each with what writes it."""
 
     texts: Mapping[Format, Writer[Result]]  # of formats that are one stream of text
@@ -42,7 +42,7 @@ class Formats(Generic[Result]):
         """The formats that there are, in the order of `Format`."""
         return (form for form in Format if form in self.texts or form in self.directories)
 
-    def write(self, result: Result, form: Format, path: str = "-", view: View | None = None) -> None:
+    def write(self, result: Result, form: Format, path: str = "-", view: RenderOptions | None = None) -> None:
         """Write `result` as `form`, one of these formats, to `path` ("-": standard output, but for a directory).
 
         A file appears under its name when it is complete, not before. Raises `OutputError` where `path` cannot be
@@ -51,14 +51,14 @@ class Formats(Generic[Result]):
         if form in self.directories:
             self.directories[form](result, path)
             return
-        with opened(path) as out:
-            self.texts[form](result, out, view or View())
+        with open_output(path) as out:
+            self.texts[form](result, out, view or RenderOptions())
 
 
-def to_terminal(sections: Sections[Result]) -> Writer[Result]:
+def make_terminal_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
     """Lays sections out in the width that there is."""
 
-    def write(result: Result, out: TextIO, view: View) -> None:
+    def write(result: Result, out: TextIO, view: RenderOptions) -> None:
         from ikeanalyze.render.terminal import write_sections
 
         write_sections(sections(result, every=view.every), out, view.width)
@@ -66,10 +66,10 @@ def to_terminal(sections: Sections[Result]) -> Writer[Result]:
     return write
 
 
-def to_markdown(sections: Sections[Result]) -> Writer[Result]:
+def make_markdown_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
     """Writes sections as Markdown."""
 
-    def write(result: Result, out: TextIO, view: View) -> None:
+    def write(result: Result, out: TextIO, view: RenderOptions) -> None:
         from ikeanalyze.render.markdown import write_sections
 
         write_sections(sections(result, every=view.every), out)
@@ -77,21 +77,21 @@ def to_markdown(sections: Sections[Result]) -> Writer[Result]:
     return write
 
 
-def to_json(document: Callable[[Result], dict[str, Any]]) -> Writer[Result]:
+def make_json_writer(document: Callable[[Result], dict[str, Any]]) -> Writer[Result]:
     """Writes one JSON document."""
 
-    def write(result: Result, out: TextIO, _view: View) -> None:
-        from ikeanalyze.render.json import indented
+    def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
+        from ikeanalyze.render.json import format_json
 
-        out.write(indented(document(result)) + "\n")
+        out.write(format_json(document(result)) + "\n")
 
     return write
 
 
-def to_csv(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Result]:
+def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Result]:
     """Writes CSV: a heading with the names of the first row, and the rows, which all have these; of no rows nothing."""
 
-    def write(result: Result, out: TextIO, _view: View) -> None:
+    def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
         made = list(rows(result))
         if made:
             writer = csv.DictWriter(out, list(made[0]), lineterminator="\n")
@@ -101,10 +101,10 @@ def to_csv(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Resu
     return write
 
 
-def to_text(write: Callable[[Result, TextIO], None]) -> Writer[Result]:
+def make_text_writer(write: Callable[[Result, TextIO], None]) -> Writer[Result]:
     """A writer that writes everything, whatever the view."""
 
-    def writer(result: Result, out: TextIO, _view: View) -> None:
+    def writer(result: Result, out: TextIO, _view: RenderOptions) -> None:
         write(result, out)
 
     return writer

@@ -9,23 +9,23 @@ from typing import Any, Final
 import polars as pl
 
 from ikeanalyze.render import document
-from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import clean, count, number, share
-from ikeanalyze.wire.key_exchanges import expected_bytes
+from ikeanalyze.render.section import TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import escape_text, format_count, format_integer, format_percentage
+from ikeanalyze.wire.key_exchanges import get_ke_data_sizes
 
 #: What key exchange data are, in a word.
 _SHORT: Final = {"public value": "public", "encapsulation key": "key"}
 _PURPOSES: Final = {"rekeying": "IKE SA"}
 
 
-def decrypted(messages: pl.DataFrame) -> str | None:
+def describe_decryption(messages: pl.DataFrame) -> str | None:
     """How much of what was encrypted could be opened, and with which keys; None: nothing."""
     sealed = messages.filter(pl.col("decrypted").is_not_null())
     opened = sealed.filter("decrypted")
     if opened.is_empty():
         return None
-    text = f"{opened.height:,} of {count(sealed.height, 'encrypted message')}"
+    text = f"{opened.height:,} of {format_count(sealed.height, 'encrypted message')}"
     epochs = opened["epoch"].drop_nulls().unique().sort().to_list()
     if len(epochs) > 1:
         text += f", epochs {epochs[0]} to {epochs[-1]}"
@@ -33,7 +33,7 @@ def decrypted(messages: pl.DataFrame) -> str | None:
     return text + (f", {unchecked:,} of them without an integrity check" if unchecked else "")
 
 
-def matched_by(messages: pl.DataFrame) -> str:
+def describe_radius_matching(messages: pl.DataFrame) -> str:
     """How RADIUS packets were given to the exchanges of a handshake, in words; empty: it has none."""
     known = messages["matched_by"].drop_nulls()
     if known.is_empty():
@@ -44,7 +44,7 @@ def matched_by(messages: pl.DataFrame) -> str:
     return f"{by_eap:,} of {len(known):,} packets matched by EAP" if by_eap else "packets matched by time"
 
 
-def exchanged_keys(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[Table]:
+def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[TableSection]:
     """The key exchanges of one handshake's IKE SA."""
     all_rows = row["key_exchanges"] or ()
     names = {
@@ -60,13 +60,13 @@ def exchanged_keys(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[
         if not rows:
             continue
         columns = [
-            Column("exchange", narrow=8),
-            Column("ID", right=True),
-            Column("for", optional=2),
-            Column("slot", right=True, optional=1),
-            Column("method", narrow=10),
-            Column("request"),
-            Column("response"),
+            TableColumn("exchange", narrow=8),
+            TableColumn("ID", right=True),
+            TableColumn("for", optional=2),
+            TableColumn("slot", right=True, optional=1),
+            TableColumn("method", narrow=10),
+            TableColumn("request"),
+            TableColumn("response"),
         ]
         if rows[0]["purpose"] == "IKE SA":
             columns = [column for column in columns if column.name != "for"]
@@ -74,16 +74,16 @@ def exchanged_keys(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[
         for one in rows:
             kind, message_id = names.get(one["exchange"], ("?", None))
             cells = {
-                "exchange": clean(kind),
-                "ID": number(message_id),
+                "exchange": escape_text(kind),
+                "ID": format_integer(message_id),
                 "for": _PURPOSES.get(one["purpose"], one["purpose"]),
-                "slot": number(one["slot"]),
-                "method": clean(one["method"]),
+                "slot": format_integer(one["slot"]),
+                "method": escape_text(one["method"]),
                 "request": _data(one, "request"),
                 "response": _data(one, "response"),
             }
             table.append(tuple(cells[column.name] for column in columns))
-        yield Table(title, columns, table, notes=list(_checks(rows, names)))
+        yield TableSection(title, columns, table, notes=list(_checks(rows, names)))
 
 
 def _data(one: Mapping[str, Any], side: str) -> str:
@@ -95,50 +95,53 @@ def _data(one: Mapping[str, Any], side: str) -> str:
 def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
     """What the words mean, what was checked, and what is wrong."""
     yield "bytes of public values, encapsulation keys and ciphertexts"
-    unknown = sorted({one["method"] for one in rows if not expected_bytes(one["id"], None)})
+    unknown = sorted({one["method"] for one in rows if not get_ke_data_sizes(one["id"], None)})
     for one in rows:
         kind, message_id = names.get(one["exchange"], ("?", None))
         for what in one["findings"]:
-            yield f"{clean(kind)} {number(message_id)}: {clean(what)}"
+            yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(what)}"
     if len(unknown) < len({one["method"] for one in rows}) and not any(one["findings"] for one in rows):
         yield "checked: method and size, and that the values are possible"
     if unknown:
-        yield f"not checked, since their sizes are not known: {', '.join(map(clean, unknown))}"
+        yield f"not checked, since their sizes are not known: {', '.join(map(escape_text, unknown))}"
 
 
-def certificates(row: Mapping[str, Any]) -> Iterator[Table]:
+def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
     """The certificates of one handshake, and where their bytes go."""
     rows = [
         (
             one["side"],
-            clean(one["name"].removeprefix("X.509 ").removesuffix(f", {one['key']}")),
-            clean(one["key"] or "-"),
-            clean(one["signature"] or "-"),
-            *(number(one[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
+            escape_text(one["name"].removeprefix("X.509 ").removesuffix(f", {one['key']}")),
+            escape_text(one["key"] or "-"),
+            escape_text(one["signature"] or "-"),
+            *(format_integer(one[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
         )
         for one in row["certificates"] or ()
     ]
     if not rows:
         return
     columns = (
-        Column("from"),
-        Column("certificate", narrow=11),
-        Column("its key", optional=1),
-        Column("signed with", optional=2),
+        TableColumn("from"),
+        TableColumn("certificate", narrow=11),
+        TableColumn("its key", optional=1),
+        TableColumn("signed with", optional=2),
         *number_columns("bytes", "key", "signature", "rest"),
     )
-    yield Table("Certificates", columns, rows)
+    yield TableSection("Certificates", columns, rows)
 
 
-def payload_bytes(handshakes: pl.DataFrame) -> Iterator[Table]:
+def render_payload_bytes(handshakes: pl.DataFrame) -> Iterator[TableSection]:
     """Where the bytes of the set-ups go: by payload, and what is wrapped around them."""
-    parts = document.payload_bytes(handshakes)
+    parts = document.sum_payload_bytes(handshakes)
     if not parts:
         return
     whole = sum(part["bytes"] for part in parts)
-    rows = [(clean(part["payload"]), number(part["bytes"]), share(part["bytes"], whole)) for part in parts]
-    rows.append(("total", number(whole), share(whole, whole)))
+    rows = [
+        (escape_text(part["payload"]), format_integer(part["bytes"]), format_percentage(part["bytes"], whole))
+        for part in parts
+    ]
+    rows.append(("total", format_integer(whole), format_percentage(whole, whole)))
     known = int(handshakes["payload_bytes"].is_not_null().sum())
     notes = [f"of the {known:,} handshakes that were decrypted"] if known < handshakes.height else []
-    columns = (Column("payload", narrow=12), *number_columns("bytes", "share"))
-    yield Table("Bytes by payload", columns, rows, sums=True, notes=notes)
+    columns = (TableColumn("payload", narrow=12), *number_columns("bytes", "share"))
+    yield TableSection("Bytes by payload", columns, rows, sums=True, notes=notes)

@@ -17,35 +17,35 @@ _MOST_INDENTED: Final = 100  # handshakes; to indent one takes ten times as long
 _encode = JSONEncoder(allow_nan=False).encode
 
 
-def write(analysis: Analysis, out: TextIO) -> None:
+def write_report(analysis: Analysis, out: TextIO) -> None:
     """Write the whole report."""
     out.write(f'{{\n  "schema": {_encode(document.SCHEMA)},\n  "captures": ')
-    _write_list(out, (document.capture(summary) for summary in analysis.captures))
+    _write_list(out, (document.build_capture(summary) for summary in analysis.captures))
     out.write(',\n  "handshakes": ')
     if analysis.handshakes.height <= _MOST_INDENTED:
-        _write_list(out, document.handshakes(analysis))
+        _write_list(out, document.build_handshakes(analysis))
     else:
-        _write_texts(out, document.handshake_texts(analysis))
-    out.write(f',\n  "totals": {indented(document.totals(analysis), 2)},\n  "warnings": ')
-    _write_list(out, document.warnings(analysis))
+        _write_texts(out, document.iterate_handshake_json(analysis))
+    out.write(f',\n  "totals": {format_json(document.compute_totals(analysis), 2)},\n  "warnings": ')
+    _write_list(out, document.build_warnings(analysis))
     out.write(',\n  "skipped": ')
-    _write_list(out, document.skipped(analysis))
+    _write_list(out, document.build_skipped(analysis))
     out.write("\n}\n")
 
 
-def indented(value: Any, depth: int = 0) -> str:
+def format_json(value: Any, depth: int = 0) -> str:
     """`value` as JSON whose first line is indented already, the others by `depth` spaces and more."""
     if isinstance(value, dict):
         if not any(isinstance(v, dict | list) for v in value.values()):
             return _leaf(value, depth)
         inner = "\n" + " " * (depth + 2)
-        body = f",{inner}".join(f"{_encode(k)}: {indented(v, depth + 2)}" for k, v in value.items())
+        body = f",{inner}".join(f"{_encode(k)}: {format_json(v, depth + 2)}" for k, v in value.items())
         return f"{{{inner}{body}\n{' ' * depth}}}"
     if isinstance(value, list):
         if not any(isinstance(v, dict | list) for v in value):
             return _leaf(value, depth)
         inner = "\n" + " " * (depth + 2)
-        body = f",{inner}".join(indented(v, depth + 2) for v in value)
+        body = f",{inner}".join(format_json(v, depth + 2) for v in value)
         return f"[{inner}{body}\n{' ' * depth}]"
     return _encode(value)
 
@@ -63,7 +63,7 @@ def _leaf(value: Any, depth: int) -> str:
 
 
 def _write_list(out: TextIO, items: Iterable[Any]) -> None:
-    _write_texts(out, (indented(item, 4) for item in items))
+    _write_texts(out, (format_json(item, 4) for item in items))
 
 
 def _write_texts(out: TextIO, texts: Iterable[str]) -> None:

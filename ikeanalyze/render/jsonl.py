@@ -6,7 +6,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import document
 
 
-def write(analysis: Analysis, out: TextIO) -> None:
+def write_json_lines(analysis: Analysis, out: TextIO) -> None:
     """Write a line per handshake."""
-    for text in document.handshake_texts(analysis):
+    for text in document.iterate_handshake_json(analysis):
         out.write(text + "\n")

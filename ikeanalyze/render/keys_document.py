@@ -2,15 +2,15 @@
 
 from typing import Any, Final
 
-from ikeanalyze.keys.epochs import epochs, fingerprint
+from ikeanalyze.keys.epochs import compute_fingerprint, number_epochs
 from ikeanalyze.keys.files import KeyFile
-from ikeanalyze.keys.ikejson import encryption_label, integrity_label
-from ikeanalyze.render.keys import SECRETS, Listing, key_bits
+from ikeanalyze.keys.ikejson import get_encryption_name, get_integrity_name
+from ikeanalyze.render.keys import SECRETS, KeyList, key_bits
 
 SCHEMA: Final = "ikeanalyze.keylist/1"
 
 
-def document(listing: Listing) -> dict[str, Any]:
+def build_document(listing: KeyList) -> dict[str, Any]:
     """The document of schema "ikeanalyze.keylist/1"."""
     return {
         "schema": SCHEMA,
@@ -28,23 +28,23 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
                 "spi_i": None if keys.spi_i is None else keys.spi_i.hex(),
                 "spi_r": None if keys.spi_r is None else keys.spi_r.hex(),
                 "epoch": epoch,
-                "encryption": encryption_label(keys.encryption),
+                "encryption": get_encryption_name(keys.encryption),
                 "key_bits": key_bits(keys),
-                "integrity": integrity_label(keys.integrity),
+                "integrity": get_integrity_name(keys.integrity),
                 "unchecked_icv": keys.unchecked_icv,
                 "no_salt": keys.no_salt,
                 "bytes": {name: len(getattr(keys, name) or b"") for name in SECRETS},
-                "fingerprint": fingerprint(keys),
+                "fingerprint": compute_fingerprint(keys),
                 "line": keys.origin.line,
                 **({name: (getattr(keys, name) or b"").hex() for name in SECRETS} if reveal else {}),
             }
-            for keys, epoch in zip(file.key_sets, epochs(file.key_sets), strict=True)
+            for keys, epoch in zip(file.key_sets, number_epochs(file.key_sets), strict=True)
         ],
         "phase1": [
             {
                 "cookie_i": key.cookie_i.hex(),
                 "bytes": len(key.key),
-                "fingerprint": fingerprint(key),
+                "fingerprint": compute_fingerprint(key),
                 "line": key.origin.line,
                 **({"key": key.key.hex()} if reveal else {}),
             }
@@ -58,7 +58,7 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
                 "spi": None if key.spi is None else f"{key.spi:08x}",
                 "encryption": key.encryption,
                 "integrity": key.integrity,
-                "fingerprint": fingerprint(key),
+                "fingerprint": compute_fingerprint(key),
                 "line": key.origin.line,
                 **(
                     {"encryption_key": key.encryption_key.hex(), "integrity_key": key.integrity_key.hex()}

@@ -3,8 +3,10 @@
 from typing import Final
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_json
-from ikeanalyze.render.keys import Listing, write_terminal
-from ikeanalyze.render.keys_document import document
+from ikeanalyze.render.formats import OutputFormats, make_json_writer
+from ikeanalyze.render.keys import KeyList, write_key_list
+from ikeanalyze.render.keys_document import build_document
 
-FORMATS: Final[Formats[Listing]] = Formats({Format.TERMINAL: write_terminal, Format.JSON: to_json(document)})
+FORMATS: Final[OutputFormats[KeyList]] = OutputFormats(
+    {Format.TERMINAL: write_key_list, Format.JSON: make_json_writer(build_document)}
+)

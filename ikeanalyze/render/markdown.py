@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO, assert_never
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import View
-from ikeanalyze.render.section import Facts, Section, Table
-from ikeanalyze.render.sections import sections
-from ikeanalyze.render.values import clean
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.section import KeyValueSection, Section, TableSection
+from ikeanalyze.render.sections import render_sections
+from ikeanalyze.render.values import escape_text
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*[]<>|"})
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:
+def write_markdown(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     """Write the report."""
-    write_sections(sections(analysis, every=view.every), out)
+    write_sections(render_sections(analysis, every=view.every), out)
     if analysis.warnings:
         out.write("\n## Warnings\n\n")
         for warning in analysis.warnings:
@@ -37,12 +37,12 @@ def _lines(section: Section) -> Iterator[str]:
     yield f"{'#' * section.level} {_escape(section.title)}"
     yield ""
     match section:
-        case Facts():
+        case KeyValueSection():
             yield "| | |"
             yield "|---|---|"
             for name, value in section.rows:
                 yield f"| {_escape(name)} | {_escape(value)} |"
-        case Table():
+        case TableSection():
             yield _row([_escape(column.name) for column in section.columns])
             yield "|" + "|".join("---:" if column.right else "---" for column in section.columns) + "|"
             for i, row in enumerate(section.rows):
@@ -64,4 +64,4 @@ def _row(cells: list[str]) -> str:
 
 def _escape(text: str) -> str:
     """Text that came from a capture must not become markup."""
-    return clean(" ".join(text.split())).translate(_SPECIAL)
+    return escape_text(" ".join(text.split())).translate(_SPECIAL)

@@ -7,7 +7,7 @@ import polars as pl
 from ikeanalyze.analysis.result import Analysis
 
 
-def without_looks(analysis: Analysis) -> Analysis:
+def drop_inferred_payloads(analysis: Analysis) -> Analysis:
     """The same numbers as without names: what reading with `payloads` adds to handshakes that no key fits is taken away.
 
     Of those, only IKE_SA_INIT was read; their bytes by payload would be a list of what was not.

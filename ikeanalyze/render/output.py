@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ikeanalyze.io import atomic_write
-from ikeanalyze.io.atomic_write import is_special
+from ikeanalyze.io.atomic_write import is_device_or_pipe
 
 
 class OutputError(Exception):
@@ -20,12 +20,12 @@ class OutputError(Exception):
         self.what = what
 
 
-def cannot_write(path: str, error: OSError, option: str = "-o") -> OutputError:
+def make_output_error(path: str, error: OSError, option: str = "-o") -> OutputError:
     """The operating system's error in one line; `option` is where the path was named."""
     return OutputError(path, f"cannot be written: {error.strerror or error}. Name another output with {option}")
 
 
-def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
+def check_output(path: str, *, directory: bool = False, option: str = "-o") -> None:
     """Raise `OutputError` now if `path` cannot be written: nobody wants to wait for a report to learn it."""
     if path == "-":
         if sys.stdout is None:
@@ -40,7 +40,7 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
         else:
             if target.is_dir():
                 raise OutputError(path, f"is a directory. Name a file with {option}")
-            if is_special(path):
+            if is_device_or_pipe(path):
                 return
             parent = Path(os.path.realpath(target)).parent
             if not parent.exists():
@@ -48,49 +48,49 @@ def check(path: str, *, directory: bool = False, option: str = "-o") -> None:
                     path, f"there is no directory {parent}. Make it first, or name another output with {option}"
                 )
     except OSError as error:
-        raise cannot_write(path, error, option) from None
+        raise make_output_error(path, error, option) from None
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(path, f"no permission to write in {parent}. Name another output with {option}")
 
 
 @contextmanager
-def opened(path: str) -> Iterator[TextIO]:
+def open_output(path: str) -> Iterator[TextIO]:
     """A text stream to `path` ("-": standard output); on an error nothing of the file stays behind."""
     if path == "-":
-        check(path)
+        check_output(path)
         try:
             yield sys.stdout
             sys.stdout.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise cannot_write("standard output", error) from None
-    elif is_special(path):
+            raise make_output_error("standard output", error) from None
+    elif is_device_or_pipe(path):
         try:
             with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 yield stream
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise cannot_write(path, error) from None
+            raise make_output_error(path, error) from None
     else:
-        check(path)
+        check_output(path)
         with (
-            replaced(path) as temporary,
+            replace_atomically(path) as temporary,
             open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
         ):
             yield stream
 
 
 @contextmanager
-def replaced(path: str) -> Iterator[Path]:
+def replace_atomically(path: str) -> Iterator[Path]:
     """A temporary path beside `path` that takes its name at the end, or is removed on an error.
 
     A link is written through, and an existing file's permissions stay. Raises `OutputError` for what the
     system refuses.
     """
     try:
-        with atomic_write.replaced(path) as temporary:
+        with atomic_write.replace_atomically(path) as temporary:
             yield temporary
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise make_output_error(path, error) from None

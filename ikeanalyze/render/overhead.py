@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.esp_traffic import EspTraffic
-from ikeanalyze.model.esp_algorithms import Suite
-from ikeanalyze.model.overhead import Overhead
+from ikeanalyze.model.esp_algorithms import EspCipherSuite
+from ikeanalyze.model.overhead import OverheadResult
 from ikeanalyze.render import esp_traffic
-from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import UNKNOWN, number, ratio
+from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import UNKNOWN, format_integer, format_ratio
 
 _PAPER: Final = (
     "formulas 9 to 12 of Xenakis and Merakos, without the initialization vector of RFC 2405 and RFC 2451 (8 bytes)"
@@ -19,24 +19,24 @@ _QUEUE: Final = "packets at exponential intervals (M/G/1, or M/D/1 where all hav
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OverheadReport:
     """What was computed, or what was measured."""
 
-    computed: Overhead | None = None
+    computed: OverheadResult | None = None
     measured: EspTraffic | None = None
-    suite: Suite | None = None  # with `measured`: what its packets are taken to be protected with
+    suite: EspCipherSuite | None = None  # with `measured`: what its packets are taken to be protected with
 
 
-def sections(answer: Answer, *, every: bool) -> Iterator[Section]:
+def render_sections(answer: OverheadReport, *, every: bool) -> Iterator[Section]:
     """The answer for people."""
     if answer.measured is not None:
-        yield from esp_traffic.sections(answer.measured, answer.suite, every=every)
+        yield from esp_traffic.render_sections(answer.measured, answer.suite, every=every)
     if answer.computed is not None:
         yield from _computed(answer.computed, every=every)
 
 
-def _computed(found: Overhead, *, every: bool) -> Iterator[Section]:
-    yield Facts("ESP overhead", _facts(found), level=1)
+def _computed(found: OverheadResult, *, every: bool) -> Iterator[Section]:
+    yield KeyValueSection("ESP overhead", _facts(found), level=1)
     yield _packets(found, every=every)
     if found.peers:
         yield _peers(found, every=every)
@@ -44,7 +44,7 @@ def _computed(found: Overhead, *, every: bool) -> Iterator[Section]:
             yield _delays(found, every=every)
 
 
-def _facts(found: Overhead) -> list[tuple[str, str]]:
+def _facts(found: OverheadResult) -> list[tuple[str, str]]:
     question = found.question
     form = question.forms[0]
     facts = [("sizes", "bytes of IP packets, headers included; the ratio is TCP's payload to all of it")]
@@ -61,25 +61,35 @@ def _facts(found: Overhead) -> list[tuple[str, str]]:
         if question.channel is not None:
             facts.append(("channel", f"{question.channel / 1e3:,.0f} kbit/s behind the processor"))
     facts.extend(
-        (f"MTU {question.mtu}", f"{name}: packets of {number(size)} bytes fit" if size else f"{name}: none fits")
+        (
+            f"MTU {question.mtu}",
+            f"{name}: packets of {format_integer(size)} bytes fit" if size else f"{name}: none fits",
+        )
         for name, size in found.largest.items()
     )
     return facts
 
 
-def _packets(found: Overhead, *, every: bool) -> Table:
+def _packets(found: OverheadResult, *, every: bool) -> TableSection:
     question = found.question
     work = any(packet.operations is not None for packet in found.packets)
-    columns = [Column("suite"), *number_columns("packet", "in ESP", "added", "ratio")]
+    columns = [TableColumn("suite"), *number_columns("packet", "in ESP", "added", "ratio")]
     if not question.paper:
-        columns += [Column(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")]
+        columns += [
+            TableColumn(name, right=True, optional=1) for name in ("headers", "IV", "padding", "trailer", "ICV")
+        ]
     if work:
-        columns.append(Column("operations", right=True))
-        columns += [Column(f"µs, {mips:g} MIPS", right=True, optional=2) for mips in question.mips]
+        columns.append(TableColumn("operations", right=True))
+        columns += [TableColumn(f"µs, {mips:g} MIPS", right=True, optional=2) for mips in question.mips]
     rows = []
     for packet in found.packets:
-        row = [packet.suite, number(packet.clear), number(packet.size), number(packet.size - packet.clear)]
-        row.append(ratio(packet.ratio))
+        row = [
+            packet.suite,
+            format_integer(packet.clear),
+            format_integer(packet.size),
+            format_integer(packet.size - packet.clear),
+        ]
+        row.append(format_ratio(packet.ratio))
         if (parts := packet.parts) is not None:
             headers = parts.ip + parts.carrier + parts.esp
             row += [str(value) for value in (headers, parts.iv, parts.padding, parts.trailer, parts.icv)]
@@ -89,14 +99,14 @@ def _packets(found: Overhead, *, every: bool) -> Table:
             row += [UNKNOWN if us is None else f"{us:,.1f}" for us in packet.us]
         rows.append(row)
     shown = rows if every else rows[:FEW]
-    return Table("Packets", columns, shown, more=len(rows) - len(shown))
+    return TableSection("Packets", columns, shown, more=len(rows) - len(shown))
 
 
-def _peers(found: Overhead, *, every: bool) -> Table:
+def _peers(found: OverheadResult, *, every: bool) -> TableSection:
     columns = (
-        Column("suite"),
+        TableColumn("suite"),
         *number_columns("MIPS", "operations", "µs", "ceiling, kbit/s"),
-        *((Column("with channel, kbit/s", right=True),) if found.question.channel is not None else ()),
+        *((TableColumn("with channel, kbit/s", right=True),) if found.question.channel is not None else ()),
     )
     rows = []
     for peer in found.peers:
@@ -105,13 +115,13 @@ def _peers(found: Overhead, *, every: bool) -> Table:
         rows.append(row[: len(columns)])
     shown = rows if every else rows[:FEW]
     notes = ["of a packet, on the average; ceiling: clear packets that the processor keeps up with"]
-    return Table("Processor", columns, shown, more=len(rows) - len(shown), notes=notes)
+    return TableSection("Processor", columns, shown, more=len(rows) - len(shown), notes=notes)
 
 
-def _delays(found: Overhead, *, every: bool) -> Table:
+def _delays(found: OverheadResult, *, every: bool) -> TableSection:
     channel = found.question.channel is not None
     columns = (
-        Column("suite"),
+        TableColumn("suite"),
         *number_columns("MIPS", "kbit/s", "load", "wait, ms", "waiting", "processor, ms"),
         *(number_columns("channel, ms", "both, ms") if channel else ()),
     )
@@ -120,7 +130,7 @@ def _delays(found: Overhead, *, every: bool) -> Table:
         for at in peer.waiting:
             one = at.processor
             row = [peer.suite, f"{peer.mips:g}", _kbps(at.rate_bps)]
-            row.append(UNKNOWN if one is None else ratio(one.load))
+            row.append(UNKNOWN if one is None else format_ratio(one.load))
             row.append(_ms(None if one is None else one.wait_ms))
             row.append(UNKNOWN if one is None else f"{one.waiting_packets:,.1f}")
             row.append(_ms(None if one is None else one.total_ms))
@@ -129,7 +139,7 @@ def _delays(found: Overhead, *, every: bool) -> Table:
             rows.append(row)
     shown = rows if every else rows[:FEW]
     notes = [_QUEUE, f"{UNKNOWN}: more than can be kept up with, the queue grows without end"]
-    return Table("Mean delay", columns, shown, more=len(rows) - len(shown), notes=notes)
+    return TableSection("Mean delay", columns, shown, more=len(rows) - len(shown), notes=notes)
 
 
 def _kbps(bps: float | None) -> str:

@@ -4,28 +4,28 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from ikeanalyze.model.overhead import Overhead, PacketCost, Peer, Waiting
-from ikeanalyze.model.peer_queue import Delay
+from ikeanalyze.model.overhead import EspProcessor, OverheadResult, PacketCost, QueueDelay
+from ikeanalyze.model.peer_queue import MeanDelay
 from ikeanalyze.render import esp_traffic
-from ikeanalyze.render.overhead import Answer
+from ikeanalyze.render.overhead import OverheadReport
 
 SCHEMA: Final = "ikeanalyze.overhead/1"
 
 
-def document(answer: Answer) -> dict[str, Any]:
+def build_document(answer: OverheadReport) -> dict[str, Any]:
     """The document of schema "ikeanalyze.overhead/1"."""
     measured = answer.measured
     return {
         "schema": SCHEMA,
         "computed": None if answer.computed is None else _document(answer.computed),
-        "measured": None if measured is None else esp_traffic.document(measured, answer.suite),
+        "measured": None if measured is None else esp_traffic.build_document(measured, answer.suite),
     }
 
 
-def flat(answer: Answer) -> Iterator[dict[str, Any]]:
+def build_rows(answer: OverheadReport) -> Iterator[dict[str, Any]]:
     """A row for each packet that was computed, or for each SA that was measured."""
     if answer.measured is not None:
-        yield from esp_traffic.flat(answer.measured, answer.suite)
+        yield from esp_traffic.build_rows(answer.measured, answer.suite)
     if answer.computed is not None:
         mips = answer.computed.question.mips
         for packet in answer.computed.packets:
@@ -35,7 +35,7 @@ def flat(answer: Answer) -> Iterator[dict[str, Any]]:
             }
 
 
-def _document(found: Overhead) -> dict[str, Any]:
+def _document(found: OverheadResult) -> dict[str, Any]:
     question = found.question
     form = question.forms[0]
     traffic = question.traffic
@@ -69,7 +69,7 @@ def _packet(packet: PacketCost) -> dict[str, Any]:
     }
 
 
-def _peer(peer: Peer) -> dict[str, Any]:
+def _peer(peer: EspProcessor) -> dict[str, Any]:
     return {
         "suite": peer.suite,
         "mips": peer.mips,
@@ -81,8 +81,8 @@ def _peer(peer: Peer) -> dict[str, Any]:
     }
 
 
-def _waiting(one: Waiting) -> dict[str, Any]:
-    def of(delay: Delay | None) -> dict[str, Any] | None:
+def _waiting(one: QueueDelay) -> dict[str, Any]:
+    def of(delay: MeanDelay | None) -> dict[str, Any] | None:
         return None if delay is None else asdict(delay)
 
     return {

@@ -3,15 +3,21 @@
 from typing import Final
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_csv, to_json, to_markdown, to_terminal
-from ikeanalyze.render.overhead import Answer, sections
-from ikeanalyze.render.overhead_document import document, flat
+from ikeanalyze.render.formats import (
+    OutputFormats,
+    make_csv_writer,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+)
+from ikeanalyze.render.overhead import OverheadReport, render_sections
+from ikeanalyze.render.overhead_document import build_document, build_rows
 
-FORMATS: Final[Formats[Answer]] = Formats(
+FORMATS: Final[OutputFormats[OverheadReport]] = OutputFormats(
     {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(document),
-        Format.CSV: to_csv(flat),
+        Format.TERMINAL: make_terminal_writer(render_sections),
+        Format.MARKDOWN: make_markdown_writer(render_sections),
+        Format.JSON: make_json_writer(build_document),
+        Format.CSV: make_csv_writer(build_rows),
     }
 )

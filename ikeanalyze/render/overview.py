@@ -6,18 +6,27 @@ import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import document
-from ikeanalyze.render.columns import text_columns
-from ikeanalyze.render.inside import decrypted, payload_bytes
-from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import clean, count, counted, key_exchanges, ms, number, outcome_text, ratio
+from ikeanalyze.render.columns import cast_text_columns
+from ikeanalyze.render.inside import describe_decryption, render_payload_bytes
+from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import (
+    escape_text,
+    format_count,
+    format_counts,
+    format_integer,
+    format_key_exchanges,
+    format_ms,
+    format_outcome,
+    format_ratio,
+)
 
 
-def overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
+def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     """Many handshakes: what they have in common, a row for each, and sums."""
     table = analysis.handshakes.sort("handshake")
     shown = table if every else table.head(FEW)
-    texts = shown.with_columns(*text_columns(shown))
+    texts = shown.with_columns(*cast_text_columns(shown))
     varying: dict[str, list[str]] = {}
     common: list[tuple[str, str]] = []
     for name, column, values in _descriptions(table, texts):
@@ -26,27 +35,27 @@ def overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         else:
             varying[name] = values
     if common:
-        yield Facts(f"{count(table.height, 'handshake')}, all with", common)
+        yield KeyValueSection(f"{format_count(table.height, 'handshake')}, all with", common)
     ranks = {"replaces": 1, "key exchange": 2, "initiator": 3, "responder": 4, "authentication": 5}
     columns = [
-        Column("#", right=True),
-        *(Column(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
+        TableColumn("#", right=True),
+        *(TableColumn(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
         *number_columns("set-up, ms", "messages", "bytes", "blow-up"),
-        Column("outcome", narrow=11),
+        TableColumn("outcome", narrow=11),
     ]
     rows = zip(
         map(str, texts["handshake"].to_list()),
         *varying.values(),
-        map(ms, texts["setup_ns"].to_list()),
-        map(number, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
-        map(number, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
-        map(ratio, texts["blowup"].to_list()),
-        map(outcome_text, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
+        map(format_ms, texts["setup_ns"].to_list()),
+        map(format_integer, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
+        map(format_integer, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
+        map(format_ratio, texts["blowup"].to_list()),
+        map(format_outcome, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
         strict=True,
     )
-    yield Table("Handshakes", columns, list(rows), more=table.height - shown.height)
-    yield Facts("Together", list(_together(analysis)))
-    yield from payload_bytes(table)
+    yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height)
+    yield KeyValueSection("Together", list(_together(analysis)))
+    yield from render_payload_bytes(table)
 
 
 def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
@@ -59,7 +68,7 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
         ("responder", "responder_address"),
     ):
         if column != "capture" or several:
-            yield name, table[column], [clean(v) if v else "-" for v in texts[column].to_list()]
+            yield name, table[column], [escape_text(v) if v else "-" for v in texts[column].to_list()]
     methods = (
         table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
     )
@@ -67,7 +76,7 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
         "key exchange",
         table["key_exchange"].fill_null("") + methods.fill_null(""),
         [
-            key_exchanges(first, more) or "-"
+            format_key_exchanges(first, more) or "-"
             for first, more in zip(
                 texts["key_exchange"].to_list(), texts["additional_key_exchanges"].to_list(), strict=True
             )
@@ -84,25 +93,27 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
 
 
 def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
-    one, two = (clean(eap) if eap and i == "eap" else clean(i) if i else "?" for i in (initiator, responder))
+    one, two = (
+        escape_text(eap) if eap and i == "eap" else escape_text(i) if i else "?" for i in (initiator, responder)
+    )
     text = "-" if one == two == "?" else one if one == two else f"{one}/{two}"
     return text + (" (guess)" if guessed and text != "-" else "")
 
 
 def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
-    sums = document.totals(analysis)
+    sums = document.compute_totals(analysis)
     outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in sums["outcomes"].items() if n)
     yield "handshakes", f"{sums['handshakes']:,}: {outcomes}"
     for name, link in sums["links"].items():
         if link["messages"]:
-            yield f"link {name}", counted(link)
-    yield "retransmissions", counted(sums["retransmissions"])
-    yield "blow-up", ratio(sums["blowup"])
+            yield f"link {name}", format_counts(link)
+    yield "retransmissions", format_counts(sums["retransmissions"])
+    yield "blow-up", format_ratio(sums["blowup"])
     setup = sums["setup_ms"]
     if setup["known"]:
         times = ", ".join(f"{how} {setup[how]:,.3f}" for how in ("min", "median", "mean", "max"))
         yield ("set-up, ms", times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""))
-    if (opened := decrypted(analysis.messages)) is not None:
+    if (opened := describe_decryption(analysis.messages)) is not None:
         yield "decrypted", opened
     yield from _key_exchanges(analysis.handshakes)
 

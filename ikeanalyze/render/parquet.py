@@ -1,7 +1,7 @@
 """Parquet: a directory with the four tables, and one of the captures.
 
 Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that the
-tables of both can be joined and concatenated. `captures.parquet` has the summary of each capture, with columns for each kind
+tables of both can be joined and concatenated. `build_captures_table.parquet` has the summary of each capture, with columns for each kind
 of packet in its accounting (`ike_packets`, `ike_bytes`).
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
     import polars as pl
 
 
-def write(analysis: Analysis, directory: str) -> None:
+def write_parquet(analysis: Analysis, directory: str) -> None:
     """Make `directory` and write the tables; they take their names when all are complete."""
-    with Writer(directory) as writer:
+    with ParquetWriter(directory) as writer:
         writer.finish(analysis)
 
 
-class Writer:
+class ParquetWriter:
     """Writes tables as they become complete. A context manager: they take their names at its end, or never.
 
     polars writes a table with one processor for the most part, so several are written at once, and one can be
@@ -33,11 +33,11 @@ class Writer:
 
     def __init__(self, directory: str) -> None:
         """Make `directory`; `OutputError` if that cannot be."""
-        output.check(directory, directory=True)
+        output.check_output(directory, directory=True)
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise output.cannot_write(directory, error) from None
+            raise output.make_output_error(directory, error) from None
         self._directory = Path(directory)
         self._files = ExitStack()
         self._pool = ThreadPoolExecutor()
@@ -45,7 +45,7 @@ class Writer:
 
     def add(self, name: str, table: "pl.DataFrame") -> None:
         """Begin to write a table; from any thread."""
-        path = self._files.enter_context(output.replaced(str(self._directory / f"{name}.parquet")))
+        path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def finish(self, analysis: Analysis) -> None:
@@ -53,7 +53,7 @@ class Writer:
         for name in ("frames", "messages", "exchanges", "handshakes"):
             if name not in self._written:
                 self.add(name, getattr(analysis, name))
-        self.add("captures", captures(analysis))
+        self.add("captures", build_captures_table(analysis))
         for written in self._written.values():
             written.result()
 
@@ -68,23 +68,23 @@ class Writer:
 
 
 def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
-    from ikeanalyze.dataset.columns import made_plain  # loads polars
+    from ikeanalyze.dataset.columns import to_portable_types  # loads polars
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
-    portable = table if name == "captures" else made_plain(table, name)
+    portable = table if name == "captures" else to_portable_types(table, name)
     portable.write_parquet(path, compression="lz4", statistics=False)
 
 
-def captures(analysis: Analysis) -> "pl.DataFrame":
+def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
     """A row per capture; the columns of a dataset's captures, but for those that only a batch has."""
     import polars as pl
 
-    from ikeanalyze.dataset.columns import columns_of
+    from ikeanalyze.dataset.columns import get_columns
 
     names = ("capture", "format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
     counts = [f"{kind}_{unit}" for kind in ACCOUNTING for unit in ("packets", "bytes")]
-    columns = columns_of("captures", {})
+    columns = get_columns("captures", {})
     rows = [
         (
             *(getattr(summary, "path" if name == "capture" else name) for name in names),

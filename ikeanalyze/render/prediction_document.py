@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final, TextIO
 
-from ikeanalyze.model.flow import Flow, Message
-from ikeanalyze.model.link import Link
+from ikeanalyze.model.flow import FlowMessage, HandshakeFlow
+from ikeanalyze.model.link import LinkModel
 from ikeanalyze.model.prediction import Distribution, Prediction
 
 SCHEMA: Final = "ikeanalyze.prediction/1"
@@ -15,7 +15,7 @@ _DISTRIBUTIONS: Final = ("setup_ms", "bytes", "messages", "frames")
 _VALUES: Final = tuple(one.name for one in fields(Distribution))
 
 
-def document(predictions: Sequence[Prediction]) -> dict[str, Any]:
+def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """The whole document; the single runs are not in it."""
     flows = {(one.flow.capture, one.flow.handshake): one.flow for one in predictions}
     return {
@@ -25,7 +25,7 @@ def document(predictions: Sequence[Prediction]) -> dict[str, Any]:
     }
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def _flow(flow: HandshakeFlow) -> dict[str, Any]:
     return {
         "capture": flow.capture,
         "handshake": flow.handshake,
@@ -57,7 +57,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: FlowMessage) -> dict[str, Any]:
     return {
         "datagrams": len(message.parts),
         "frames": sum(len(part.frames) for part in message.parts),
@@ -100,7 +100,7 @@ def _prediction(one: Prediction) -> dict[str, Any]:
     }
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link(link: LinkModel) -> dict[str, Any]:
     values = asdict(link)
     return {"scenario": values.pop("name"), **values}
 
@@ -111,7 +111,7 @@ def _distribution(one: Distribution | None) -> dict[str, float] | None:
 
 def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
     """Write a heading and a row for each prediction; what is not known is empty."""
-    link = [one.name for one in fields(Link) if one.name not in ("burst", "name")]
+    link = [one.name for one in fields(LinkModel) if one.name not in ("burst", "name")]
     closed = ("setup_ms", "bytes", "messages")
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(

@@ -4,24 +4,30 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from ikeanalyze.model.prediction import Prediction
-from ikeanalyze.render import Format, View, prediction_document
-from ikeanalyze.render.formats import Formats, to_json, to_markdown, to_terminal, to_text
-from ikeanalyze.render.prediction import sections
+from ikeanalyze.render import Format, RenderOptions, prediction_document
+from ikeanalyze.render.formats import (
+    OutputFormats,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+    make_text_writer,
+)
+from ikeanalyze.render.prediction import render_sections
 
 
-def _page(predictions: Sequence[Prediction], out: TextIO, _view: View) -> None:
-    from ikeanalyze.render.html.prediction import prediction_page  # what draws takes long to load
+def _page(predictions: Sequence[Prediction], out: TextIO, _view: RenderOptions) -> None:
+    from ikeanalyze.render.html.prediction import render_page  # what draws takes long to load
 
-    out.write(prediction_page(predictions))
+    out.write(render_page(predictions))
 
 
 #: Of one prediction at least.
-FORMATS: Final[Formats[Sequence[Prediction]]] = Formats(
+FORMATS: Final[OutputFormats[Sequence[Prediction]]] = OutputFormats(
     {
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(prediction_document.document),
-        Format.CSV: to_text(prediction_document.write_csv),
+        Format.TERMINAL: make_terminal_writer(render_sections),
+        Format.MARKDOWN: make_markdown_writer(render_sections),
+        Format.JSON: make_json_writer(prediction_document.build_document),
+        Format.CSV: make_text_writer(prediction_document.write_csv),
         Format.HTML: _page,
     }
 )

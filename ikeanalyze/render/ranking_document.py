@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ikeanalyze.model.ranking import Ranked, Ranking
+from ikeanalyze.model.ranking import RankedCriterion, Ranking
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
 
 
-def document(ranking: Ranking) -> dict[str, Any]:
+def build_document(ranking: Ranking) -> dict[str, Any]:
     """The document of schema "ikeanalyze.ranking/1"."""
     criteria = ranking.criteria
     return {
@@ -32,7 +32,7 @@ def document(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _criterion(one: Ranked) -> dict[str, Any]:
+def _criterion(one: RankedCriterion) -> dict[str, Any]:
     return {
         "name": one.name,
         "weight": one.weight,
@@ -55,7 +55,7 @@ def _criterion(one: Ranked) -> dict[str, Any]:
     }
 
 
-def flat(ranking: Ranking) -> Iterator[dict[str, Any]]:
+def build_rows(ranking: Ranking) -> Iterator[dict[str, Any]]:
     """A row for each alternative, best first."""
     for place in ranking.places:
         yield {

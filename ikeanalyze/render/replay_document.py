@@ -3,19 +3,27 @@
 from collections import Counter
 from typing import Any, Final
 
-from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
-from ikeanalyze.render.values import iso
-from ikeanalyze.replay.answers import Answer
-from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Run, Side
-from ikeanalyze.replay.steps import ExchangeCount, Result
-from ikeanalyze.replay.verbatim import Arrived, Sent
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.render.replay_words import describe_outcome, get_round_trip_ns, get_setup_ns
+from ikeanalyze.render.values import format_iso_time
+from ikeanalyze.replay.answers import ResponseSummary
+from ikeanalyze.replay.replayed import (
+    ExchangeCost,
+    FuzzReport,
+    LivenessCheck,
+    ReplayComparison,
+    ReplayReport,
+    ReplayRun,
+    ReportFigures,
+)
+from ikeanalyze.replay.steps import ExchangeStats, InitiatorResult
+from ikeanalyze.replay.verbatim import ReceivedResponse, ReplayedMessage
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 SCHEMA: Final = "ikeanalyze.replay/1"
 
 
-def document(replayed: Replayed) -> dict[str, Any]:
+def build_document(replayed: ReplayReport) -> dict[str, Any]:
     """The document of schema "ikeanalyze.replay/1"."""
     local, counts = replayed.local, replayed.counts
     compared = {one.run: one for one in replayed.compared}
@@ -28,8 +36,8 @@ def document(replayed: Replayed) -> dict[str, Any]:
         "way": replayed.way,
         "local": {"address": local.address, "port": local.port, "nat_port": local.nat_port},
         "rate": replayed.rate,
-        "start_time": iso(replayed.began_ns),
-        "end_time": iso(replayed.ended_ns),
+        "start_time": format_iso_time(replayed.began_ns),
+        "end_time": format_iso_time(replayed.ended_ns),
         "policy": replayed.policy,
         "faults": list(replayed.faults),
         "seed": replayed.seed,
@@ -52,11 +60,11 @@ def document(replayed: Replayed) -> dict[str, Any]:
     }
 
 
-def _json_run(run: Run, compared: Compared | None) -> dict[str, Any]:
+def _json_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, Any]:
     traffic = run.traffic
     return {
         "number": run.number,
-        "outcome": outcome(run),
+        "outcome": describe_outcome(run),
         "broken_off": run.broken_off,
         "spi_i": None if run.spi_i is None else run.spi_i.hex(),
         "sent": {"datagrams": traffic.sent, "bytes": traffic.sent_bytes},
@@ -83,7 +91,7 @@ def _by_kind(met: Counter[str]) -> dict[str, int]:
     return dict(sorted(kinds.items()))
 
 
-def _json_result(run: Run, result: Result) -> dict[str, Any]:
+def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
     ignored = result.ignored
     return {
         "established": result.established,
@@ -94,7 +102,7 @@ def _json_result(run: Run, result: Result) -> dict[str, Any]:
         "spi_r": result.spi_r.hex(),
         "proposal": result.chosen,
         "auth": {"initiator": result.authentication[0], "responder": result.authentication[1]},
-        "setup_ms": _ms(setup_ns(run)),
+        "setup_ms": _ms(get_setup_ns(run)),
         "exchanges": [_json_exchange(one, run.reported) for one in result.exchanges],
         "ignored": {
             "repeated": ignored.repeated,
@@ -106,22 +114,22 @@ def _json_result(run: Run, result: Result) -> dict[str, Any]:
     }
 
 
-def _json_exchange(one: ExchangeCount, reported: Reported | None) -> dict[str, Any]:
+def _json_exchange(one: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
     return {
-        "type": name_of(ExchangeType, one.exchange_type),
+        "type": get_name(ExchangeType, one.exchange_type),
         "message_id": one.message_id,
         "attempt": one.attempt,
         "transmissions": one.transmissions,
         "sent": {"datagrams": one.datagrams_sent, "bytes": one.bytes_sent},
         "received": {"datagrams": one.datagrams_received, "bytes": one.bytes_received},
-        "rtt_ms": _ms(round_trip_ns(one, reported)),
+        "rtt_ms": _ms(get_round_trip_ns(one, reported)),
         "answer": one.answer,
     }
 
 
-def _json_sent(one: Sent) -> dict[str, Any]:
+def _json_sent(one: ReplayedMessage) -> dict[str, Any]:
     return {
-        "type": name_of(ExchangeType, one.exchange_type),
+        "type": get_name(ExchangeType, one.exchange_type),
         "message_id": one.message_id,
         "response": one.response,
         "transmissions": one.transmissions,
@@ -134,11 +142,11 @@ def _json_sent(one: Sent) -> dict[str, Any]:
     }
 
 
-def _json_arrived(arrived: Arrived) -> dict[str, Any]:
+def _json_arrived(arrived: ReceivedResponse) -> dict[str, Any]:
     return {**_json_answer(arrived.answer), "rtt_ms": _ms(arrived.round_trip_ns), "differs": list(arrived.differs)}
 
 
-def _json_answer(answer: Answer) -> dict[str, Any]:
+def _json_answer(answer: ResponseSummary) -> dict[str, Any]:
     return {
         "type": answer.exchange,
         "kind": answer.kind,
@@ -151,7 +159,7 @@ def _json_answer(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _json_mutated(mutated: Mutated) -> dict[str, Any]:
+def _json_mutated(mutated: FuzzReport) -> dict[str, Any]:
     barrage = mutated.barrage
     return {
         "up": mutated.up,
@@ -166,7 +174,7 @@ def _json_mutated(mutated: Mutated) -> dict[str, Any]:
     }
 
 
-def _json_check(check: Check) -> dict[str, Any]:
+def _json_check(check: LivenessCheck) -> dict[str, Any]:
     return {
         "attempts": check.attempts,
         "seconds": round(check.seconds, 3),
@@ -174,8 +182,8 @@ def _json_check(check: Check) -> dict[str, Any]:
     }
 
 
-def _json_compared(compared: Compared) -> dict[str, Any]:
-    def side(one: Side | None) -> dict[str, Any] | None:
+def _json_compared(compared: ReplayComparison) -> dict[str, Any]:
+    def side(one: ExchangeCost | None) -> dict[str, Any] | None:
         if one is None:
             return None
         return {"messages": one.messages, "bytes": one.bytes, "ms": _ms(one.rtt_ns), "answered": one.answered}

@@ -3,9 +3,11 @@
 from typing import Final
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_json, to_terminal
-from ikeanalyze.render.replay import sections
-from ikeanalyze.render.replay_document import document
-from ikeanalyze.replay.replayed import Replayed
+from ikeanalyze.render.formats import OutputFormats, make_json_writer, make_terminal_writer
+from ikeanalyze.render.replay import render_sections
+from ikeanalyze.render.replay_document import build_document
+from ikeanalyze.replay.replayed import ReplayReport
 
-FORMATS: Final[Formats[Replayed]] = Formats({Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(document)})
+FORMATS: Final[OutputFormats[ReplayReport]] = OutputFormats(
+    {Format.TERMINAL: make_terminal_writer(render_sections), Format.JSON: make_json_writer(build_document)}
+)

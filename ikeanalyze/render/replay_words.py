@@ -1,13 +1,13 @@
 """The outcome and the times of a replay, as both the terminal and the JSON document have them."""
 
-from ikeanalyze.render.values import count
-from ikeanalyze.replay.replayed import Reported, Run
-from ikeanalyze.replay.steps import ExchangeCount
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.render.values import format_count
+from ikeanalyze.replay.replayed import ReplayRun, ReportFigures
+from ikeanalyze.replay.steps import ExchangeStats
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 
-def outcome(run: Run) -> str:
+def describe_outcome(run: ReplayRun) -> str:
     """How a run ended, in a few words."""
     if run.broken_off:
         return f"broken off: {run.broken_off}"
@@ -18,10 +18,10 @@ def outcome(run: Run) -> str:
         return f"failed: {run.result.reason}"
     asked = [sent for sent in run.verbatim.sent if not sent.response] if run.verbatim else []
     answered = sum(bool(sent.answers) for sent in asked)
-    return f"{answered:,} of {count(len(asked), 'request')} answered"
+    return f"{answered:,} of {format_count(len(asked), 'request')} answered"
 
 
-def setup_ns(run: Run) -> int | None:
+def get_setup_ns(run: ReplayRun) -> int | None:
     """Set-up time, by our own capture if it tells; None: nothing was established."""
     if run.result is None or not run.result.established:
         return None
@@ -30,8 +30,8 @@ def setup_ns(run: Run) -> int | None:
     return run.result.setup_ns
 
 
-def round_trip_ns(one: ExchangeCount, reported: Reported | None) -> int | None:
+def get_round_trip_ns(one: ExchangeStats, reported: ReportFigures | None) -> int | None:
     """Round trip of an exchange, by our own capture if it tells."""
-    key = name_of(ExchangeType, one.exchange_type), one.message_id, one.attempt
+    key = get_name(ExchangeType, one.exchange_type), one.message_id, one.attempt
     trip = reported.round_trips.get(key) if reported else None
     return one.round_trip_ns if trip is None else trip

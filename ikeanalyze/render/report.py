@@ -4,16 +4,16 @@ from typing import Final
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import Format, csv, html, json, jsonl, markdown, parquet, terminal
-from ikeanalyze.render.formats import Formats, to_text
+from ikeanalyze.render.formats import OutputFormats, make_text_writer
 
-FORMATS: Final[Formats[Analysis]] = Formats(
+FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
     {
-        Format.TERMINAL: terminal.write,
-        Format.JSON: to_text(json.write),
-        Format.JSONL: to_text(jsonl.write),
-        Format.CSV: to_text(csv.write),
-        Format.MARKDOWN: markdown.write,
-        Format.HTML: html.write,
+        Format.TERMINAL: terminal.write_terminal,
+        Format.JSON: make_text_writer(json.write_report),
+        Format.JSONL: make_text_writer(jsonl.write_json_lines),
+        Format.CSV: make_text_writer(csv.write_csv),
+        Format.MARKDOWN: markdown.write_markdown,
+        Format.HTML: html.write_page,
     },
-    directories={Format.PARQUET: parquet.write},
+    directories={Format.PARQUET: parquet.write_parquet},
 )

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.table import TableColumn
 
 #: Rows of a table that are shown unless all are asked for.
 FEW: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class KeyValueSection:
     """Names and values, one below the other."""
 
     title: str
@@ -23,11 +23,11 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSection:
     """Rows in columns."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str]]
     level: int = 2
     more: int = 0  # rows that are left out
@@ -35,4 +35,4 @@ class Table:
     notes: Sequence[str] = field(default=())
 
 
-Section = Facts | Table
+Section = KeyValueSection | TableSection

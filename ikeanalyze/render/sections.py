@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render.captures import captures
-from ikeanalyze.render.details import details
-from ikeanalyze.render.overview import overview
-from ikeanalyze.render.section import Facts, Section
+from ikeanalyze.render.captures import render_captures
+from ikeanalyze.render.details import render_handshake
+from ikeanalyze.render.overview import render_overview
+from ikeanalyze.render.section import KeyValueSection, Section
 
 
-def sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
+def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     """The report: captures, handshakes, and the details if there is one handshake only."""
-    yield from captures(analysis, every=every)
+    yield from render_captures(analysis, every=every)
     if analysis.handshakes.height == 1:
-        yield from details(analysis)
+        yield from render_handshake(analysis)
     elif analysis.handshakes.height:
-        yield from overview(analysis, every=every)
+        yield from render_overview(analysis, every=every)
     else:
-        yield Facts("Handshakes", [("found", "none")])
+        yield KeyValueSection("Handshakes", [("found", "none")])

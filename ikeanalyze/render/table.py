@@ -10,7 +10,7 @@ _GAP: Final = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column of a table."""
 
     name: str
@@ -20,13 +20,13 @@ class Column:
     optional: int = 0  # is left out if there is no room, the highest first; 0: never
 
 
-def number_columns(*names: str, optional: int = 0) -> tuple[Column, ...]:
+def number_columns(*names: str, optional: int = 0) -> tuple[TableColumn, ...]:
     """Columns of numbers, which are aligned to the right."""
-    return tuple(Column(name, right=True, optional=optional) for name in names)
+    return tuple(TableColumn(name, right=True, optional=optional) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedTable:
     """A table as it fits."""
 
     columns: tuple[int, ...]  # those that are shown
@@ -34,7 +34,7 @@ class Fitted:
     left_out: tuple[int, ...]  # those for which there is no room
 
 
-def clip(text: str, width: int, *, middle: bool = False) -> str:
+def clip_text(text: str, width: int, *, middle: bool = False) -> str:
     """`text` in at most `width` cells, with an ellipsis where something is missing: at the end or in the middle."""
     if cell_len(text) <= width:
         return text
@@ -44,23 +44,23 @@ def clip(text: str, width: int, *, middle: bool = False) -> str:
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
 
 
-def telling(texts: Iterable[str], least: int) -> int:
+def min_distinct_width(texts: Iterable[str], least: int) -> int:
     """The fewest cells, `least` or more, in which texts that differ still do, cut in the middle."""
     different = set(texts)
     width = least
-    while len({clip(text, width, middle=True) for text in different}) < len(different):
+    while len({clip_text(text, width, middle=True) for text in different}) < len(different):
         width += 1
     return width
 
 
-def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
+def pad_text(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
     """`text` in exactly `width` cells."""
-    text = clip(text, width, middle=middle)
+    text = clip_text(text, width, middle=middle)
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Fitted:
+def fit_columns(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> FittedTable:
     """Widths for `columns`: what can be left out goes first, then the widest is cut."""
     natural = [max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
@@ -88,14 +88,16 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
         others = [natural[i] for i in room if i != widest and natural[i] < natural[widest]]
         step = natural[widest] - max(others) if others else over
         natural[widest] -= max(1, min(over, room[widest], step))
-    return Fitted(tuple(shown), tuple(natural[i] for i in shown), tuple(sorted(left_out)))
+    return FittedTable(tuple(shown), tuple(natural[i] for i in shown), tuple(sorted(left_out)))
 
 
-def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], fitted: Fitted) -> Iterator[str]:
+def format_lines(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], fitted: FittedTable) -> Iterator[str]:
     """The heading, then a line for each row; without spaces at the end."""
     layout = [
         (i, width, columns[i].right, columns[i].middle) for i, width in zip(fitted.columns, fitted.widths, strict=True)
     ]
-    yield _GAP.join(pad(columns[i].name, width, right=right) for i, width, right, _ in layout).rstrip()
+    yield _GAP.join(pad_text(columns[i].name, width, right=right) for i, width, right, _ in layout).rstrip()
     for row in rows:
-        yield _GAP.join(pad(row[i], width, right=right, middle=middle) for i, width, right, middle in layout).rstrip()
+        yield _GAP.join(
+            pad_text(row[i], width, right=right, middle=middle) for i, width, right, middle in layout
+        ).rstrip()

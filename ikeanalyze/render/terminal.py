@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.style import Style
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import View
-from ikeanalyze.render.section import Facts, Section, Table
-from ikeanalyze.render.sections import sections
-from ikeanalyze.render.table import fit, lines, pad
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.section import KeyValueSection, Section, TableSection
+from ikeanalyze.render.sections import render_sections
+from ikeanalyze.render.table import fit_columns, format_lines, pad_text
 
 _LEAST_WIDTH = 60
 
 
-class Painter:
+class TextStyler:
     """Puts colour on text if the output takes it."""
 
     def __init__(self, out: TextIO, width: int | None) -> None:
@@ -38,14 +38,14 @@ class Painter:
         return Style.parse(style).render(text, color_system=self._colours)
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:
+def write_terminal(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     """Write the report for people."""
-    write_sections(sections(analysis, every=view.every), out, view.width)
+    write_sections(render_sections(analysis, every=view.every), out, view.width)
 
 
 def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = None) -> None:
     """Write sections one below the other. `width`: columns; None: those of the terminal, 80 where there is none."""
-    paint = Painter(out, width)
+    paint = TextStyler(out, width)
     for i, section in enumerate(parts):
         if i:
             out.write("\n")
@@ -53,24 +53,24 @@ def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = No
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
 
 
-def _lines(section: Section, paint: Painter) -> Iterator[str]:
+def _lines(section: Section, paint: TextStyler) -> Iterator[str]:
     style = "bold cyan" if section.level == 1 else "bold"
     for line in wrap(section.title, paint.width, break_on_hyphens=False) or [""]:
         yield paint(line, style)
     match section:
-        case Facts():
+        case KeyValueSection():
             yield from _facts(section, paint)
-        case Table():
+        case TableSection():
             yield from _table(section, paint)
         case _:
             assert_never(section)
 
 
-def _facts(section: Facts, paint: Painter) -> Iterator[str]:
+def _facts(section: KeyValueSection, paint: TextStyler) -> Iterator[str]:
     names = max((len(name) for name, _ in section.rows), default=0)
     for name, value in section.rows:
         texts = wrap(value, paint.width - names - 4, break_on_hyphens=False) or [""]
-        yield f"  {paint(pad(name, names), 'dim')}  {paint(texts[0], _style(name))}".rstrip()
+        yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], _style(name))}".rstrip()
         for text in texts[1:]:
             yield " " * (names + 4) + text
 
@@ -79,9 +79,9 @@ def _style(name: str) -> str:
     return "yellow" if name in ("damaged", "warnings", "one-sided", "malformed", "cut by the snaplen") else ""
 
 
-def _table(section: Table, paint: Painter) -> Iterator[str]:
-    fitted = fit(section.columns, section.rows, paint.width - 2)
-    text = lines(section.columns, section.rows, fitted)
+def _table(section: TableSection, paint: TextStyler) -> Iterator[str]:
+    fitted = fit_columns(section.columns, section.rows, paint.width - 2)
+    text = format_lines(section.columns, section.rows, fitted)
     yield "  " + paint(next(text), "dim")
     outcomes = {"failed": "red", "unanswered": "red", "cut": "yellow", "not made": "yellow"}
     for i, line in enumerate(text):

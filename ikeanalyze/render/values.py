@@ -11,7 +11,7 @@ UNKNOWN = "-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def iso(ns: int | None) -> str | None:
+def format_iso_time(ns: int | None) -> str | None:
     """A point in time as ISO 8601 in UTC with nine fractional digits."""
     if ns is None:
         return None
@@ -19,18 +19,18 @@ def iso(ns: int | None) -> str | None:
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def instant(ns: int | None) -> str:
+def format_time(ns: int | None) -> str:
     """A point in time for people: UTC, microseconds."""
-    text = iso(ns)
+    text = format_iso_time(ns)
     return UNKNOWN if text is None else f"{text[:10]} {text[11:26]} UTC"
 
 
-def ms(ns: int | None) -> str:
+def format_ms(ns: int | None) -> str:
     """A duration in milliseconds, to the microsecond."""
     return UNKNOWN if ns is None else f"{ns / 1e6:,.3f}"
 
 
-def span(ns: int) -> str:
+def format_duration(ns: int) -> str:
     """A duration with the unit that suits it."""
     if ns < 1_000_000_000:
         return f"{ns / 1e6:,.3f} ms"
@@ -43,69 +43,71 @@ def span(ns: int) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-def number(value: int | None) -> str:
+def format_integer(value: int | None) -> str:
     """An integer with thousands separated."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def ratio(value: float | None) -> str:
+def format_ratio(value: float | None) -> str:
     """A ratio such as the blow-up."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
-def count(value: int, one: str, many: str | None = None) -> str:
+def format_count(value: int, one: str, many: str | None = None) -> str:
     """A number and what it counts: `1 frame`, `2 frames`."""
     return f"{value:,} {one if value == 1 else many or one + 's'}"
 
 
-def listed(items: Iterable[str | None]) -> str:
+def join_items(items: Iterable[str | None]) -> str:
     """Items after one another, what is unknown left out."""
-    return ", ".join(clean(item) for item in items if item) or UNKNOWN
+    return ", ".join(escape_text(item) for item in items if item) or UNKNOWN
 
 
-def endpoint(address: str | None, port: int | None) -> str:
+def format_endpoint(address: str | None, port: int | None) -> str:
     """A host, with its port where there is one."""
     if address is None:
         return UNKNOWN
-    return clean(address) if port is None else f"{clean(address)} port {port}"
+    return escape_text(address) if port is None else f"{escape_text(address)} port {port}"
 
 
-def key_exchanges(first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + ") -> str | None:
+def format_key_exchanges(
+    first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + "
+) -> str | None:
     """All key exchange methods of a proposal, in the order in which they are done."""
     names = [first, *(slot["method"] or f"method {slot['id']}" for slot in additional or ())]
-    known = [clean(name) for name in names if name]
+    known = [escape_text(name) for name in names if name]
     return joint.join(known) or None
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """Messages, frames and bytes."""
-    return ", ".join(count(counts[what], what.removesuffix("s")) for what in ("messages", "frames", "bytes"))
+    return ", ".join(format_count(counts[what], what.removesuffix("s")) for what in ("messages", "frames", "bytes"))
 
 
-def share(part: int, whole: int) -> str:
+def format_percentage(part: int, whole: int) -> str:
     """A part in per cent of the whole."""
     return f"{100 * part / whole:.1f} %" if whole else UNKNOWN
 
 
-def outcome_text(outcome: str, reason: str | None, child_error: str | None = None) -> str:
+def format_outcome(outcome: str, reason: str | None, child_error: str | None = None) -> str:
     """How a handshake ended, with why."""
-    text = f"{outcome}: {clean(reason)}" if reason else outcome
-    return f"{text}, no CHILD_SA: {clean(child_error)}" if child_error else text
+    text = f"{outcome}: {escape_text(reason)}" if reason else outcome
+    return f"{text}, no CHILD_SA: {escape_text(child_error)}" if child_error else text
 
 
-def input_name(path: str) -> str:
+def format_input_name(path: str) -> str:
     """A capture as it was given."""
-    return "standard input" if path == "-" else clean(path)
+    return "standard input" if path == "-" else escape_text(path)
 
 
-def short_names(paths: Sequence[str]) -> dict[str, str]:
+def strip_common_folder(paths: Sequence[str]) -> dict[str, str]:
     """Paths without the folders that they have in common."""
     folders = zip(*(path.split("/")[:-1] for path in paths), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, folders))
-    return {path: clean("/".join(path.split("/")[common:])) for path in paths}
+    return {path: escape_text("/".join(path.split("/")[common:])) for path in paths}
 
 
-def clean(text: str) -> str:
+def escape_text(text: str) -> str:
     """`text` on one line and harmless to a terminal: what is not printable is written as an escape."""
     if text.isprintable():
         return text

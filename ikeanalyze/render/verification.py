@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ikeanalyze.analysis.checks import Check
-from ikeanalyze.analysis.verification import Verification, Verified
-from ikeanalyze.render.section import FEW, Facts, Section, Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import UNKNOWN, clean, count, listed
+from ikeanalyze.analysis.checks import VerificationCheck
+from ikeanalyze.analysis.verification import Verification, VerifiedHandshake
+from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import UNKNOWN, escape_text, format_count, join_items
 
 #: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
 _GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
@@ -16,14 +16,14 @@ _KEYS: Final = "keys"
 _CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
 
 
-def summary(checks: Sequence[Check]) -> str:
+def format_summary(checks: Sequence[VerificationCheck]) -> str:
     """24 passed, 1 failed, 2 not made; what there is none of is left out."""
     outcomes = Counter(check.outcome for check in checks)
     parts = [f"{outcomes[word]:,} {word}" for word in ("passed", "failed", "not made") if outcomes[word]]
     return ", ".join(parts) or "none"
 
 
-def label(check: Check) -> str:
+def format_check_label(check: VerificationCheck) -> str:
     """What a check is about, for a line: SKEYSEED of epoch 1, AUTH in IKE_AUTH 2 request, AUTH of the responder."""
     name = check.what if check.exchange is None else f"{check.what} in {check.exchange}"
     if check.exchange is None and check.epoch is not None:
@@ -33,14 +33,14 @@ def label(check: Check) -> str:
     return name
 
 
-def sections(verification: Verification, *, every: bool) -> Iterator[Section]:
+def render_sections(verification: Verification, *, every: bool) -> Iterator[Section]:
     """What was checked, how it went, and what did not go well."""
     checks = verification.checks
     some = [one for one in verification.handshakes if one.checks]
     # of what the key files have nothing for, there is nothing to show but that
     checked = [one for one in some if _outcome(one.checks) != "not made"]
-    paths = ", ".join(clean(summary.path) for summary in verification.captures)
-    facts = [("checks", summary(checks))]
+    paths = ", ".join(escape_text(summary.path) for summary in verification.captures)
+    facts = [("checks", format_summary(checks))]
     if len(checked) != 1 or len(some) != 1:
         facts.append(("IKE SAs", f"{len(checked):,} of {len(some):,} with keys"))
     if len(checked) == 1:
@@ -48,7 +48,7 @@ def sections(verification: Verification, *, every: bool) -> Iterator[Section]:
         facts.append(("SPIi, SPIr", f"{checked[0].spi_i}, {checked[0].spi_r}"))
         if checked[0].replaces is not None:
             facts.append(("replaces", f"handshake {checked[0].replaces}"))
-    yield Facts(paths, facts, level=1)
+    yield KeyValueSection(paths, facts, level=1)
     if len(checked) == 1:
         yield _one(checked[0])
     elif checked:
@@ -58,31 +58,31 @@ def sections(verification: Verification, *, every: bool) -> Iterator[Section]:
             shown = rows if every else rows[:FEW]
             if len(rows) > len(shown):
                 shown.append(("", f"and {len(rows) - len(shown):,} more (--no-limit shows them)"))
-            yield Facts(outcome.capitalize(), shown)
+            yield KeyValueSection(outcome.capitalize(), shown)
 
 
-def _one(handshake: Verified) -> Table:
+def _one(handshake: VerifiedHandshake) -> TableSection:
     columns = (
-        Column("check"),
-        Column("epoch", right=True),
-        Column("of"),
-        Column("made with", narrow=9),
-        Column("outcome"),
+        TableColumn("check"),
+        TableColumn("epoch", right=True),
+        TableColumn("of"),
+        TableColumn("made with", narrow=9),
+        TableColumn("outcome"),
     )
     rows = [
         (
             check.what,
             UNKNOWN if check.epoch is None else str(check.epoch),
             _about(check),
-            clean(check.how or ""),
+            escape_text(check.how or ""),
             check.outcome,
         )
         for check in handshake.checks
     ]
-    return Table("Checks", columns, rows, notes=_notes([handshake]))
+    return TableSection("Checks", columns, rows, notes=_notes([handshake]))
 
 
-def _about(check: Check) -> str:
+def _about(check: VerificationCheck) -> str:
     """The message, or the line of the file, that has what was checked."""
     if check.exchange is not None:
         return check.exchange
@@ -91,16 +91,16 @@ def _about(check: Check) -> str:
     return check.side or UNKNOWN
 
 
-def _many(handshakes: Sequence[Verified], *, every: bool) -> Table:
+def _many(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
     groups = ("ICV", _KEYS, "IntAuth", "AUTH")
-    columns = (*number_columns("#", *groups), Column("outcome"))
+    columns = (*number_columns("#", *groups), TableColumn("outcome"))
     shown = handshakes if every else handshakes[:FEW]
     rows = [(str(one.id), *(_passed(one, name) for name in groups), _outcome(one.checks)) for one in shown]
     notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]
-    return Table("IKE SAs", columns, rows, more=len(handshakes) - len(shown), notes=notes)
+    return TableSection("IKE SAs", columns, rows, more=len(handshakes) - len(shown), notes=notes)
 
 
-def _passed(handshake: Verified, group: str) -> str:
+def _passed(handshake: VerifiedHandshake, group: str) -> str:
     made = [
         check.outcome
         for check in handshake.checks
@@ -109,25 +109,25 @@ def _passed(handshake: Verified, group: str) -> str:
     return f"{made.count('passed')}/{len(made)}" if made else UNKNOWN
 
 
-def _outcome(checks: Sequence[Check]) -> str:
+def _outcome(checks: Sequence[VerificationCheck]) -> str:
     outcomes = {check.outcome for check in checks}
     if "failed" in outcomes:
         return "failed"
     return "passed" if "passed" in outcomes else "not made"
 
 
-def _notes(handshakes: Sequence[Verified]) -> list[str]:
+def _notes(handshakes: Sequence[VerifiedHandshake]) -> list[str]:
     signed = any(check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks)
     return [_CHAINS] if signed else []
 
 
-def _troubles(handshakes: Sequence[Verified], outcome: str) -> list[tuple[str, str]]:
+def _troubles(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tuple[str, str]]:
     """What failed, or was not made, and why; the same for many IKE SAs said once."""
-    found: dict[tuple[str, str], list[tuple[int, Check]]] = {}
+    found: dict[tuple[str, str], list[tuple[int, VerificationCheck]]] = {}
     for handshake in handshakes:
         for check in handshake.checks:
             if check.outcome == outcome:
-                found.setdefault((label(check), check.why or ""), []).append((handshake.id, check))
+                found.setdefault((format_check_label(check), check.why or ""), []).append((handshake.id, check))
     rows = []
     for (name, why), some in found.items():
         first, check = some[0]
@@ -141,6 +141,6 @@ def _troubles(handshakes: Sequence[Verified], outcome: str) -> list[tuple[str, s
             line = "" if check.origin.line is None else f" line {check.origin.line}"
             places.append(f"{check.origin.path}{line}")
         ids = {handshake for handshake, _ in some}
-        whose = f"handshake {first}" if len(ids) == 1 else f"{count(len(ids), 'handshake')} from {first} on"
-        rows.append((name, clean(f"{why} ({listed([whose, *places, *values])})")))
+        whose = f"handshake {first}" if len(ids) == 1 else f"{format_count(len(ids), 'handshake')} from {first} on"
+        rows.append((name, escape_text(f"{why} ({join_items([whose, *places, *values])})")))
     return rows

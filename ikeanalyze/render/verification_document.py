@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Any, Final
 
-from ikeanalyze.analysis.checks import Check
+from ikeanalyze.analysis.checks import VerificationCheck
 from ikeanalyze.analysis.verification import Verification
 
 SCHEMA: Final = "ikeanalyze.verification/1"
 
 
-def document(verification: Verification) -> dict[str, Any]:
+def build_document(verification: Verification) -> dict[str, Any]:
     """The document of schema "ikeanalyze.verification/1"."""
     outcomes = Counter(check.outcome for check in verification.checks)
     return {
@@ -33,7 +33,7 @@ def document(verification: Verification) -> dict[str, Any]:
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check(check: VerificationCheck) -> dict[str, Any]:
     return {
         "what": check.what,
         "outcome": check.outcome,

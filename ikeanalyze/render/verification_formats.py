@@ -4,10 +4,10 @@ from typing import Final
 
 from ikeanalyze.analysis.verification import Verification
 from ikeanalyze.render import Format
-from ikeanalyze.render.formats import Formats, to_json, to_terminal
-from ikeanalyze.render.verification import sections
-from ikeanalyze.render.verification_document import document
+from ikeanalyze.render.formats import OutputFormats, make_json_writer, make_terminal_writer
+from ikeanalyze.render.verification import render_sections
+from ikeanalyze.render.verification_document import build_document
 
-FORMATS: Final[Formats[Verification]] = Formats(
-    {Format.TERMINAL: to_terminal(sections), Format.JSON: to_json(document)}
+FORMATS: Final[OutputFormats[Verification]] = OutputFormats(
+    {Format.TERMINAL: make_terminal_writer(render_sections), Format.JSON: make_json_writer(build_document)}
 )

@@ -7,8 +7,8 @@ from typing import Final
 from ikeanalyze.wire.chain import SEALED
 from ikeanalyze.wire.describe import describe_payloads
 from ikeanalyze.wire.header import HEADER, Header, parse_header
-from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.ikev2 import parse_fragment_header, parse_init, parse_payloads
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
 
 #: Notifies below are errors (RFC 7296, 3.10.1).
@@ -21,7 +21,7 @@ ENCRYPTED: Final = "encrypted"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseSummary:
     """One message of a responder."""
 
     exchange: str  # name of the exchange type
@@ -36,45 +36,45 @@ class Answer:
     bytes: int  # of the IKE message (or this fragment of it)
 
 
-def read_answer(data: bytes) -> Answer | None:
+def summarise_response(data: bytes) -> ResponseSummary | None:
     """What a message says; None: it is no IKEv2 message. Never raises."""
-    header = header_of(data)
+    header = parse_ikev2_header(data)
     if header is None:
         return None
-    cut = fragment_of(data)
-    init = read_init(data)
-    chain = payloads(data).payloads
+    cut = parse_fragment_header(data)
+    init = parse_init(data)
+    chain = parse_payloads(data).payloads
     notifies = [kind for kind, _ in init.notifies]
     instead = [kind for kind in notifies if kind < FIRST_STATUS or kind in _INSTEAD]
     if instead:
-        kind = notify_name(instead[0])
+        kind = get_notify_name(instead[0])
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
         kind = ENCRYPTED if any(payload.type in SEALED for payload in chain) else "clear"
-    return Answer(
-        exchange=name_of(ExchangeType, header.exchange_type),
+    return ResponseSummary(
+        exchange=get_name(ExchangeType, header.exchange_type),
         message_id=header.message_id,
         response=header.response,
         kind=kind,
         proposal=None if init.chosen is None else init.chosen.describe(),
-        key_exchange=None if init.ke_method is None else name_of(KeyExchangeMethod, init.ke_method),
-        notifies=tuple(notify_name(kind) for kind in notifies),
+        key_exchange=None if init.ke_method is None else get_name(KeyExchangeMethod, init.ke_method),
+        notifies=tuple(get_notify_name(kind) for kind in notifies),
         payloads=tuple(describe_payloads(chain)),
         fragments=None if cut is None else cut[1],
         bytes=header.length,
     )
 
 
-def notify_name(kind: int) -> str:
+def get_notify_name(kind: int) -> str:
     """Name of a notify; of one that has none its number, and what it is: error notify 8888, status notify 40960."""
-    name = name_of(NotifyType, kind)
+    name = get_name(NotifyType, kind)
     if name != str(kind):
         return name
     return f"{'error' if kind < FIRST_STATUS else 'status'} notify {kind}"
 
 
-def header_of(data: bytes) -> Header | None:
+def parse_ikev2_header(data: bytes) -> Header | None:
     """The header of an IKEv2 message that is as long as it says; None: it is none."""
     if len(data) < HEADER.size:
         return None
@@ -82,7 +82,7 @@ def header_of(data: bytes) -> Header | None:
     return header if header.major_version == 2 and header.length == len(data) else None
 
 
-def differences(recorded: Answer | None, live: Answer | None) -> tuple[str, ...]:
+def compare_responses(recorded: ResponseSummary | None, live: ResponseSummary | None) -> tuple[str, ...]:
     """What differs, in a line each; what changes from run to run anyway (nonces, cookies, lengths of a random) is left out."""
     if recorded is None or live is None:
         return () if recorded is live else ("no answer recorded" if recorded is None else "no answer",)

@@ -8,26 +8,26 @@ from typing import Final
 
 from ikeanalyze.keys.algorithms import PrfAlgorithm
 from ikeanalyze.keys.authentication import shared_key_auth
-from ikeanalyze.keys.distinguished import name_text, same_name
+from ikeanalyze.keys.distinguished import format_distinguished_name, names_equal
 from ikeanalyze.keys.mschapv2 import Md4MissingError, require_md4
-from ikeanalyze.keys.signatures import SignatureUnverifiable, check_signature
-from ikeanalyze.keys.signing import CannotSignError, sign
-from ikeanalyze.keys.trust import check_chain, check_identity
-from ikeanalyze.replay.credentials import Credentials, identification, key_family, subject
+from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
+from ikeanalyze.keys.signing import NoSuitableSignatureError, sign_octets
+from ikeanalyze.keys.trust import check_certificate_chain, check_identity
+from ikeanalyze.replay.credentials import Credentials, get_certificate_subject, get_key_type, parse_identity
 from ikeanalyze.replay.eap import METHODS
-from ikeanalyze.replay.shape import Shape
+from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.replay.steps import CannotReplayError, RefusedError
-from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
-from ikeanalyze.wire.registries.eap import Type
+from ikeanalyze.wire.registries.eap import EapType
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType
-from ikeanalyze.wire.signatures import authentication_name
+from ikeanalyze.wire.signatures import get_authentication_name
 
 #: Words of the report for signatures with a key of each kind.
 _FAMILIES: Final = ("rsa", "ecdsa", "ed25519", "ed448")
 
 
-class Kind(Enum):
+class InitiatorAuth(Enum):
     """How the initiator authenticates."""
 
     PSK = "psk"
@@ -35,7 +35,7 @@ class Kind(Enum):
     EAP = "eap"
 
 
-def kind_of(shape: Shape, credentials: Credentials) -> Kind:
+def choose_auth(shape: HandshakeShape, credentials: Credentials) -> InitiatorAuth:
     """How we authenticate: as the recorded initiator did, or where that is not known as the credentials allow.
 
     Raises `CannotReplayError` if the credentials lack what that takes.
@@ -47,17 +47,17 @@ def kind_of(shape: Shape, credentials: Credentials) -> Kind:
     if kind is None:
         raise CannotReplayError(f"the recorded initiator authenticates with {word}, which cannot be re-enacted")
     _required(kind, credentials, shape)
-    own = key_family(credentials.key)
-    if kind is Kind.SIGNATURE and _family(word) != own:
+    own = get_key_type(credentials.key)
+    if kind is InitiatorAuth.SIGNATURE and _family(word) != own:
         raise CannotReplayError(f"the recorded initiator signs with {word}, the key of the credentials is for {own}")
     return kind
 
 
-def _meant(word: str | None) -> Kind | None:
+def _meant(word: str | None) -> InitiatorAuth | None:
     """What the report's word for an authentication means; None: nothing that we do."""
-    if word in (Kind.PSK.value, Kind.EAP.value):
-        return Kind(word)
-    return None if word is None or _family(word) is None else Kind.SIGNATURE
+    if word in (InitiatorAuth.PSK.value, InitiatorAuth.EAP.value):
+        return InitiatorAuth(word)
+    return None if word is None or _family(word) is None else InitiatorAuth.SIGNATURE
 
 
 def _family(word: str) -> str | None:
@@ -65,63 +65,67 @@ def _family(word: str) -> str | None:
     return next((family for family in _FAMILIES if word.startswith(family)), None)
 
 
-def own_identity(kind: Kind, shape: Shape, credentials: Credentials, address: Identification) -> Identification:
+def choose_identity(
+    kind: InitiatorAuth, shape: HandshakeShape, credentials: Credentials, address: Identification
+) -> Identification:
     """Who we say that we are: the credentials' word, else the recorded one, else what the credentials imply."""
     known = credentials.local_identity or shape.identity_i
     if known is not None:
         return known
-    if kind is Kind.SIGNATURE:
-        return subject(credentials.certificates[0])
-    if kind is Kind.EAP and credentials.eap_identity:
-        return identification(credentials.eap_identity)
+    if kind is InitiatorAuth.SIGNATURE:
+        return get_certificate_subject(credentials.certificates[0])
+    if kind is InitiatorAuth.EAP and credentials.eap_identity:
+        return parse_identity(credentials.eap_identity)
     return address
 
 
-def prove(
-    kind: Kind,
+def make_auth_payload(
+    kind: InitiatorAuth,
     credentials: Credentials,
     prf: PrfAlgorithm,
     octets: bytes,
     hash_algorithms: Collection[int] | None,
 ) -> Authentication:
     """Our AUTH payload, with a pre-shared key or a signature, over our signed octets. Raises `RefusedError`."""
-    if kind is Kind.PSK and credentials.psk is not None:
-        return prove_shared(prf, credentials.psk, octets)
+    if kind is InitiatorAuth.PSK and credentials.psk is not None:
+        return make_shared_key_auth(prf, credentials.psk, octets)
     if credentials.key is None:
         raise RefusedError("the credentials have no key to sign with")
     try:
-        return sign(credentials.key, octets, hash_algorithms)
-    except CannotSignError as problem:
+        return sign_octets(credentials.key, octets, hash_algorithms)
+    except NoSuitableSignatureError as problem:
         raise RefusedError(str(problem)) from None
 
 
-def prove_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes) -> Authentication:
+def make_shared_key_auth(prf: PrfAlgorithm, secret: bytes, octets: bytes) -> Authentication:
     """An AUTH payload made with a secret that both sides have: PSK, MSK, or SK_p after an EAP method without key."""
     return Authentication(AuthMethod.SHARED_KEY, shared_key_auth(prf, secret, octets))
 
 
-def check_shared(prf: PrfAlgorithm, secret: bytes, octets: bytes, authentication: Authentication) -> None:
+def verify_shared_key_auth(prf: PrfAlgorithm, secret: bytes, octets: bytes, authentication: Authentication) -> None:
     """Raise `RefusedError` if an AUTH payload was not made with this secret over these octets."""
     if authentication.method != AuthMethod.SHARED_KEY:
-        raise RefusedError(f"the responder's AUTH is {authentication_name(authentication)} instead of a shared key's")
+        raise RefusedError(
+            f"the responder's AUTH is {get_authentication_name(authentication)} instead of a shared key's"
+        )
     if not hmac.compare_digest(authentication.data, shared_key_auth(prf, secret, octets)):
         raise RefusedError("AUTH does not verify: the responder has another secret")
 
 
-def check_identity_wanted(credentials: Credentials, identity: Identification) -> None:
+def verify_expected_identity(credentials: Credentials, identity: Identification) -> None:
     """Raise `RefusedError` if the responder is not who the credentials say that it has to be."""
     wanted = credentials.remote_identity
     if wanted is None or wanted == identity:
         return
     named = identity.type == wanted.type == IdType.ID_DER_ASN1_DN
-    if not named or not same_name(identity.data, wanted.data):
+    if not named or not names_equal(identity.data, wanted.data):
         # a distinguished name in the order in which it is to be written
-        text = name_text(identity.data) if named else identity_text(identity.type, identity.data)
+        text = format_distinguished_name(identity.data) if named else format_identity(identity.type, identity.data)
         text = text or identity.data.hex()
         raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
 
-def check_responder(
+def verify_responder(
     authentication: Authentication,
     certificates: Sequence[Certificate],
     identity: Identification,
@@ -137,32 +141,32 @@ def check_responder(
     if authentication.method == AuthMethod.SHARED_KEY:
         if credentials.psk is None:
             raise RefusedError("the responder authenticates with a PSK, and the credentials have none")
-        check_shared(prf, credentials.psk, octets, authentication)
-        return authentication_name(authentication)
+        verify_shared_key_auth(prf, credentials.psk, octets, authentication)
+        return get_authentication_name(authentication)
     chain = [certificate for certificate in certificates if certificate.encoding == CertEncoding.X509_SIGNATURE]
     if not chain:
         raise RefusedError("the responder signs, but sends no X.509 certificate")
     try:
         wrong = check_signature(authentication, chain[0], octets)
-    except SignatureUnverifiable as problem:
+    except UnverifiableSignatureError as problem:
         wrong = problem.reason
     if wrong is not None:
         raise RefusedError(f"AUTH does not verify: {wrong}")
-    wrong = check_chain([certificate.data for certificate in chain], credentials.authorities, time)
+    wrong = check_certificate_chain([certificate.data for certificate in chain], credentials.authorities, time)
     if wrong is not None:
         raise RefusedError(f"the responder's certificate is not trusted: {wrong}")
     wrong = check_identity(chain[0].data, identity)
     if wrong is not None:
         raise RefusedError(f"the responder says who it is, but {wrong}")
-    return authentication_name(authentication)
+    return get_authentication_name(authentication)
 
 
-def _by_credentials(shape: Shape, credentials: Credentials, guess: Kind | None) -> Kind:
+def _by_credentials(shape: HandshakeShape, credentials: Credentials, guess: InitiatorAuth | None) -> InitiatorAuth:
     """Without keys for the capture: the guess if the credentials can do it, else what they can."""
     kinds = {
-        Kind.PSK: credentials.psk is not None,
-        Kind.SIGNATURE: credentials.key is not None,
-        Kind.EAP: credentials.eap_password is not None,
+        InitiatorAuth.PSK: credentials.psk is not None,
+        InitiatorAuth.SIGNATURE: credentials.key is not None,
+        InitiatorAuth.EAP: credentials.eap_password is not None,
     }
     possible = [kind for kind, there in kinds.items() if there]
     if not possible:
@@ -171,21 +175,21 @@ def _by_credentials(shape: Shape, credentials: Credentials, guess: Kind | None) 
     return _required(chosen, credentials, shape)
 
 
-def _required(kind: Kind, credentials: Credentials, shape: Shape) -> Kind:
+def _required(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeShape) -> InitiatorAuth:
     lacking = {
-        Kind.PSK: credentials.psk is None and "local.psk",
-        Kind.SIGNATURE: credentials.key is None and "local.certificate and local.key",
-        Kind.EAP: credentials.eap_password is None and "[eap]",
+        InitiatorAuth.PSK: credentials.psk is None and "local.psk",
+        InitiatorAuth.SIGNATURE: credentials.key is None and "local.certificate and local.key",
+        InitiatorAuth.EAP: credentials.eap_password is None and "[eap]",
     }[kind]
     if lacking:
         raise CannotReplayError(
             f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {lacking}"
         )
-    if kind is Kind.EAP:
+    if kind is InitiatorAuth.EAP:
         if shape.eap is not None and shape.eap not in METHODS.values():
             known = " and ".join(METHODS.values())
             raise CannotReplayError(f"the recorded initiator uses {shape.eap}; {known} can be re-enacted")
-        if shape.eap != Type.MD5.label:
+        if shape.eap != EapType.MD5.label:
             try:
                 require_md4()
             except Md4MissingError as problem:

@@ -6,21 +6,23 @@ Bytes are those of IKE messages, without the headers around them: the two may co
 from typing import Any
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.replay.replayed import Compared, Row, Side
+from ikeanalyze.replay.replayed import ComparedExchange, ExchangeCost, ReplayComparison
 
 _Key = tuple[str, int, int]
 
 
-def compare(recorded: Analysis, handshake: int, live: Analysis, spi_i: bytes, run: int) -> Compared | None:
+def compare_handshakes(
+    recorded: Analysis, handshake: int, live: Analysis, spi_i: bytes, run: int
+) -> ReplayComparison | None:
     """The handshake of the capture and that with this SPIi of our own; None: there is no such one."""
-    ours = handshake_with(live, spi_i)
+    ours = find_handshake(live, spi_i)
     if ours is None:
         return None
     theirs = recorded.handshakes.filter(handshake=handshake).row(0, named=True)
-    before, now = exchanges(recorded, handshake), exchanges(live, ours["handshake"])
+    before, now = get_setup_exchanges(recorded, handshake), get_setup_exchanges(live, ours["handshake"])
     keys = [*before, *(key for key in now if key not in before)]
-    rows = tuple(Row(*key, before.get(key), now.get(key)) for key in sorted(keys, key=lambda key: key[1:]))
-    return Compared(
+    rows = tuple(ComparedExchange(*key, before.get(key), now.get(key)) for key in sorted(keys, key=lambda key: key[1:]))
+    return ReplayComparison(
         run,
         rows,
         (_together(theirs, before), _together(ours, now)),
@@ -30,13 +32,13 @@ def compare(recorded: Analysis, handshake: int, live: Analysis, spi_i: bytes, ru
     )
 
 
-def handshake_with(analysis: Analysis, spi_i: bytes) -> dict[str, Any] | None:
+def find_handshake(analysis: Analysis, spi_i: bytes) -> dict[str, Any] | None:
     """The row of the handshake with this SPIi."""
     rows = analysis.handshakes.filter(spi_i=spi_i.hex())
     return rows.row(0, named=True) if rows.height else None
 
 
-def exchanges(analysis: Analysis, handshake: int) -> dict[_Key, Side]:
+def get_setup_exchanges(analysis: Analysis, handshake: int) -> dict[_Key, ExchangeCost]:
     """What sets the IKE SA of a handshake up: by type, message ID and attempt."""
     # here, so that the process that reads a large capture is forked without polars
     import polars as pl
@@ -60,7 +62,7 @@ def exchanges(analysis: Analysis, handshake: int) -> dict[_Key, Side]:
         .sort("exchange")
     )
     return {
-        (row["type"], row["message_id"], row["attempt"]): Side(
+        (row["type"], row["message_id"], row["attempt"]): ExchangeCost(
             (row["request_messages"] or 0) + (row["response_messages"] or 0),
             row["ike"] or 0,
             row["rtt_ns"],
@@ -70,9 +72,9 @@ def exchanges(analysis: Analysis, handshake: int) -> dict[_Key, Side]:
     }
 
 
-def _together(row: dict[str, Any], some: dict[_Key, Side]) -> Side:
+def _together(row: dict[str, Any], some: dict[_Key, ExchangeCost]) -> ExchangeCost:
     sides = some.values()
-    return Side(
+    return ExchangeCost(
         sum(side.messages for side in sides),
         sum(side.bytes for side in sides),
         row["setup_ns"],

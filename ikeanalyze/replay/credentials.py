@@ -35,8 +35,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from msgspec import Meta, Struct
 
 from ikeanalyze.io.toml import TomlFileError, decode_toml
-from ikeanalyze.keys.distinguished import read_name
-from ikeanalyze.keys.psk import pre_shared_keys
+from ikeanalyze.keys.distinguished import encode_distinguished_name
+from ikeanalyze.keys.psk import parse_pre_shared_keys
 from ikeanalyze.keys.signing import EdwardsKey, SigningKey
 from ikeanalyze.wire.ikev2_payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
@@ -90,19 +90,19 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedCredentials:
     """What a file had."""
 
     credentials: Credentials
     warnings: tuple[str, ...]  # one line each
 
 
-def load_credentials(path: str | Path) -> Loaded:
+def load_credentials(path: str | Path) -> LoadedCredentials:
     """Read a credentials file. Raises `CredentialsError`."""
     return _File(Path(path)).loaded()
 
 
-def identification(text: str) -> Identification:
+def parse_identity(text: str) -> Identification:
     """An identity as people write it: IP address, mail address, distinguished name with "=", else a name.
 
     A distinguished name is in the order of strongSwan (`keys.distinguished`), which is not that of RFC 4514.
@@ -117,28 +117,28 @@ def identification(text: str) -> Identification:
         kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
         return Identification(kind, address.packed)
     if "=" in text:
-        return Identification(IdType.ID_DER_ASN1_DN, read_name(text).public_bytes())
+        return Identification(IdType.ID_DER_ASN1_DN, encode_distinguished_name(text).public_bytes())
     return Identification(IdType.ID_RFC822_ADDR if "@" in text else IdType.ID_FQDN, text.encode())
 
 
-def subject(certificate: x509.Certificate) -> Identification:
+def get_certificate_subject(certificate: x509.Certificate) -> Identification:
     """A certificate's owner as identity: its distinguished name."""
     return Identification(IdType.ID_DER_ASN1_DN, certificate.subject.public_bytes())
 
 
-def der(certificate: x509.Certificate) -> bytes:
+def certificate_to_der(certificate: x509.Certificate) -> bytes:
     """As it stands in a CERT payload."""
     return certificate.public_bytes(serialization.Encoding.DER)
 
 
-def public_key_der(certificate: x509.Certificate) -> bytes:
+def public_key_to_der(certificate: x509.Certificate) -> bytes:
     """SubjectPublicKeyInfo, of which CERTREQ has the SHA-1 (RFC 7296, section 3.7)."""
     return certificate.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 
-def key_family(key: SigningKey | None) -> str | None:
+def get_key_type(key: SigningKey | None) -> str | None:
     """Which kind of key it is, in the report's words: rsa, ecdsa, ed25519, ed448."""
     if key is None:
         return None
@@ -161,7 +161,7 @@ class _File:
         except TomlFileError as problem:
             raise CredentialsError(f"{path}: {problem.unquoted}") from None
 
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedCredentials:
         local, remote, eap = self._tables.local, self._tables.remote, self._tables.eap
         certificates = self._certificates(local.certificate, "local.certificate") if local.certificate else ()
         key = self._key(local.key, local.key_password) if local.key else None
@@ -188,7 +188,7 @@ class _File:
             eap_identity=eap.identity,
             eap_password=eap.password,
         )
-        return Loaded(credentials, tuple(self._warnings))
+        return LoadedCredentials(credentials, tuple(self._warnings))
 
     def _wrong(self, key: str, problem: str) -> CredentialsError:
         return CredentialsError(f"{self._path}: {key} {problem}")
@@ -211,7 +211,7 @@ class _File:
 
     def _identity(self, text: str | None, key: str) -> Identification | None:
         try:
-            return None if text is None else identification(text)
+            return None if text is None else parse_identity(text)
         except ValueError:
             raise self._wrong(
                 key, "is no distinguished name, though it has a = in it; one looks like C=CH, O=Lab, CN=gw"
@@ -219,7 +219,7 @@ class _File:
 
     def _psk(self, text: str | None) -> bytes | None:
         try:
-            return None if text is None else pre_shared_keys(text.encode())[0]
+            return None if text is None else parse_pre_shared_keys(text.encode())[0]
         except ValueError as problem:
             raise self._wrong("local.psk", f"cannot be used: {problem}") from None
 

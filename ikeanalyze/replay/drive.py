@@ -8,12 +8,12 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from xxhash import xxh3_128_intdigest
 
-from ikeanalyze.replay.answers import header_of
-from ikeanalyze.replay.faults import About, Faults
-from ikeanalyze.replay.steps import Outgoing
+from ikeanalyze.replay.answers import parse_ikev2_header
+from ikeanalyze.replay.faults import DatagramInfo, FaultInjector
+from ikeanalyze.replay.steps import OutgoingDatagram
 from ikeanalyze.replay.target import NAT_PORT, Role
-from ikeanalyze.replay.transport import Counts, Datagram, Packed, Transport
-from ikeanalyze.wire.ikev2 import fragment_of
+from ikeanalyze.replay.transport import PacketTransport, PreparedDatagram, ReceivedDatagram, TransportCounts
+from ikeanalyze.wire.ikev2 import parse_fragment_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 Finished = TypeVar("Finished", covariant=True)
@@ -36,11 +36,11 @@ _SET_UP: Final = frozenset(
 _TYPE: Final = 18  # where the exchange type stands in a message
 
 
-class NextStep(Protocol[Finished]):
+class DriverStep(Protocol[Finished]):
     """`replay.steps.Step`, or one like it."""
 
     @property
-    def send(self) -> tuple[Outgoing, ...]:
+    def send(self) -> tuple[OutgoingDatagram, ...]:
         """What to send now."""
 
     @property
@@ -52,18 +52,18 @@ class NextStep(Protocol[Finished]):
         """How it ended."""
 
 
-class Conversation(Protocol[Finished]):
+class DrivenSession(Protocol[Finished]):
     """What can be driven: an initiator, or recorded messages."""
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> NextStep[Finished]:
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[Finished]:
         """Take a datagram."""
 
-    def tick(self, now_ns: int) -> NextStep[Finished]:
+    def tick(self, now_ns: int) -> DriverStep[Finished]:
         """Take note of the time."""
 
 
 @dataclass(slots=True)
-class Tally:
+class TrafficCounter:
     """What crossed our end of the path, as the recording has it: all transmissions, what we dropped ourselves included.
 
     Bytes are of IP packets, as our own capture has them. A datagram with the same bytes as an earlier one is a retransmission. What is of
@@ -92,7 +92,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Driven(Generic[_Result]):
+class DriveResult(Generic[_Result]):
     """How a conversation went."""
 
     finished: _Result | None  # None: it was broken off
@@ -106,12 +106,12 @@ class Driver:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: PacketTransport,
         *,
-        faults: Faults | None = None,
+        faults: FaultInjector | None = None,
         most: int = MOST_DATAGRAMS,
         stubborn: bool = False,
-        tallies: dict[bytes, Tally] | None = None,
+        tallies: dict[bytes, TrafficCounter] | None = None,
     ) -> None:
         """`most`: datagrams that are taken from the network in one conversation.
 
@@ -119,14 +119,14 @@ class Driver:
         this transport: what comes when its conversation is over is counted there still, as it is in our capture.
         """
         self._transport = transport
-        self._faults = faults or Faults()
+        self._faults = faults or FaultInjector()
         self._most = most
         self._stubborn = stubborn
         self._asked: set[Role] = set()  # ports that something was sent to in this conversation
         self._offset = time.time_ns() - time.monotonic_ns()
         self._told = 0  # the last time that a conversation was told
         self._tallies = {} if tallies is None else tallies
-        self.tally = Tally()
+        self.tally = TrafficCounter()
 
     def now(self) -> int:
         """Nanoseconds since 1970-01-01 UTC by a clock that never goes back."""
@@ -134,11 +134,11 @@ class Driver:
 
     def drive(
         self,
-        conversation: Conversation[_Result],
-        begin: Callable[[int], NextStep[_Result]],
+        conversation: DrivenSession[_Result],
+        begin: Callable[[int], DriverStep[_Result]],
         seconds: float,
-        sent: Callable[[Outgoing, int], None] = lambda *_: None,
-    ) -> Driven[_Result]:
+        sent: Callable[[OutgoingDatagram, int], None] = lambda *_: None,
+    ) -> DriveResult[_Result]:
         """From its first step, which `begin` gives, to its end, or for so many seconds.
 
         `sent` hears of each datagram when it was sent: a conversation learns the time before, when it may take a while yet.
@@ -146,9 +146,9 @@ class Driver:
         counts = self._transport.counts
         before = replace(counts, refusals=counts.refusals.copy())
         self._asked.clear()
-        inbox: deque[Datagram] = deque()
+        inbox: deque[ReceivedDatagram] = deque()
         end_ns = self.now() + round(seconds * 1e9)
-        step: NextStep[_Result] | None = None
+        step: DriverStep[_Result] | None = None
         try:
             step = begin(self._tell(self.now()))
             send = step.send
@@ -175,13 +175,13 @@ class Driver:
         except KeyboardInterrupt:
             why = INTERRUPTED
         finished = None if step is None else step.finished
-        return Driven(finished, why, counts.sent - before.sent, counts.received - before.received)
+        return DriveResult(finished, why, counts.sent - before.sent, counts.received - before.received)
 
     def mend(self) -> None:
         """From now on nothing goes wrong by our doing; what is still on its way is lost."""
-        self._faults = Faults()
+        self._faults = FaultInjector()
 
-    def _broken_off(self, before: Counts, end_ns: int, seconds: float) -> str | None:
+    def _broken_off(self, before: TransportCounts, end_ns: int, seconds: float) -> str | None:
         """Why a conversation must not go on; None: it may. `before`: the counts when it began."""
         counts = self._transport.counts
         if self.now() >= end_ns:
@@ -202,9 +202,9 @@ class Driver:
         if datagram is None:
             return
         self._count(datagram.data, datagram.size, ours=False)
-        header = header_of(datagram.data)
-        number, total = fragment_of(datagram.data) or (None, None)
-        about = About(
+        header = parse_ikev2_header(datagram.data)
+        number, total = parse_fragment_header(datagram.data) or (None, None)
+        about = DatagramInfo(
             False,
             header.exchange_type if header else 0,
             header.message_id if header else 0,
@@ -214,18 +214,18 @@ class Driver:
         )
         self._faults.take(datagram, about, self.now())
 
-    def _take(self, outgoing: Outgoing) -> int:
+    def _take(self, outgoing: OutgoingDatagram) -> int:
         role: Role = 4500 if outgoing.port == NAT_PORT else 500
         packed, time_ns = self._transport.take(outgoing.data, role)
         self._count(outgoing.data, packed.size, ours=True)
-        about = About(
+        about = DatagramInfo(
             True, outgoing.exchange_type, outgoing.message_id, outgoing.response, outgoing.fragment, outgoing.fragments
         )
         self._faults.take(packed, about, self.now())
         return time_ns
 
     def _put(self) -> None:
-        packed: Packed
+        packed: PreparedDatagram
         for packed in self._faults.due(ours=True, now_ns=self.now()):
             self._asked.add(packed.role)
             self._transport.put(packed)
@@ -237,7 +237,7 @@ class Driver:
         if tally is not None and len(data) > _TYPE and data[_TYPE] in _SET_UP:
             tally.count(data, size, ours=ours)
 
-    def _time(self, datagram: Datagram) -> int:
+    def _time(self, datagram: ReceivedDatagram) -> int:
         """When a datagram came: as the kernel says, unless a fault of ours may have held it up."""
         return self.now() if self._faults.rules else min(datagram.time_ns, self.now())
 

@@ -8,12 +8,12 @@ from typing import Final
 from ikeanalyze.keys import mschapv2
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap import read_eap
+from ikeanalyze.wire.eap import parse_eap_header
 from ikeanalyze.wire.encoding import encode_eap
-from ikeanalyze.wire.registries.eap import Code, Type
+from ikeanalyze.wire.registries.eap import EapCode, EapType
 
 #: Names of what can be done, as the report has them.
-METHODS: Final = {Type.MD5: Type.MD5.label, Type.MSCHAPV2: Type.MSCHAPV2.label}
+METHODS: Final = {EapType.MD5: EapType.MD5.label, EapType.MSCHAPV2: EapType.MSCHAPV2.label}
 
 _HEADER: Final = 4
 _CHALLENGE: Final = 16
@@ -57,33 +57,33 @@ class EapPeer:
 
         Raises `RefusedError`, and `keys.mschapv2.Md4MissingError` where EAP-MSCHAPv2 lacks its library.
         """
-        view = read_eap(packet)
+        view = parse_eap_header(packet)
         if view is None or view.length > len(packet) or view.length < _HEADER:
             raise RefusedError("an EAP packet that cannot be read")
-        if view.code == Code.SUCCESS:
+        if view.code == EapCode.SUCCESS:
             if self.method is None or (self._proof is not None and not self._proven):
                 raise RefusedError("EAP success without its method having come to its end")
             return None
-        if view.code == Code.FAILURE:
+        if view.code == EapCode.FAILURE:
             raise RefusedError("EAP failure")
-        if view.code != Code.REQUEST or view.type is None:
+        if view.code != EapCode.REQUEST or view.type is None:
             raise RefusedError("an EAP packet that is no request")
         data = packet[_HEADER + 1 : view.length]
-        answer = self._answer(view.type if not view.vendor else Type.EXPANDED, view.identifier, data)
-        return encode_eap(Code.RESPONSE, view.identifier, *answer)
+        answer = self._answer(view.type if not view.vendor else EapType.EXPANDED, view.identifier, data)
+        return encode_eap(EapCode.RESPONSE, view.identifier, *answer)
 
     def _answer(self, kind: int, identifier: int, data: bytes) -> tuple[int, bytes]:
         """Type and data of the response."""
-        if kind == Type.IDENTITY:
+        if kind == EapType.IDENTITY:
             return kind, self._identity.encode()
-        if kind == Type.NOTIFICATION:
+        if kind == EapType.NOTIFICATION:
             return kind, b""
         wanted = {number for number, name in METHODS.items() if self._only in (None, name)}
         if kind not in wanted:
-            return Type.NAK, bytes(sorted(wanted, reverse=True)) or b"\0"
-        self.method = METHODS[Type(kind)]
+            return EapType.NAK, bytes(sorted(wanted, reverse=True)) or b"\0"
+        self.method = METHODS[EapType(kind)]
         try:
-            if kind == Type.MD5:
+            if kind == EapType.MD5:
                 return kind, self._md5(identifier, data)
             return kind, self._mschapv2(data)
         except WireError as problem:

@@ -37,7 +37,7 @@ class FaultError(ValueError):
     """A fault that nobody can mean; one line that says what is wrong and what is allowed."""
 
 
-class What(StrEnum):
+class FaultKind(StrEnum):
     """What happens to a datagram."""
 
     DROP = "drop"
@@ -47,7 +47,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class DatagramInfo:
     """What a datagram is, as far as its header tells."""
 
     ours: bool  # sent by us
@@ -62,7 +62,7 @@ class About:
 class Fault:
     """One rule."""
 
-    what: What
+    what: FaultKind
     text: str  # as the user wrote it
     exchange_type: int | None = None  # None: any
     response: bool | None = None  # None: both
@@ -78,7 +78,7 @@ class Fault:
         """What happens, and to which: drop IKE_AUTH:response."""
         return f"{self.what} {self.text}"
 
-    def names(self, about: About) -> bool:
+    def names(self, about: DatagramInfo) -> bool:
         """Whether the rule is for such a datagram, chance and count apart."""
         return (
             self.exchange_type in (None, about.exchange_type)
@@ -89,7 +89,7 @@ class Fault:
         )
 
 
-def read_fault(what: What, text: str) -> Fault:
+def parse_fault(what: FaultKind, text: str) -> Fault:
     """A rule as a command line has it; see above for the forms. A delay needs a time as well: IKE_AUTH:250ms.
 
     Raises:
@@ -110,9 +110,9 @@ def read_fault(what: What, text: str) -> Fault:
         given |= value
     if not given and first != _ANY:
         raise FaultError(f"{text!r} names nothing; it looks like 0.2, IKE_AUTH or IKE_INTERMEDIATE:2/3")
-    if what is What.DELAY and "delay_ns" not in given:
+    if what is FaultKind.DELAY and "delay_ns" not in given:
         raise FaultError(f"{text}: a delay needs a time, as in {text}:250ms")
-    if what is not What.DELAY and "delay_ns" in given:
+    if what is not FaultKind.DELAY and "delay_ns" in given:
         raise FaultError(f"{text}: a time is for delays only")
     if "probability" in given and "times" in given:
         raise FaultError(f"{text}: a probability and a number of times exclude each other")
@@ -149,12 +149,12 @@ def _part(text: str, part: str) -> tuple[str, dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Direction:
+class _FaultQueue:
     queue: list[tuple[int, int, Any]] = field(default_factory=list)  # when it comes out, its number, what it is
     held: list[tuple[int, Any]] = field(default_factory=list)  # until when at the latest, for the next to pass
 
 
-class Faults:
+class FaultInjector:
     """The rules at work."""
 
     def __init__(self, rules: Iterable[Fault] = (), seed: int | None = None) -> None:
@@ -164,10 +164,10 @@ class Faults:
         self.overflowed = 0  # datagrams dropped because too many were on their way
         self._random = random.Random(seed)
         self._count = 0
-        self._seen: Counter[tuple[int, About]] = Counter()
-        self._ways = {True: _Direction(), False: _Direction()}
+        self._seen: Counter[tuple[int, DatagramInfo]] = Counter()
+        self._ways = {True: _FaultQueue(), False: _FaultQueue()}
 
-    def take(self, item: Any, about: About, now_ns: int) -> None:
+    def take(self, item: Any, about: DatagramInfo, now_ns: int) -> None:
         """A datagram sets out, or arrives."""
         way = self._ways[about.ours]
         copies, delay, reordered = 1, 0, False
@@ -175,11 +175,11 @@ class Faults:
             if not self._meets(place, rule, about):
                 continue
             self.met[rule.name] += 1
-            if rule.what is What.DROP:
+            if rule.what is FaultKind.DROP:
                 return
-            copies += rule.what is What.DUPLICATE
+            copies += rule.what is FaultKind.DUPLICATE
             delay += rule.delay_ns
-            reordered = reordered or rule.what is What.REORDER
+            reordered = reordered or rule.what is FaultKind.REORDER
         passed, way.held = way.held, []
         for _ in range(copies):
             if reordered:
@@ -210,14 +210,14 @@ class Faults:
         times += [until for way in self._ways.values() for until, _ in way.held]
         return min(times, default=None)
 
-    def _enter(self, way: _Direction, at_ns: int, item: Any) -> None:
+    def _enter(self, way: _FaultQueue, at_ns: int, item: Any) -> None:
         if len(way.queue) >= MOST_QUEUED:
             self.overflowed += 1
             return
         self._count += 1
         heapq.heappush(way.queue, (at_ns, self._count, item))
 
-    def _meets(self, place: int, rule: Fault, about: About) -> bool:
+    def _meets(self, place: int, rule: Fault, about: DatagramInfo) -> bool:
         if not rule.names(about):
             return False
         if rule.probability is not None:

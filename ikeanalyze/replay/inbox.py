@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.defragment import Fragments
-from ikeanalyze.keys.sealed import Opened, Sealed, find_sealed
-from ikeanalyze.replay.answers import notify_name
-from ikeanalyze.replay.outstanding import Outstanding
-from ikeanalyze.replay.protection import Protection
-from ikeanalyze.replay.steps import Ignored
+from ikeanalyze.keys.defragment import SkfReassembler
+from ikeanalyze.keys.sealed import DecryptedMessage, EncryptedPayload, find_encrypted_payload
+from ikeanalyze.replay.answers import get_notify_name
+from ikeanalyze.replay.outstanding import PendingRequest
+from ikeanalyze.replay.protection import IkeSaKeys
+from ikeanalyze.replay.steps import IgnoredDatagrams
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
-from ikeanalyze.wire.ikev2 import parse_notify, payloads
+from ikeanalyze.wire.ikev2 import parse_notify, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: What is taken from a target at most: an ordinary handshake has not a hundredth of it.
@@ -22,12 +22,12 @@ MOST_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ReceivedMessage:
     """A whole message of the responder."""
 
     header: Header
     message: bytes = field(repr=False)  # as it came; of fragments the first
-    opened: Opened | None = field(repr=False)  # None: IKE_SA_INIT, which is in clear
+    opened: DecryptedMessage | None = field(repr=False)  # None: IKE_SA_INIT, which is in clear
 
 
 class Inbox:
@@ -48,16 +48,16 @@ class Inbox:
     )
 
     spi_r: bytes | None
-    protection: Protection | None
+    protection: IkeSaKeys | None
     hint: str | None  # notify that came in clear where it must not, and so is not believed
 
-    def __init__(self, spi_i: bytes, exchanges: Sequence[Outstanding]) -> None:
+    def __init__(self, spi_i: bytes, exchanges: Sequence[PendingRequest]) -> None:
         """`exchanges`: all of ours; the list grows elsewhere, its last one is under way."""
         self._spi_i = spi_i
         self._exchanges = exchanges
         self._datagrams = self._bytes = 0
         self._ignored: Counter[str] = Counter()
-        self._fragments = Fragments()
+        self._fragments = SkfReassembler()
         self._fragments_of: int | None = None
         self._first_fragment = b""
         self.spi_r = None
@@ -65,9 +65,9 @@ class Inbox:
         self.hint = None
 
     @property
-    def ignored(self) -> Ignored:
+    def ignored(self) -> IgnoredDatagrams:
         """What did nothing."""
-        return Ignored(**self._ignored)
+        return IgnoredDatagrams(**self._ignored)
 
     @property
     def overflows(self) -> bool:
@@ -75,10 +75,10 @@ class Inbox:
         return self._datagrams > MOST_DATAGRAMS or self._bytes > MOST_BYTES
 
     def count(self, reason: str) -> None:
-        """Enter a datagram that did nothing, under a field of `Ignored`."""
+        """Enter a datagram that did nothing, under a field of `IgnoredDatagrams`."""
         self._ignored[reason] += 1
 
-    def take(self, data: bytes, from_port: int, *, open_exchange: bool) -> Arrived | None:
+    def take(self, data: bytes, from_port: int, *, open_exchange: bool) -> ReceivedMessage | None:
         """A datagram; the message that it makes whole.
 
         `open_exchange`: our last request still waits for its response. A request of the target comes back as it is.
@@ -98,7 +98,7 @@ class Inbox:
             self.count("foreign")
             return None
         if header.exchange_type == ExchangeType.IKE_SA_INIT:
-            return Arrived(header, data, None)
+            return ReceivedMessage(header, data, None)
         return self._response(header, data, exchange)
 
     def _header(self, data: bytes) -> Header | None:
@@ -114,7 +114,7 @@ class Inbox:
             return None
         return header
 
-    def _exchange(self, header: Header, size: int) -> Outstanding | None:
+    def _exchange(self, header: Header, size: int) -> PendingRequest | None:
         """The latest exchange of ours that a response belongs to; the datagram is counted there."""
         for exchange in reversed(self._exchanges):
             if (exchange.message_id, exchange.exchange_type) == (header.message_id, header.exchange_type):
@@ -122,15 +122,15 @@ class Inbox:
                 return exchange
         return None
 
-    def _response(self, header: Header, data: bytes, exchange: Outstanding) -> Arrived | None:
+    def _response(self, header: Header, data: bytes, exchange: PendingRequest) -> ReceivedMessage | None:
         sealed, opened = self._open(data)
         if sealed is None or opened is None:
             return None
         if sealed.fragment is None:
             exchange.used(len(data))
-            return Arrived(header, data, opened)
+            return ReceivedMessage(header, data, opened)
         if self._fragments_of != header.message_id:
-            self._fragments, self._fragments_of = Fragments(), header.message_id
+            self._fragments, self._fragments_of = SkfReassembler(), header.message_id
         if not self._fragments.add(*sealed.fragment, opened.first, opened.plaintext):
             self.count("repeated")
             return None
@@ -138,9 +138,9 @@ class Inbox:
         if sealed.fragment[0] == 1:
             self._first_fragment = data
         whole = self._fragments.whole()
-        return None if whole is None else Arrived(header, self._first_fragment, whole)
+        return None if whole is None else ReceivedMessage(header, self._first_fragment, whole)
 
-    def _request(self, header: Header, data: bytes) -> Arrived | None:
+    def _request(self, header: Header, data: bytes) -> ReceivedMessage | None:
         """Of the target; fragments are not put together, since none of the requests that are answered is large."""
         if self.protection is None or header.spi_r != self.spi_r:
             self.count("unexpected")
@@ -151,10 +151,10 @@ class Inbox:
         if sealed.fragment is not None:
             self.count("unexpected")
             return None
-        return Arrived(header, data, opened)
+        return ReceivedMessage(header, data, opened)
 
-    def _open(self, data: bytes) -> tuple[Sealed | None, Opened | None]:
-        sealed = find_sealed(data)
+    def _open(self, data: bytes) -> tuple[EncryptedPayload | None, DecryptedMessage | None]:
+        sealed = find_encrypted_payload(data)
         if sealed is None and _claims_protection(data):
             self.count("garbage")  # an SK or SKF payload that is none: cut, or fragment 4 of 3
             return None, None
@@ -170,14 +170,14 @@ class Inbox:
 
 def _claims_protection(message: bytes) -> bool:
     """Whether there is a payload that says it is encrypted, whatever is wrong with it."""
-    return any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in payloads(message).payloads)
+    return any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in parse_payloads(message).payloads)
 
 
 def _notify_name(message: bytes) -> str | None:
-    for payload in payloads(message).payloads:
+    for payload in parse_payloads(message).payloads:
         if payload.type == PayloadType.NOTIFY:
             try:
-                return notify_name(parse_notify(payload.body).type)
+                return get_notify_name(parse_notify(payload.body).type)
             except WireError:
                 continue
     return None

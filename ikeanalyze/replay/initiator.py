@@ -13,38 +13,38 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.keys.fragment import NoRoomError
-from ikeanalyze.model.policy import Policy
+from ikeanalyze.keys.fragment import FragmentTooSmallError
+from ikeanalyze.model.policy import RetransmissionPolicy
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.credentials import Credentials
-from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Arrived, Inbox
-from ikeanalyze.replay.key_exchange import OwnKeyExchange
+from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox, ReceivedMessage
+from ikeanalyze.replay.key_exchange import InitiatorKeyExchange
 from ikeanalyze.replay.negotiation import (
-    Accepted,
-    Cookie,
+    CookieRequest,
     Endpoint,
-    OtherMethod,
-    Refused,
-    first_error,
-    nat_hashes,
-    read_answer,
+    InitAcceptance,
+    InitRefusal,
+    KeyExchangeMethodRequest,
+    compute_nat_hashes,
+    get_first_error,
+    parse_init_response,
 )
-from ikeanalyze.replay.offer import methods_of, offer
-from ikeanalyze.replay.outstanding import Outstanding
-from ikeanalyze.replay.proofs import Proofs
-from ikeanalyze.replay.protection import Protection
-from ikeanalyze.replay.requests import init_payloads
-from ikeanalyze.replay.shape import Shape
-from ikeanalyze.replay.states import Event, State, follow, waits
-from ikeanalyze.replay.steps import Outgoing, RefusedError, Result, Step
+from ikeanalyze.replay.offer import list_key_exchange_methods, select_proposals
+from ikeanalyze.replay.outstanding import PendingRequest
+from ikeanalyze.replay.proofs import IkeAuthExchange
+from ikeanalyze.replay.protection import IkeSaKeys
+from ikeanalyze.replay.requests import build_init_payloads
+from ikeanalyze.replay.shape import HandshakeShape
+from ikeanalyze.replay.states import InitiatorEvent, InitiatorState, awaits_response, next_state
+from ikeanalyze.replay.steps import InitiatorResult, InitiatorStep, OutgoingDatagram, RefusedError
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.encoding import Payload as Body
 from ikeanalyze.wire.encoding import encode_delete, encode_key_exchange, encode_message, encode_notify
-from ikeanalyze.wire.ikev2 import read_payloads
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
 from ikeanalyze.wire.ikev2_payloads import parse_delete, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.key_exchanges import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
 
 #: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.
@@ -56,7 +56,13 @@ _COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
 _NO_SPI: Final = bytes(8)
 _SPI: Final = 8
 #: Where the responder believes, or may believe, that the IKE SA stands.
-_TO_BE_DELETED: Final = (State.ESTABLISHED, State.DOUBTFUL, State.AUTH, State.EAP, State.PROOF)
+_TO_BE_DELETED: Final = (
+    InitiatorState.ESTABLISHED,
+    InitiatorState.DOUBTFUL,
+    InitiatorState.AUTH,
+    InitiatorState.EAP,
+    InitiatorState.PROOF,
+)
 _CLOSED_EARLY: Final = "closed before there was an IKE SA"
 
 
@@ -65,10 +71,10 @@ class Initiator:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: HandshakeShape,
         credentials: Credentials,
         *,
-        policy: Policy,
+        policy: RetransmissionPolicy,
         endpoints: tuple[Endpoint, Endpoint],
         randomness: Callable[[int], bytes] = os.urandom,
         rng: np.random.Generator | None = None,
@@ -80,45 +86,45 @@ class Initiator:
         `time`: by which certificates have to be valid; None: now.
         Raises `CannotReplayError` before anything is sent, if the shape or the credentials do not allow it.
         """
-        self.offered = offer(shape.proposals, shape.key_exchange)
+        self.offered = select_proposals(shape.proposals, shape.key_exchange)
         self._shape = shape
         self._policy = policy
         self._rng = rng
         self._local, self._remote = endpoints
         self._randomness = randomness
-        self._proofs = Proofs(shape, credentials, self._local[0], randomness, time)
-        self._state = State.IDLE
+        self._proofs = IkeAuthExchange(shape, credentials, self._local[0], randomness, time)
+        self._state = InitiatorState.IDLE
         self._spi_i, self._spi_r = randomness(_SPI), _NO_SPI
         self._nonce = randomness(shape.nonce_bytes)
-        self._exchanges: list[Outstanding] = []
+        self._exchanges: list[PendingRequest] = []
         self._inbox = Inbox(self._spi_i, self._exchanges)
-        self._own: OwnKeyExchange | None = None
+        self._own: InitiatorKeyExchange | None = None
         self._tried: list[int] = []  # key exchange methods of IKE_SA_INIT
         self._cookies: list[bytes] = []
         self._additional: list[int] = []  # methods of key exchanges that are still to be done
-        self._accepted: Accepted | None = None
-        self._protection: Protection | None = None
+        self._accepted: InitAcceptance | None = None
+        self._protection: IkeSaKeys | None = None
         self._port = IKE_PORT
         self._began_ns = 0
         self._ended_ns: int | None = None  # when it was established, or given up
         self._reason: str | None = None  # why it failed
-        self._deleted: bool | None = None  # as `Result.deleted`
-        self._result: Result | None = None
-        self._answered: dict[int, tuple[Outgoing, ...]] = {}  # requests of the responder by message ID
+        self._deleted: bool | None = None  # as `InitiatorResult.deleted`
+        self._result: InitiatorResult | None = None
+        self._answered: dict[int, tuple[OutgoingDatagram, ...]] = {}  # requests of the responder by message ID
 
     # ---- what the caller does
 
-    def begin(self, now_ns: int) -> Step:
+    def begin(self, now_ns: int) -> InitiatorStep:
         """Send the first request."""
         self._began_ns = now_ns
-        self._go(Event.BEGIN)
+        self._go(InitiatorEvent.BEGIN)
         return self._step(self._send_init(self.offered.key_exchange, now_ns))
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> Step:
-        """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `Outgoing.port`."""
-        if self._state in (State.IDLE, State.DOUBTFUL, State.CLOSED, State.FAILED):
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> InitiatorStep:
+        """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `OutgoingDatagram.port`."""
+        if self._state in (InitiatorState.IDLE, InitiatorState.DOUBTFUL, InitiatorState.CLOSED, InitiatorState.FAILED):
             return self._step()
-        arrived = self._inbox.take(data, from_port, open_exchange=waits(self._state))
+        arrived = self._inbox.take(data, from_port, open_exchange=awaits_response(self._state))
         if self._inbox.overflows:
             return self._fail(
                 f"the target sends more than {MOST_DATAGRAMS:,} datagrams or {MOST_BYTES >> 20} MiB", now_ns
@@ -129,43 +135,43 @@ class Initiator:
             return self._step(self._answer_request(arrived, now_ns))
         try:
             return self._step(self._on_response(arrived, now_ns))
-        except (RefusedError, NoRoomError, WireError) as problem:
+        except (RefusedError, FragmentTooSmallError, WireError) as problem:
             return self._fail(str(problem), now_ns)
 
-    def tick(self, now_ns: int) -> Step:
+    def tick(self, now_ns: int) -> InitiatorStep:
         """Send again what was not answered in time, or give up."""
-        if not waits(self._state) or now_ns < self._exchanges[-1].deadline_ns:
+        if not awaits_response(self._state) or now_ns < self._exchanges[-1].deadline_ns:
             return self._step()
         if not self._exchanges[-1].exhausted:
             return self._step(self._exchanges[-1].transmit(now_ns))
         hint, again = self._inbox.hint, self._exchanges[-1].answer
         reason = f"no answer but {again} once more" if again else "no answer"
-        return self._fail(f"{reason} (in clear: {hint})" if hint else reason, now_ns, Event.SILENCE)
+        return self._fail(f"{reason} (in clear: {hint})" if hint else reason, now_ns, InitiatorEvent.SILENCE)
 
-    def close(self, now_ns: int) -> Step:
+    def close(self, now_ns: int) -> InitiatorStep:
         """Delete the IKE SA, also one that the responder alone may believe in; else just end."""
         if self._state in _TO_BE_DELETED:
             if not self._proofs.done:
                 self._reason = self._reason or _CLOSED_EARLY
-            self._go(Event.CLOSE)
+            self._go(InitiatorEvent.CLOSE)
             self._result, self._deleted = None, False
             delete = [encode_delete(ProtocolId.IKE)]
             return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
-        if self._state is State.FAILED and self._proofs.refused:
+        if self._state is InitiatorState.FAILED and self._proofs.refused:
             self._proofs.refused = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
-            return Step(sent, None, self.conclude(now_ns))
-        if self._state in (State.CLOSED, State.FAILED, State.CLOSING):
+            return InitiatorStep(sent, None, self.conclude(now_ns))
+        if self._state in (InitiatorState.CLOSED, InitiatorState.FAILED, InitiatorState.CLOSING):
             return self._step()
-        return self._fail(_CLOSED_EARLY, now_ns, Event.CLOSE)
+        return self._fail(_CLOSED_EARLY, now_ns, InitiatorEvent.CLOSE)
 
-    def conclude(self, now_ns: int) -> Result:
+    def conclude(self, now_ns: int) -> InitiatorResult:
         """How it stands, whatever is still under way."""
         accepted, protection, proofs = self._accepted, self._protection, self._proofs
         if self._ended_ns is None:
             self._ended_ns = now_ns
-        self._result = Result(
+        self._result = InitiatorResult(
             established=proofs.done,
             reason=self._reason,
             child_error=proofs.child_error,
@@ -184,36 +190,36 @@ class Initiator:
 
     # ---- states
 
-    def _go(self, event: Event) -> None:
-        self._state = follow(self._state, event)
+    def _go(self, event: InitiatorEvent) -> None:
+        self._state = next_state(self._state, event)
 
-    def _step(self, send: tuple[Outgoing, ...] = ()) -> Step:
-        wake = self._exchanges[-1].deadline_ns if waits(self._state) else None
-        return Step(send, wake, self._result)
+    def _step(self, send: tuple[OutgoingDatagram, ...] = ()) -> InitiatorStep:
+        wake = self._exchanges[-1].deadline_ns if awaits_response(self._state) else None
+        return InitiatorStep(send, wake, self._result)
 
-    def _fail(self, reason: str, now_ns: int, event: Event = Event.REFUSED) -> Step:
+    def _fail(self, reason: str, now_ns: int, event: InitiatorEvent = InitiatorEvent.REFUSED) -> InitiatorStep:
         self._go(event)
-        if self._state is not State.CLOSED:  # else it had come to its end before
+        if self._state is not InitiatorState.CLOSED:  # else it had come to its end before
             self._reason = reason
         self.conclude(now_ns)
         return self._step()
 
     # ---- requests
 
-    def _send_init(self, method: int, now_ns: int) -> tuple[Outgoing, ...]:
+    def _send_init(self, method: int, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         if self._own is None or self._own.method != method:
-            self._own = key_exchange.begin(method)
+            self._own = key_exchange.start_key_exchange(method)
             self._tried.append(method)
         message = encode_message(
             self._spi_i,
             _NO_SPI,
             ExchangeType.IKE_SA_INIT,
             0,
-            init_payloads(
+            build_init_payloads(
                 self.offered.proposals,
                 (method, self._own.data),
                 self._nonce,
-                nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
+                compute_nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
                 self._shape.notifies,
                 self._cookies[-1] if self._cookies else None,
             ),
@@ -221,7 +227,7 @@ class Initiator:
         attempt = len(self._exchanges) + 1
         return self._transmit([message], ExchangeType.IKE_SA_INIT, 0, attempt, now_ns)
 
-    def _send(self, kind: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[Outgoing, ...]:
+    def _send(self, kind: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """An encrypted request."""
         protection, accepted = self._agreed()
         if len(self._exchanges) >= MOST_EXCHANGES and kind != ExchangeType.INFORMATIONAL:
@@ -236,94 +242,94 @@ class Initiator:
 
     def _transmit(
         self, parts: Sequence[bytes], kind: int, message_id: int, attempt: int, now_ns: int
-    ) -> tuple[Outgoing, ...]:
+    ) -> tuple[OutgoingDatagram, ...]:
         timeouts = self._policy.timeouts(self._rng).tolist()
-        self._exchanges.append(Outstanding(kind, message_id, attempt, parts, self._port, timeouts))
+        self._exchanges.append(PendingRequest(kind, message_id, attempt, parts, self._port, timeouts))
         return self._exchanges[-1].transmit(now_ns)
 
-    def _agreed(self) -> tuple[Protection, Accepted]:
+    def _agreed(self) -> tuple[IkeSaKeys, InitAcceptance]:
         assert self._protection is not None
         assert self._accepted is not None
         return self._protection, self._accepted
 
     # ---- responses
 
-    def _on_response(self, arrived: Arrived, now_ns: int) -> tuple[Outgoing, ...]:
+    def _on_response(self, arrived: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """What follows from the response to the request under way."""
         if arrived.opened is None:
             return self._on_init(arrived.message, now_ns)
         self._exchanges[-1].answered(now_ns)
-        if self._state is State.CLOSING:
-            self._go(Event.ANSWERED)
+        if self._state is InitiatorState.CLOSING:
+            self._go(InitiatorEvent.ANSWERED)
             self._deleted = True
             self.conclude(now_ns)
             return ()
-        chain = read_payloads(arrived.opened.plaintext, arrived.opened.first)
+        chain = parse_decrypted_payloads(arrived.opened.plaintext, arrived.opened.first)
         if chain.error is not None:
             raise RefusedError(f"a response cannot be read: {chain.error}")
-        self._exchanges[-1].answer = first_error(chain.payloads)
-        if self._state is State.INTERMEDIATE:
+        self._exchanges[-1].answer = get_first_error(chain.payloads)
+        if self._state is InitiatorState.INTERMEDIATE:
             return self._on_intermediate(arrived, chain.payloads, now_ns)
         event, payloads = self._proofs.take(chain.payloads)
         self._go(event)
-        if event is Event.AUTHENTICATED:
+        if event is InitiatorEvent.AUTHENTICATED:
             self.conclude(now_ns)
             return ()
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
-    def _on_init(self, message: bytes, now_ns: int) -> tuple[Outgoing, ...]:
+    def _on_init(self, message: bytes, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         exchange, own = self._exchanges[-1], self._own
         assert own is not None
-        answer = read_answer(message, self.offered.proposals, own.method, self._local, self._remote)
-        if (isinstance(answer, Cookie) and answer.data in self._cookies) or (
-            isinstance(answer, OtherMethod) and answer.method in self._tried[1:]
+        answer = parse_init_response(message, self.offered.proposals, own.method, self._local, self._remote)
+        if (isinstance(answer, CookieRequest) and answer.data in self._cookies) or (
+            isinstance(answer, KeyExchangeMethodRequest) and answer.method in self._tried[1:]
         ):
             self._inbox.count("repeated")  # the answer to the attempt before, once more
-            again = Event.COOKIE if isinstance(answer, Cookie) else Event.OTHER_METHOD
+            again = InitiatorEvent.COOKIE if isinstance(answer, CookieRequest) else InitiatorEvent.OTHER_METHOD
             exchange.answer = again.value  # until another comes
             return ()
         exchange.used(len(message))
         exchange.answered(now_ns)
         match answer:
-            case Refused(reason):
+            case InitRefusal(reason):
                 exchange.answer = reason
                 raise RefusedError(reason)
-            case Cookie(data):
-                exchange.answer = Event.COOKIE.value
+            case CookieRequest(data):
+                exchange.answer = InitiatorEvent.COOKIE.value
                 if len(data) not in _COOKIE:
                     raise RefusedError(f"a COOKIE of {len(data)} bytes; 1 to {_COOKIE[-1]} are allowed")
                 if len(self._cookies) == MOST_COOKIES:
                     raise RefusedError(f"the responder wants more than {MOST_COOKIES} cookies")
                 self._cookies.append(data)
-                self._go(Event.COOKIE)
+                self._go(InitiatorEvent.COOKIE)
                 return self._send_init(own.method, now_ns)
-            case OtherMethod(method):
-                exchange.answer = Event.OTHER_METHOD.value
+            case KeyExchangeMethodRequest(method):
+                exchange.answer = InitiatorEvent.OTHER_METHOD.value
                 self._check_method(method)
-                self._go(Event.OTHER_METHOD)
+                self._go(InitiatorEvent.OTHER_METHOD)
                 return self._send_init(method, now_ns)
-            case Accepted():
+            case InitAcceptance():
                 exchange.answer = None
                 return self._on_accepted(answer, own, (exchange.first_part, message), now_ns)
 
     def _check_method(self, method: int) -> None:
         """Refuse a key exchange method that the responder cannot mean."""
         why = "was sent" if method in self._tried else None
-        if why is None and method not in methods_of(self.offered.proposals):
+        if why is None and method not in list_key_exchange_methods(self.offered.proposals):
             why = "was not offered"
         if why is not None:
-            raise RefusedError(f"INVALID_KE_PAYLOAD asks for {method_name(method)}, which {why}")
+            raise RefusedError(f"INVALID_KE_PAYLOAD asks for {get_key_exchange_name(method)}, which {why}")
 
     def _on_accepted(
-        self, accepted: Accepted, own: OwnKeyExchange, init: tuple[bytes, bytes], now_ns: int
-    ) -> tuple[Outgoing, ...]:
+        self, accepted: InitAcceptance, own: InitiatorKeyExchange, init: tuple[bytes, bytes], now_ns: int
+    ) -> tuple[OutgoingDatagram, ...]:
         secret = own.secret(accepted.key_exchange)
         if not self._shape.esp_proposals and not accepted.childless:
             raise RefusedError("the responder does not support an IKE SA without CHILD_SA (RFC 6023)")
         self._accepted, self._init = accepted, init
         self._spi_r = self._inbox.spi_r = accepted.spi_r
         self._additional = list(accepted.additional)
-        self._protection = self._inbox.protection = Protection(
+        self._protection = self._inbox.protection = IkeSaKeys(
             accepted.prf,
             accepted.suite,
             secret,
@@ -335,7 +341,9 @@ class Initiator:
             self._port = NAT_PORT
         return self._next_keys(now_ns)
 
-    def _on_intermediate(self, arrived: Arrived, payloads: Sequence[Payload], now_ns: int) -> tuple[Outgoing, ...]:
+    def _on_intermediate(
+        self, arrived: ReceivedMessage, payloads: Sequence[Payload], now_ns: int
+    ) -> tuple[OutgoingDatagram, ...]:
         protection, own = self._agreed()[0], self._own
         assert own is not None
         assert arrived.opened is not None
@@ -348,22 +356,22 @@ class Initiator:
         protection.add(secret)
         return self._next_keys(now_ns)
 
-    def _next_keys(self, now_ns: int) -> tuple[Outgoing, ...]:
+    def _next_keys(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Go on to the next additional key exchange, or to IKE_AUTH."""
         protection, accepted = self._agreed()
         if self._additional:
-            self._go(Event.KEYS_TO_ADD)
-            self._own = key_exchange.begin(self._additional.pop(0))
+            self._go(InitiatorEvent.KEYS_TO_ADD)
+            self._own = key_exchange.start_key_exchange(self._additional.pop(0))
             payloads = [encode_key_exchange(self._own.method, self._own.data)]
             return self._send(ExchangeType.IKE_INTERMEDIATE, payloads, now_ns)
-        self._go(Event.KEYS_DONE)
+        self._go(InitiatorEvent.KEYS_DONE)
         message_id = self._exchanges[-1].message_id + 1
         payloads = self._proofs.begin(protection, accepted, self._init, self._nonce, message_id)
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
     # ---- requests of the responder
 
-    def _answer_request(self, arrived: Arrived, now_ns: int) -> tuple[Outgoing, ...]:
+    def _answer_request(self, arrived: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Answer what a responder may ask of an IKE SA that stands; nothing of it changes ours, but its end."""
         kind, message_id = arrived.header.exchange_type, arrived.header.message_id
         known = self._answered.get(message_id)
@@ -373,17 +381,17 @@ class Initiator:
             self._answered[message_id] = again
             return again
         expected = message_id == len(self._answered) and message_id < MOST_EXCHANGES
-        if self._state not in (State.ESTABLISHED, State.CLOSING) or not expected:
+        if self._state not in (InitiatorState.ESTABLISHED, InitiatorState.CLOSING) or not expected:
             self._inbox.count("unexpected")
             return ()
         assert arrived.opened is not None
-        chain = read_payloads(arrived.opened.plaintext, arrived.opened.first)
+        chain = parse_decrypted_payloads(arrived.opened.plaintext, arrived.opened.first)
         refusal = [] if kind == ExchangeType.INFORMATIONAL else [encode_notify(NotifyType.NO_ADDITIONAL_SAS)]
         parts, _ = self._agreed()[0].seal(kind, message_id, refusal, None, response=True)
-        sent = (Outgoing(parts[0], kind, message_id, True, None, None, 1, self._port),)
+        sent = (OutgoingDatagram(parts[0], kind, message_id, True, None, None, 1, self._port),)
         self._answered[message_id] = sent
         if kind == ExchangeType.INFORMATIONAL and _deletes(chain.payloads):
-            self._go(Event.DELETED)
+            self._go(InitiatorEvent.DELETED)
             self._deleted = True
             self.conclude(now_ns)
         return sent

@@ -20,7 +20,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from ikeanalyze.replay.modp import GENERATOR, PRIMES
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.key_exchanges import check_key_exchange, method_name
+from ikeanalyze.wire.key_exchanges import check_key_exchange, get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 _UNCOMPRESSED: Final = b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none
@@ -35,7 +35,7 @@ _CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class OwnKeyExchange:
+class InitiatorKeyExchange:
     """The initiator's side of one key exchange."""
 
     method: int
@@ -53,11 +53,11 @@ class OwnKeyExchange:
         try:
             return self._derive(peer.data)
         except ValueError:
-            raise RefusedError(f"the {method_name(self.method)} data of the KE payload are no good") from None
+            raise RefusedError(f"the {get_key_exchange_name(self.method)} data of the KE payload are no good") from None
 
 
 @cache
-def unsupported(method: int) -> str | None:
+def explain_unsupported(method: int) -> str | None:
     """Why a method cannot be used, in one clause; None: it can, for the library has just made a key for it.
 
     What a library was built with is known by trying alone, and has to be known before anything is offered.
@@ -68,41 +68,41 @@ def unsupported(method: int) -> str | None:
             "choose a proposal with one of these"
         )
     if method not in _BEGIN:
-        return f"key exchange method {method_name(method)} is not among those that can be re-enacted"
+        return f"key exchange method {get_key_exchange_name(method)} is not among those that can be re-enacted"
     try:
         _BEGIN[method](method)
     except UnsupportedAlgorithm:
-        return f"cryptography {cryptography.__version__} on this machine lacks {method_name(method)}"
+        return f"cryptography {cryptography.__version__} on this machine lacks {get_key_exchange_name(method)}"
     return None
 
 
-def begin(method: int) -> OwnKeyExchange:
+def start_key_exchange(method: int) -> InitiatorKeyExchange:
     """Make a fresh key for a method. `RefusedError` with the reason if it cannot be used."""
-    reason = unsupported(method)
+    reason = explain_unsupported(method)
     if reason is not None:
         raise RefusedError(reason)
     return _BEGIN[method](method)
 
 
-def _x25519(method: int) -> OwnKeyExchange:
+def _x25519(method: int) -> InitiatorKeyExchange:
     key = x25519.X25519PrivateKey.generate()
-    return OwnKeyExchange(
+    return InitiatorKeyExchange(
         method,
         key.public_key().public_bytes_raw(),
         lambda peer: key.exchange(x25519.X25519PublicKey.from_public_bytes(peer)),
     )
 
 
-def _x448(method: int) -> OwnKeyExchange:
+def _x448(method: int) -> InitiatorKeyExchange:
     key = x448.X448PrivateKey.generate()
-    return OwnKeyExchange(
+    return InitiatorKeyExchange(
         method,
         key.public_key().public_bytes_raw(),
         lambda peer: key.exchange(x448.X448PublicKey.from_public_bytes(peer)),
     )
 
 
-def _ecp(method: int) -> OwnKeyExchange:
+def _ecp(method: int) -> InitiatorKeyExchange:
     """Both coordinates one behind the other; the secret is the x-coordinate (RFC 5903, section 7)."""
     curve = _CURVES[method]
     key = ec.generate_private_key(curve)
@@ -113,7 +113,7 @@ def _ecp(method: int) -> OwnKeyExchange:
         point = ec.EllipticCurvePublicKey.from_encoded_point(curve, _UNCOMPRESSED + peer)
         return key.exchange(ec.ECDH(), point)
 
-    return OwnKeyExchange(method, numbers.x.to_bytes(size) + numbers.y.to_bytes(size), derive)
+    return InitiatorKeyExchange(method, numbers.x.to_bytes(size) + numbers.y.to_bytes(size), derive)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-def _modp(method: int) -> OwnKeyExchange:
+def _modp(method: int) -> InitiatorKeyExchange:
     """Public value and secret have the length of the prime (RFC 7296, sections 2.14 and 3.4)."""
     try:
         from cryptography.hazmat.primitives.asymmetric import dh
@@ -143,20 +143,20 @@ def _modp(method: int) -> OwnKeyExchange:
         with _without_warnings():
             return key.exchange(dh.DHPublicNumbers(value, group).public_key()).rjust(size, b"\0")
 
-    return OwnKeyExchange(method, key.public_key().public_numbers().y.to_bytes(size), derive)
+    return InitiatorKeyExchange(method, key.public_key().public_numbers().y.to_bytes(size), derive)
 
 
-def _mlkem(method: int) -> OwnKeyExchange:
+def _mlkem(method: int) -> InitiatorKeyExchange:
     """The initiator sends the encapsulation key, the responder the ciphertext."""
     key: mlkem.MLKEM768PrivateKey | mlkem.MLKEM1024PrivateKey = (
         mlkem.MLKEM768PrivateKey.generate()
         if method == KeyExchangeMethod.ML_KEM_768
         else mlkem.MLKEM1024PrivateKey.generate()
     )
-    return OwnKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
+    return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
 
 
-_BEGIN: Final[Mapping[int, Callable[[int], OwnKeyExchange]]] = MappingProxyType(
+_BEGIN: Final[Mapping[int, Callable[[int], InitiatorKeyExchange]]] = MappingProxyType(
     {
         **dict.fromkeys(PRIMES, _modp),
         **dict.fromkeys(_CURVES, _ecp),

@@ -13,10 +13,20 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Final
 
-from ikeanalyze.replay.ports import Ports
-from ikeanalyze.replay.reassembly import Reassembly
+from ikeanalyze.replay.ports import UdpPorts
+from ikeanalyze.replay.reassembly import FragmentReassembler
 from ikeanalyze.replay.target import Role, Target
-from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Received, Record, Way, payload_of, sift
+from ikeanalyze.replay.transport import (
+    LocalEndpoint,
+    PreparedDatagram,
+    Received,
+    ReceivedDatagram,
+    Record,
+    TransportCounts,
+    Way,
+    build_udp_payload,
+    classify_datagram,
+)
 
 # it says on standard error what concerns nobody here: that a host has no IPv4 address, and the like
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
@@ -44,7 +54,7 @@ _UDP_HEADER: Final = 8
 _REMEMBERED: Final = 128
 
 
-class Layer3Transport:
+class RawIpTransport:
     """A way to one target over a raw socket of scapy's."""
 
     way: Way = "layer 3"
@@ -58,12 +68,12 @@ class Layer3Transport:
         """
         self._target, self._record = target, record
         self._six = target.family == socket.AF_INET6
-        self._ports = Ports(target)
-        self.local: Local = self._ports.local
-        self.counts = Counts()
+        self._ports = UdpPorts(target)
+        self.local: LocalEndpoint = self._ports.local
+        self.counts = TransportCounts()
         self._ours, self._theirs = (text.partition("%")[0] for text in (self.local.address, target.address))
         self._identification = random.randrange(1 << 16)
-        self._reassembly = Reassembly()
+        self._reassembly = FragmentReassembler()
         #: Fragments of ours that come back: on the loopback interface nothing else tells them from the target's.
         self._own: deque[bytes] = deque(maxlen=_REMEMBERED)
         where = self._ports.remote(500)
@@ -80,18 +90,18 @@ class Layer3Transport:
             self._selector.register(opened, selectors.EVENT_READ, role)
         self._packets(500, b"")  # scapy's first packet takes milliseconds
 
-    def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
+    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now."""
-        payload = payload_of(data, self._target, role)
+        payload = build_udp_payload(data, self._target, role)
         packets = self._packets(role, payload)
         if len(packets) > 1 and self._ours == self._theirs:
             self._own.extend(packets)
         now = time.time_ns()
         for packet in packets:
             self._record(now, packet)
-        return Packed(role, sum(map(len, packets)), payload, packets), now
+        return PreparedDatagram(role, sum(map(len, packets)), payload, packets), now
 
-    def put(self, packed: Packed) -> None:
+    def put(self, packed: PreparedDatagram) -> None:
         """Put it on the wire."""
         for packet in packed.packets:
             try:
@@ -102,7 +112,7 @@ class Layer3Transport:
                 return
         self.counts.sent += 1
 
-    def receive(self, seconds: float) -> Datagram | None:
+    def receive(self, seconds: float) -> ReceivedDatagram | None:
         """The next datagram of the target."""
         datagram = None
         for key, _ in self._selector.select(max(seconds, 0)):
@@ -131,7 +141,7 @@ class Layer3Transport:
             parts = _fragment6(whole, self._mtu) if self._six else _fragment(whole, self._mtu - _IPV4_HEADER)
         return tuple(bytes(part) for part in parts)
 
-    def _sniffed(self) -> Datagram | None:
+    def _sniffed(self) -> ReceivedDatagram | None:
         try:
             packet = self._raw.recv()
         except OSError as error:
@@ -158,7 +168,9 @@ class Layer3Transport:
         if udp is None or role is None:
             return None
         payload = bytes(udp.payload)[: max(udp.len - _UDP_HEADER, 0)]
-        return sift(self._target, self.counts, Received(time_ns, payload, packet.src, udp.sport), role, size)
+        return classify_datagram(
+            self._target, self.counts, Received(time_ns, payload, packet.src, udp.sport), role, size
+        )
 
     def _role(self, port: int) -> Role | None:
         if port == self.local.port:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2 import payloads
+from ikeanalyze.wire.ikev2 import parse_payloads
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.
@@ -36,14 +36,14 @@ _EDGES: Final = (0, 1, 3, 4, 5, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
+class FuzzedMessage:
     """A message with errors."""
 
     data: bytes = field(repr=False)
     errors: tuple[str, ...]  # what was done to it, in order
 
 
-def mutate(message: bytes, chance: random.Random) -> Mutant:
+def mutate_message(message: bytes, chance: random.Random) -> FuzzedMessage:
     """A mutant of an IKE message, never the message itself."""
     while True:
         data, errors = bytearray(message[:MOST_BYTES]), []
@@ -56,7 +56,7 @@ def mutate(message: bytes, chance: random.Random) -> Mutant:
         if len(data) >= _LEAST and chance.random() >= _LENGTH_STAYS_WRONG:
             struct.pack_into(">I", data, _LENGTH_AT, len(data))
         if data and bytes(data) != message:
-            return Mutant(bytes(data), tuple(errors))
+            return FuzzedMessage(bytes(data), tuple(errors))
 
 
 def _bit(data: bytearray, chance: random.Random) -> None:
@@ -114,7 +114,7 @@ def _payload_gone(data: bytearray, chance: random.Random) -> None:
 def _payload(data: bytearray, chance: random.Random) -> tuple[int, int] | None:
     """Where one of the payloads is, and its bytes; None: no payload can be read."""
     places: Sequence[tuple[int, int]] = [
-        (payload.offset, 4 + len(payload.body)) for payload in payloads(bytes(data)).payloads
+        (payload.offset, 4 + len(payload.body)) for payload in parse_payloads(bytes(data)).payloads
     ]
     return chance.choice(places) if places else None
 

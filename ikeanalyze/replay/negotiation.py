@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from ikeanalyze.analysis.suites import prf_of, suite_of
-from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
-from ikeanalyze.replay.answers import FIRST_STATUS, notify_name
-from ikeanalyze.replay.offer import is_among
+from ikeanalyze.analysis.suites import get_prf, get_suite
+from ikeanalyze.keys.algorithms import IkeSuite, PrfAlgorithm
+from ikeanalyze.replay.answers import FIRST_STATUS, get_notify_name
+from ikeanalyze.replay.offer import is_offered
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import InitView, nat_detection_hash, parse_notify, payloads, read_init
+from ikeanalyze.wire.ikev2 import InitMessage, compute_nat_detection_hash, parse_init, parse_notify, parse_payloads
 from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import method_name
-from ikeanalyze.wire.notify_data import hash_algorithms
+from ikeanalyze.wire.key_exchanges import get_key_exchange_name
+from ikeanalyze.wire.notify_data import parse_hash_algorithms
 from ikeanalyze.wire.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
 
@@ -27,34 +27,34 @@ Endpoint = tuple[str, int]  # address, UDP port
 
 
 @dataclass(frozen=True, slots=True)
-class Cookie:
+class CookieRequest:
     """The request has to be sent again with this."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class OtherMethod:
+class KeyExchangeMethodRequest:
     """The request has to be sent again with a KE payload of this method."""
 
     method: int
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class InitRefusal:
     """There will be no IKE SA."""
 
     reason: str  # name of a notify, or a clause
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class InitAcceptance:
     """What both sides agree on."""
 
     spi_r: bytes
     chosen: Proposal
     prf: PrfAlgorithm
-    suite: Suite
+    suite: IkeSuite
     key_exchange: KeyExchange  # the responder's
     nonce: bytes  # the responder's
     additional: tuple[int, ...]  # methods of the additional key exchanges, in order
@@ -64,63 +64,65 @@ class Accepted:
     childless: bool  # it can do without CHILD_SA
 
 
-Answer = Cookie | OtherMethod | Refused | Accepted
+Answer = CookieRequest | KeyExchangeMethodRequest | InitRefusal | InitAcceptance
 
 
-def read_answer(data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint) -> Answer:
+def parse_init_response(
+    data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint
+) -> Answer:
     """The meaning of an IKE_SA_INIT response whose header was checked. Never raises.
 
     `method`: of our KE payload. `local`, `remote`: where the request came from and went to, for NAT detection.
     """
-    view = read_init(data)
+    view = parse_init(data)
     notifies = dict(reversed(view.notifies))  # of each type the first
     if not view.proposals and NotifyType.COOKIE in notifies:
-        return Cookie(notifies[NotifyType.COOKIE])
+        return CookieRequest(notifies[NotifyType.COOKIE])
     wanted = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
     if wanted is not None and len(wanted) == 2:
-        return OtherMethod(int.from_bytes(wanted))
+        return KeyExchangeMethodRequest(int.from_bytes(wanted))
     error = next((kind for kind, _ in view.notifies if kind < FIRST_STATUS), None)
     if error is None and NotifyType.REDIRECT in notifies:
         error = NotifyType.REDIRECT
     if error is not None:
-        return Refused(notify_name(error))
+        return InitRefusal(get_notify_name(error))
     if view.error is not None:
-        return Refused(f"the response to IKE_SA_INIT cannot be read: {view.error}")
+        return InitRefusal(f"the response to IKE_SA_INIT cannot be read: {view.error}")
     return _accepted(data, view, notifies, offered, method, local, remote)
 
 
 def _accepted(
     data: bytes,
-    view: InitView,
+    view: InitMessage,
     notifies: dict[int, bytes],
     offered: Sequence[Proposal],
     method: int,
     local: Endpoint,
     remote: Endpoint,
-) -> Accepted | Refused:
-    chosen, suite, prf = view.chosen, suite_of(view.chosen), prf_of(view.chosen)
+) -> InitAcceptance | InitRefusal:
+    chosen, suite, prf = view.chosen, get_suite(view.chosen), get_prf(view.chosen)
     spi_i, spi_r = data[:8], data[8:16]
     if chosen is None or view.ke_method is None or view.nonce is None:
-        return Refused("the response to IKE_SA_INIT has neither an error nor all of SA, KE and nonce")
+        return InitRefusal("the response to IKE_SA_INIT has neither an error nor all of SA, KE and nonce")
     if spi_r == _NO_SPI or len(view.nonce) not in _NONCES:
-        return Refused("the response to IKE_SA_INIT has no SPI, or a nonce of a length that is not allowed")
-    if len(view.proposals) > 1 or suite is None or prf is None or not is_among(chosen, offered):
-        return Refused(f"the responder chose {chosen.describe()}, which was not offered")
+        return InitRefusal("the response to IKE_SA_INIT has no SPI, or a nonce of a length that is not allowed")
+    if len(view.proposals) > 1 or suite is None or prf is None or not is_offered(chosen, offered):
+        return InitRefusal(f"the responder chose {chosen.describe()}, which was not offered")
     agreed = next((transform.id for transform in chosen.transforms if transform.type == TransformType.KE), None)
     for theirs in (agreed, view.ke_method):
         if theirs != method:
-            name = "none" if theirs is None else method_name(theirs)
-            return Refused(f"the responder's key exchange is {name}, ours {method_name(method)}")
+            name = "none" if theirs is None else get_key_exchange_name(theirs)
+            return InitRefusal(f"the responder's key exchange is {name}, ours {get_key_exchange_name(method)}")
     additional = sorted(
         (transform.type, transform.id)
         for transform in chosen.transforms
         if transform.type in _ADDITIONAL and transform.id
     )
     if additional and NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED not in notifies:
-        return Refused("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
-    body = next(payload.body for payload in payloads(data).payloads if payload.type == PayloadType.KE)
+        return InitRefusal("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
+    body = next(payload.body for payload in parse_payloads(data).payloads if payload.type == PayloadType.KE)
     hashes = notifies.get(NotifyType.SIGNATURE_HASH_ALGORITHMS)
-    return Accepted(
+    return InitAcceptance(
         spi_r=spi_r,
         chosen=chosen,
         prf=prf,
@@ -130,12 +132,12 @@ def _accepted(
         additional=tuple(number for _, number in additional),
         nat=_nat(view.notifies, spi_i, spi_r, local, remote),
         fragmentation=NotifyType.IKEV2_FRAGMENTATION_SUPPORTED in notifies,
-        hash_algorithms=None if hashes is None else hash_algorithms(hashes),
+        hash_algorithms=None if hashes is None else parse_hash_algorithms(hashes),
         childless=NotifyType.CHILDLESS_IKEV2_SUPPORTED in notifies,
     )
 
 
-def errors(chain: Iterable[Payload]) -> list[int]:
+def list_error_notifies(chain: Iterable[Payload]) -> list[int]:
     """Types of the error notifies among payloads, in order."""
     kinds = []
     for payload in chain:
@@ -147,15 +149,16 @@ def errors(chain: Iterable[Payload]) -> list[int]:
     return kinds
 
 
-def first_error(chain: Iterable[Payload]) -> str | None:
+def get_first_error(chain: Iterable[Payload]) -> str | None:
     """Name of the first error notify among payloads; None: there is none."""
-    return next(map(notify_name, errors(chain)), None)
+    return next(map(get_notify_name, list_error_notifies(chain)), None)
 
 
-def nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:
+def compute_nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:
     """Data of NAT_DETECTION_SOURCE_IP and NAT_DETECTION_DESTINATION_IP of a message (RFC 7296, section 2.23)."""
     first, second = (
-        nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port) for address, port in (source, destination)
+        compute_nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port)
+        for address, port in (source, destination)
     )
     return first, second
 
@@ -164,7 +167,7 @@ def _nat(
     notifies: Sequence[tuple[int, bytes]], spi_i: bytes, spi_r: bytes, local: Endpoint, remote: Endpoint
 ) -> bool | None:
     """There may be several for the source, one of which has to fit; the destination is us."""
-    source, destination = nat_hashes(spi_i, spi_r, remote, local)
+    source, destination = compute_nat_hashes(spi_i, spi_r, remote, local)
     hashes = {
         kind: [data for known, data in notifies if known == kind]
         for kind in (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP)

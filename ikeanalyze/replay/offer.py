@@ -8,7 +8,7 @@ from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PRF
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.proposals import Proposal, Transform
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import TransformType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption
 
@@ -18,7 +18,7 @@ _ADDITIONAL: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ReplayProposals:
     """Proposals for IKE_SA_INIT all of which we can do."""
 
     proposals: tuple[Proposal, ...]
@@ -26,7 +26,7 @@ class Offer:
     left_out: tuple[str, ...]  # what was recorded and is not offered, with the reason
 
 
-def offer(recorded: Sequence[Proposal], method: int) -> Offer:
+def select_proposals(recorded: Sequence[Proposal], method: int) -> ReplayProposals:
     """The proposals as they were recorded, without what we cannot do.
 
     `method`: of the recorded KE payload; another that is offered takes its place if it cannot be used. Raises
@@ -40,19 +40,19 @@ def offer(recorded: Sequence[Proposal], method: int) -> Offer:
         if kept is not None:
             # they are counted from 1 without a gap (RFC 7296, section 3.3.1)
             proposals.append(replace(kept, number=len(proposals) + 1))
-    methods = methods_of(proposals)
+    methods = list_key_exchange_methods(proposals)
     if not methods:
         why = "; ".join(left_out) or "there is none"
         raise CannotReplayError(f"none of the recorded proposals can be offered: {why}")
     if method not in methods:
-        reason = key_exchange.unsupported(method)
+        reason = key_exchange.explain_unsupported(method)
         if reason is not None:
             left_out[reason] = None
         method = methods[0]
-    return Offer(tuple(proposals), method, tuple(left_out))
+    return ReplayProposals(tuple(proposals), method, tuple(left_out))
 
 
-def methods_of(proposals: Sequence[Proposal]) -> list[int]:
+def list_key_exchange_methods(proposals: Sequence[Proposal]) -> list[int]:
     """Key exchange methods that are offered for IKE_SA_INIT, in order."""
     return [
         transform.id
@@ -62,7 +62,7 @@ def methods_of(proposals: Sequence[Proposal]) -> list[int]:
     ]
 
 
-def is_among(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
+def is_offered(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
     """Whether a responder chose one alternative of each transform type of one of the proposals (RFC 7296, section 2.7)."""
     for proposal in offered:
         if proposal.number != chosen.number or proposal.protocol != chosen.protocol:
@@ -110,5 +110,5 @@ def _unsupported(transform: Transform) -> str | None:
     elif kind in _ADDITIONAL and number == _NONE:
         return None
     elif kind == TransformType.KE or kind in _ADDITIONAL:
-        return key_exchange.unsupported(number)
-    return f"{name_of(TransformType, kind)} {transform.name} is not among what can be re-enacted"
+        return key_exchange.explain_unsupported(number)
+    return f"{get_name(TransformType, kind)} {transform.name} is not among what can be re-enacted"

@@ -3,11 +3,11 @@
 from importlib.util import find_spec
 
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import Record, Transport
+from ikeanalyze.replay.transport import PacketTransport, Record
 from ikeanalyze.replay.udp import UdpTransport
 
 
-def open_transport(target: Target, record: Record, *, sockets_only: bool = False) -> tuple[Transport, str | None]:
+def open_transport(target: Target, record: Record, *, sockets_only: bool = False) -> tuple[PacketTransport, str | None]:
     """The best way to a target, and why it is not layer 3 where it is not.
 
     Raises:
@@ -18,10 +18,10 @@ def open_transport(target: Target, record: Record, *, sockets_only: bool = False
     if find_spec("scapy") is None:
         return UdpTransport(target, record), "scapy is not installed: pip install 'ikeanalyze[replay]'"
     # here, because scapy is optional, and slow to import
-    from ikeanalyze.replay.layer3 import Layer3Transport
+    from ikeanalyze.replay.layer3 import RawIpTransport
 
     try:
-        return Layer3Transport(target, record), None
+        return RawIpTransport(target, record), None
     except PermissionError:
         return UdpTransport(target, record), "no CAP_NET_RAW: run it as root for layer 3"
     except OSError as error:

@@ -6,12 +6,12 @@ A message that is cut is sent again whole, all its fragments (RFC 7383, section 
 from collections.abc import Sequence
 from typing import Final
 
-from ikeanalyze.replay.steps import ExchangeCount, Outgoing
+from ikeanalyze.replay.steps import ExchangeStats, OutgoingDatagram
 
 _SECOND: Final = 1_000_000_000
 
 
-class Outstanding:
+class PendingRequest:
     """A request, from its first transmission on."""
 
     __slots__ = (
@@ -31,7 +31,7 @@ class Outstanding:
         "message_id",
     )
 
-    answer: str | None  # see `ExchangeCount`
+    answer: str | None  # see `ExchangeStats`
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Outstanding:
         """There is no further transmission."""
         return self._transmissions >= len(self._waits)
 
-    def transmit(self, now_ns: int) -> tuple[Outgoing, ...]:
+    def transmit(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """The next transmission."""
         self._transmissions += 1
         self._sent_ns = now_ns
         total = len(self._parts) if len(self._parts) > 1 else None
         return tuple(
-            Outgoing(
+            OutgoingDatagram(
                 data,
                 self.exchange_type,
                 self.message_id,
@@ -109,10 +109,10 @@ class Outstanding:
         """The response is whole."""
         self._round_trip_ns = now_ns - self._sent_ns
 
-    def count(self) -> ExchangeCount:
+    def count(self) -> ExchangeStats:
         """All that is to be told."""
         needed = sum(map(len, self._parts))
-        return ExchangeCount(
+        return ExchangeStats(
             exchange_type=self.exchange_type,
             message_id=self.message_id,
             attempt=self._attempt,

@@ -13,39 +13,39 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.io.atomic_write import open_sink
-from ikeanalyze.keys.write import json_text, write_private
-from ikeanalyze.model.policy import Policy
-from ikeanalyze.replay.comparison import compare, exchanges, handshake_with
+from ikeanalyze.io.atomic_write import open_output
+from ikeanalyze.keys.write import build_key_json, write_private
+from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.replay.comparison import compare_handshakes, find_handshake, get_setup_exchanges
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.faults import Fault
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.open_transport import open_transport
-from ikeanalyze.replay.recorded import read_recorded
-from ikeanalyze.replay.recording import Recording, RecordingError
-from ikeanalyze.replay.replayed import Compared, Mode, Replayed, Reported, Run
-from ikeanalyze.replay.runs import Runs
+from ikeanalyze.replay.recorded import load_recorded_handshakes
+from ikeanalyze.replay.recording import CaptureWriter, RecordingError
+from ikeanalyze.replay.replayed import Mode, ReplayComparison, ReplayReport, ReplayRun, ReportFigures
+from ikeanalyze.replay.runs import ReplayRunner
 from ikeanalyze.replay.shape import WORDS, read_shape
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT, Target
-from ikeanalyze.replay.transport import Transport
+from ikeanalyze.replay.transport import PacketTransport
 
 #: Handshakes of a capture whose first messages are mutated.
 _MOST_FIRSTS: Final = 100
 
-Perform = Callable[[Runs, Replayed], Replayed]
+Perform = Callable[[ReplayRunner, ReplayReport], ReplayReport]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReplayConfig:
     """What is asked for."""
 
     capture: str  # path of a file
     mode: Mode
     target: Target
-    policy: Policy  # of retransmission, in live handshakes
+    policy: RetransmissionPolicy  # of retransmission, in live handshakes
     handshake: int | None = None  # of the capture; None: the first that will do
     keys: tuple[str, ...] = ()  # files with keys to the capture
     ports: tuple[int, ...] = ()  # that carry IKE in the capture, besides 500 and 4500
@@ -64,14 +64,14 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ProgressListener:
     """Who hears of it while it goes on."""
 
     say: Callable[[str], None]  # a line
-    run: Callable[[Run], None]  # each run when it is over
+    run: Callable[[ReplayRun], None]  # each run when it is over
 
 
-def perform(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
+def run_replay(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
     """Do what is asked for; `analysis` is that of the capture. Who interrupts it (Ctrl-C) gets what was done until then.
 
     Raises:
@@ -83,10 +83,12 @@ def perform(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     return _live(order, analysis, listener)
 
 
-def _verbatim(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
+def _verbatim(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
     chosen = _chosen(order, analysis)
     handshakes = [
-        recorded for recorded in read_recorded(order.capture, analysis, chosen, order.ports) if recorded.first
+        recorded
+        for recorded in load_recorded_handshakes(order.capture, analysis, chosen, order.ports)
+        if recorded.first
     ]
     if not handshakes:
         which = "it" if order.handshake is None else f"handshake {order.handshake}"
@@ -97,7 +99,7 @@ def _verbatim(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
         made = f"{_count(mutants, 'message')} with errors, made of {_count(len(handshakes), 'recorded first message')}"
         plan = f"{made}, {order.rate:g} a second"
 
-        def mutated(runs: Runs, replayed: Replayed) -> Replayed:
+        def mutated(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
             return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed), seed=seed)
 
         return _go(order, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener)
@@ -110,7 +112,7 @@ def _verbatim(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
     plan = f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {recorded.id} over {lasts:.1f} s{_times(order)}"
 
-    def verbatim(runs: Runs, replayed: Replayed) -> Replayed:
+    def verbatim(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
         return replace(
             replayed, runs=tuple(runs.verbatim(recorded, order.runs, speed=order.speed, wait_s=order.wait_s))
         )
@@ -118,7 +120,7 @@ def _verbatim(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     return _go(order, analysis, recorded.id, plan, verbatim, listener)
 
 
-def _chosen(order: Order, analysis: Analysis) -> Sequence[int]:
+def _chosen(order: ReplayConfig, analysis: Analysis) -> Sequence[int]:
     """Ids of the handshakes that are used."""
     known: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
     if order.handshake is None:
@@ -128,7 +130,7 @@ def _chosen(order: Order, analysis: Analysis) -> Sequence[int]:
     return [order.handshake]
 
 
-def _live(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
+def _live(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
     if order.credentials is None:
         raise CannotReplayError("a live handshake needs credentials")
     number, shape = read_shape(order.capture, order.handshake, keys=order.keys, ports=order.ports)
@@ -153,7 +155,7 @@ def _live(order: Order, analysis: Analysis, listener: Listener) -> Replayed:
     for note in notes:
         listener.say(note)
 
-    def live(runs: Runs, replayed: Replayed) -> Replayed:
+    def live(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
         local = replayed.local.address.partition("%")[0], replayed.local.port
         live_runs = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
         by_chance = seed if order.faults or order.policy.jitter else None
@@ -177,23 +179,23 @@ def _count(value: int, noun: str) -> str:
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
-def _seed(order: Order) -> int:
+def _seed(order: ReplayConfig) -> int:
     return int.from_bytes(os.urandom(4), "big") if order.seed is None else order.seed
 
 
-def _times(order: Order) -> str:
+def _times(order: ReplayConfig) -> str:
     return "" if order.runs == 1 else f", {order.runs:,} times, {order.rate:g} a second at most"
 
 
 def _go(
-    order: Order, analysis: Analysis, handshake: int | None, plan: str, do: Perform, listener: Listener
-) -> Replayed:
+    order: ReplayConfig, analysis: Analysis, handshake: int | None, plan: str, do: Perform, listener: ProgressListener
+) -> ReplayReport:
     """Open the way, say what will be sent, do it, and read our own capture."""
     with _place(order.write) as path:
-        replayed: Replayed | None = None
+        replayed: ReplayReport | None = None
         try:
-            with open_sink(path) as stream:
-                recording = Recording(stream)
+            with open_output(path) as stream:
+                recording = CaptureWriter(stream)
                 replayed = _recorded(order, recording, handshake, plan, do, listener)
                 recording.check()
         except OSError as error:
@@ -207,8 +209,13 @@ def _go(
 
 
 def _recorded(
-    order: Order, recording: Recording, handshake: int | None, plan: str, do: Perform, listener: Listener
-) -> Replayed:
+    order: ReplayConfig,
+    recording: CaptureWriter,
+    handshake: int | None,
+    plan: str,
+    do: Perform,
+    listener: ProgressListener,
+) -> ReplayReport:
     """Open the way, say what will be sent, and do it."""
     transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
     try:
@@ -216,7 +223,7 @@ def _recorded(
         comment = f"ikeanalyze replay --mode {order.mode} to {order.target}"
         recording.begin(name="replay", description=seen, comment=comment)
         listener.say(_announcement(order, transport, why, plan))
-        runs = Runs(
+        runs = ReplayRunner(
             order.target,
             transport,
             rate=order.rate,
@@ -225,7 +232,7 @@ def _recorded(
             tell=listener.run,
         )
         began = time.time_ns()
-        replayed = Replayed(
+        replayed = ReplayReport(
             order.mode,
             order.capture,
             handshake,
@@ -248,13 +255,13 @@ def _recorded(
         transport.close()
 
 
-def _without(replayed: Replayed, path: str, why: OSError) -> Replayed:
+def _without(replayed: ReplayReport, path: str, why: OSError) -> ReplayReport:
     """A replay whose capture, or the keys to it, could not be written: also told to whoever reads the result alone."""
     lost = RecordingError(path, why)
     return replace(replayed, lost=lost, notes=(*replayed.notes, str(lost)))
 
 
-def keys_beside(capture: str) -> str:
+def sidecar_keys_path(capture: str) -> str:
     """Where the keys to a capture of ours go: LIVE.keys.json beside LIVE.pcapng."""
     return str(Path(capture).with_suffix(".keys.json"))
 
@@ -273,7 +280,7 @@ def _place(write: str | None) -> Iterator[str]:
         yield os.path.join(name, "live.pcapng")
 
 
-def _announcement(order: Order, transport: Transport, why: str | None, plan: str) -> str:
+def _announcement(order: ReplayConfig, transport: PacketTransport, why: str | None, plan: str) -> str:
     local = transport.local
     way = "scapy on layer 3" if why is None else f"ordinary UDP sockets ({why})"
     ports = f"{local.address} ports {local.port} and {local.nat_port}"
@@ -288,13 +295,13 @@ def _report(target: Target, path: str, keys: Sequence[str]) -> str:
     return shlex.join(["ikeanalyze", "report", path, *options])
 
 
-def _read_back(order: Order, analysis: Analysis, replayed: Replayed, path: str) -> Replayed:
+def _read_back(order: ReplayConfig, analysis: Analysis, replayed: ReplayReport, path: str) -> ReplayReport:
     """Put the keys beside our capture, and take what the report says of it."""
     keys: list[str] = []
     if replayed.key_sets:
-        keys.append(keys_beside(path))
+        keys.append(sidecar_keys_path(path))
         try:
-            write_private(keys[0], json_text(replayed.key_sets, (), ()))
+            write_private(keys[0], build_key_json(replayed.key_sets, (), ()))
         except OSError as error:
             replayed = _without(replayed, keys.pop(), error)
     if order.write is not None:
@@ -303,20 +310,20 @@ def _read_back(order: Order, analysis: Analysis, replayed: Replayed, path: str) 
         )
     if not replayed.runs:
         return replayed
-    live = read(path, ReadOptions(ports=(order.target.port, order.target.nat_port), keys=keys))
-    runs: list[Run] = []
-    compared: list[Compared] = []
+    live = read_captures(path, ReadOptions(ports=(order.target.port, order.target.nat_port), keys=keys))
+    runs: list[ReplayRun] = []
+    compared: list[ReplayComparison] = []
     for run in replayed.runs:
-        row = None if run.spi_i is None else handshake_with(live, run.spi_i)
+        row = None if run.spi_i is None else find_handshake(live, run.spi_i)
         if row is None or run.spi_i is None:
             runs.append(run)
             continue
-        trips = {key: side.rtt_ns for key, side in exchanges(live, row["handshake"]).items()}
+        trips = {key: side.rtt_ns for key, side in get_setup_exchanges(live, row["handshake"]).items()}
         # recorded messages besides the first keep their SPIs: for the report they are of another handshake
         alone = run.verbatim is None or len(run.verbatim.sent) == 1
-        reported = Reported(row["blowup"] if alone else None, row["setup_ns"], trips)
+        reported = ReportFigures(row["blowup"] if alone else None, row["setup_ns"], trips)
         runs.append(replace(run, reported=reported))
         if order.compare and replayed.handshake is not None:
-            both = compare(analysis, replayed.handshake, live, run.spi_i, run.number)
+            both = compare_handshakes(analysis, replayed.handshake, live, run.spi_i, run.number)
             compared += [both] if both else []
     return replace(replayed, runs=tuple(runs), compared=tuple(compared))

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT, Role, Target
-from ikeanalyze.replay.transport import Counts, Local, Received, TransportError
+from ikeanalyze.replay.transport import LocalEndpoint, Received, TransportCounts, TransportError
 
 #: Linux: <linux/in.h>, <linux/in6.h>, <asm-generic/socket.h>. The socket module does not name them.
 _IP_RECVERR: Final = 11
@@ -25,7 +25,7 @@ _BUFFER: Final = 1 << 20
 _ERRORS_READ: Final = 16
 
 
-class Ports:
+class UdpPorts:
     """Two bound sockets, by the role of the target's port that each talks to."""
 
     def __init__(self, target: Target) -> None:
@@ -48,10 +48,10 @@ class Ports:
             raise TransportError(f"no UDP port could be had on {self.address}: {error.strerror}") from None
 
     @property
-    def local(self) -> Local:
+    def local(self) -> LocalEndpoint:
         """Their addresses."""
         plain, nat = (int(opened.getsockname()[1]) for opened in (self.sockets[500], self.sockets[4500]))
-        return Local(self.address, ip_address(self.address.partition("%")[0]).packed, plain, nat)
+        return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, plain, nat)
 
     def remote(self, role: Role) -> tuple[str, int] | tuple[str, int, int, int]:
         """The target's socket address with that role."""
@@ -59,7 +59,7 @@ class Ports:
         address, zone = self._where
         return (address, port, 0, zone) if ":" in address else (address, port)
 
-    def receive(self, role: Role, counts: Counts) -> Received | None:
+    def receive(self, role: Role, counts: TransportCounts) -> Received | None:
         """What one of them has, without waiting; errors of the network are counted."""
         try:
             payload, ancillary, _, where = self.sockets[role].recvmsg(65_535, _ANCILLARY)
@@ -71,7 +71,7 @@ class Ports:
         time_ns, ttl = _told(ancillary)
         return Received(time_ns, payload, str(where[0]).partition("%")[0], int(where[1]), ttl)
 
-    def note(self, role: Role, error: OSError, counts: Counts) -> None:
+    def note(self, role: Role, error: OSError, counts: TransportCounts) -> None:
         """Count what the system says when it cannot send or receive."""
         counts.refusals[role] += 1
         counts.refusal = counts.refusal or os.strerror(error.errno or 0)

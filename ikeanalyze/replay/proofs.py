@@ -5,24 +5,24 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from ikeanalyze.keys.authentication import signed_octets
-from ikeanalyze.replay.answers import notify_name
+from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.authentication import (
-    Kind,
-    check_identity_wanted,
-    check_responder,
-    check_shared,
-    kind_of,
-    own_identity,
-    prove,
-    prove_shared,
+    InitiatorAuth,
+    choose_auth,
+    choose_identity,
+    make_auth_payload,
+    make_shared_key_auth,
+    verify_expected_identity,
+    verify_responder,
+    verify_shared_key_auth,
 )
-from ikeanalyze.replay.credentials import Credentials, identification
+from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.eap import EapPeer
-from ikeanalyze.replay.negotiation import Accepted, errors, first_error
-from ikeanalyze.replay.protection import Protection
-from ikeanalyze.replay.requests import auth_payloads
-from ikeanalyze.replay.shape import Shape
-from ikeanalyze.replay.states import Event
+from ikeanalyze.replay.negotiation import InitAcceptance, get_first_error, list_error_notifies
+from ikeanalyze.replay.protection import IkeSaKeys
+from ikeanalyze.replay.requests import build_auth_payloads
+from ikeanalyze.replay.shape import HandshakeShape
+from ikeanalyze.replay.states import InitiatorEvent
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.encoding import Payload as Body
@@ -35,7 +35,7 @@ from ikeanalyze.wire.ikev2_payloads import (
     parse_identification,
 )
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
-from ikeanalyze.wire.signatures import authentication_name
+from ikeanalyze.wire.signatures import get_authentication_name
 
 _SPI: Final = 4  # bytes, of a CHILD_SA
 #: Errors by which a responder says that it has no IKE SA, whatever stands beside them (RFC 7296, section 2.21.2).
@@ -45,7 +45,7 @@ _NO_IKE_SA: Final = frozenset(
 _Value = TypeVar("_Value")
 
 
-class Proofs:
+class IkeAuthExchange:
     """The proofs of both sides, from the first IKE_AUTH request to the last response."""
 
     own_method: str | None  # how we proved who we are, how the responder did; None: not yet
@@ -56,7 +56,7 @@ class Proofs:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: HandshakeShape,
         credentials: Credentials,
         address: str,
         randomness: Callable[[int], bytes],
@@ -66,7 +66,7 @@ class Proofs:
 
         Raises `CannotReplayError`.
         """
-        self._kind = kind_of(shape, credentials)
+        self._kind = choose_auth(shape, credentials)
         self._shape = shape
         self._credentials = credentials
         self._address = address
@@ -80,8 +80,8 @@ class Proofs:
 
     def begin(
         self,
-        protection: Protection,
-        accepted: Accepted,
+        protection: IkeSaKeys,
+        accepted: InitAcceptance,
         init: tuple[bytes, bytes],
         nonce: bytes,
         message_id: int,
@@ -93,21 +93,21 @@ class Proofs:
         """
         self._protection = protection
         self._peer_octets_of = init[1], nonce, protection.combined_int_auth(message_id)
-        identity = own_identity(self._kind, self._shape, self._credentials, identification(self._address))
+        identity = choose_identity(self._kind, self._shape, self._credentials, parse_identity(self._address))
         _, body = encode_identification(PayloadType.IDI, identity.type, identity.data)
         self._octets_i = signed_octets(
             protection.prf, init[0], accepted.nonce, protection.keys.sk_pi, body, self._peer_octets_of[2]
         )
         authentication = None
-        if self._kind is not Kind.EAP:
-            authentication = prove(
+        if self._kind is not InitiatorAuth.EAP:
+            authentication = make_auth_payload(
                 self._kind, self._credentials, protection.prf, self._octets_i, accepted.hash_algorithms
             )
-            self.own_method = authentication_name(authentication)
+            self.own_method = get_authentication_name(authentication)
         spi = b"\1" + self._randomness(_SPI - 1)  # values up to 255 are reserved (RFC 4303, section 2.1)
-        return auth_payloads(self._shape, self._credentials, identity, authentication, spi)
+        return build_auth_payloads(self._shape, self._credentials, identity, authentication, spi)
 
-    def take(self, payloads: Sequence[Payload]) -> tuple[Event, list[Body]]:
+    def take(self, payloads: Sequence[Payload]) -> tuple[InitiatorEvent, list[Body]]:
         """The next response: what it means, and the payloads of the next request; none when all is proven.
 
         Raises `RefusedError`, and `WireError` for payloads that cannot be read.
@@ -125,19 +125,19 @@ class Proofs:
             self.refused = response.authentication is not None
             raise
 
-    def _first(self, response: "_Response") -> tuple[Event, list[Body]]:
+    def _first(self, response: "_Response") -> tuple[InitiatorEvent, list[Body]]:
         """With the responder's identity, and its own proof. Without one there has to be EAP that gives one (RFC 5998)."""
         response.require(response.identity_body is not None, "the responder does not say who it is")
         assert response.identity_body is not None
         identity = parse_identification(response.identity_body)
-        check_identity_wanted(self._credentials, identity)
+        verify_expected_identity(self._credentials, identity)
         protection = self._protection
         init, nonce, combined = self._peer_octets_of
         self._octets_r = signed_octets(
             protection.prf, init, nonce, protection.keys.sk_pr, response.identity_body, combined
         )
         if response.authentication is not None:
-            self.peer_method = check_responder(
+            self.peer_method = verify_responder(
                 response.authentication,
                 response.all(PayloadType.CERT, parse_certificate),
                 identity,
@@ -146,14 +146,14 @@ class Proofs:
                 self._octets_r,
                 self._time,
             )
-        if self._kind is Kind.EAP:
+        if self._kind is InitiatorAuth.EAP:
             user, password = self._credentials.eap_identity, self._credentials.eap_password
             self._eap = EapPeer(user or "", password or "", self._shape.eap, self._randomness)
             return self._round(response, self._eap)
         response.require(response.authentication is not None, "the responder does not authenticate itself")
         return self._proven(response)
 
-    def _round(self, response: "_Response", eap: EapPeer) -> tuple[Event, list[Body]]:
+    def _round(self, response: "_Response", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
         response.require(response.eap is not None, "the responder does not begin or go on with EAP")
         assert response.eap is not None
         try:
@@ -161,33 +161,33 @@ class Proofs:
         except RefusedError as problem:
             raise RefusedError(response.error or str(problem)) from None
         if answer is not None:
-            return Event.EAP_REQUEST, [(PayloadType.EAP, answer)]
+            return InitiatorEvent.EAP_REQUEST, [(PayloadType.EAP, answer)]
         if self.peer_method is None and eap.key is None:
             raise RefusedError(f"the responder has not authenticated itself, and {eap.method} makes no key")
         self._eap_done = True
         self.own_method = eap.method
         secret = eap.key or self._protection.keys.sk_pi
-        own = prove_shared(self._protection.prf, secret, self._octets_i)
-        return Event.EAP_SUCCESS, [encode_authentication(own.method, own.data)]
+        own = make_shared_key_auth(self._protection.prf, secret, self._octets_i)
+        return InitiatorEvent.EAP_SUCCESS, [encode_authentication(own.method, own.data)]
 
-    def _last(self, response: "_Response", eap: EapPeer) -> tuple[Event, list[Body]]:
+    def _last(self, response: "_Response", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
         """The responder's proof that it knows what came of EAP."""
         authentication = response.authentication
         response.require(authentication is not None, "the responder sends no AUTH after EAP")
         assert authentication is not None
         secret = eap.key or self._protection.keys.sk_pr
-        check_shared(self._protection.prf, secret, self._octets_r, authentication)
+        verify_shared_key_auth(self._protection.prf, secret, self._octets_r, authentication)
         self.peer_method = self.peer_method or eap.method
         return self._proven(response)
 
-    def _proven(self, response: "_Response") -> tuple[Event, list[Body]]:
+    def _proven(self, response: "_Response") -> tuple[InitiatorEvent, list[Body]]:
         if NotifyType.ANOTHER_AUTH_FOLLOWS in response.notifies:
             raise RefusedError("the responder wants to authenticate more than once (RFC 4739)")
         self.done = True
         self.child_error = response.error
         if response.error is None and self._shape.esp_proposals and not response.child:
             self.child_error = "the response has neither an SA payload nor an error"
-        return Event.AUTHENTICATED, []
+        return InitiatorEvent.AUTHENTICATED, []
 
 
 class _Response:
@@ -200,8 +200,8 @@ class _Response:
         auth = self._first(PayloadType.AUTH)
         self.authentication: Authentication | None = None if auth is None else parse_authentication(auth)
         self.notifies = [notify.type for notify in self.all(PayloadType.NOTIFY, parse_notify)]
-        self.error = first_error(payloads)
-        self.ended = next((notify_name(kind) for kind in errors(payloads) if kind in _NO_IKE_SA), None)
+        self.error = get_first_error(payloads)
+        self.ended = next((get_notify_name(kind) for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA), None)
         self.child = self._first(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final
 
-from ikeanalyze.keys.algorithms import PrfAlgorithm, Suite
-from ikeanalyze.keys.authentication import combined_int_auth, int_auth, intermediate_octets
-from ikeanalyze.keys.fragment import seal_message
+from ikeanalyze.keys.algorithms import IkeSuite, PrfAlgorithm
+from ikeanalyze.keys.authentication import combined_int_auth, get_int_auth_octets, int_auth
+from ikeanalyze.keys.fragment import encrypt_message_or_fragments
 from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
 from ikeanalyze.keys.schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
-from ikeanalyze.keys.sealed import Opened, Opener, Sealed
+from ikeanalyze.keys.sealed import DecryptedMessage, Decryptor, EncryptedPayload
 from ikeanalyze.wire.encoding import Payload, encode_chain
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
 from ikeanalyze.wire.registries.ikev2 import Prf
@@ -18,7 +18,7 @@ from ikeanalyze.wire.registries.ikev2 import Prf
 _ORIGIN: Final = Origin("replay", None)
 
 
-class Protection:
+class IkeSaKeys:
     """Seals and opens. It begins with the keys after IKE_SA_INIT; each additional key exchange changes them."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Protection:
     def __init__(
         self,
         prf: PrfAlgorithm,
-        suite: Suite,
+        suite: IkeSuite,
         secret: bytes,
         spis: tuple[bytes, bytes],
         nonces: tuple[bytes, bytes],
@@ -79,26 +79,30 @@ class Protection:
         largest: int | None,
         *,
         response: bool = False,
-    ) -> tuple[list[bytes], Opened]:
+    ) -> tuple[list[bytes], DecryptedMessage]:
         """A message of ours in one datagram or, if that had more than `largest` bytes, in fragments; and what is inside."""
         first, plaintext = encode_chain(payloads)
         flags = FLAG_INITIATOR | FLAG_RESPONSE * response
         header = Header(self._spi_i, self._spi_r, 0, VERSION_IKEV2, exchange_type, flags, message_id, 0)
-        parts = seal_message(self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite)
-        return parts, Opened(plaintext, first, verified=True)
+        parts = encrypt_message_or_fragments(
+            self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite
+        )
+        return parts, DecryptedMessage(plaintext, first, verified=True)
 
-    def open(self, sealed: Sealed) -> Opened | None:
+    def open(self, sealed: EncryptedPayload) -> DecryptedMessage | None:
         """What is inside a message of the responder; None: the keys do not open it."""
         return self._opener.open_sealed(sealed, from_initiator=False)
 
-    def authenticate_intermediate(self, request: tuple[bytes, Opened], response: tuple[bytes, Opened]) -> None:
+    def authenticate_intermediate(
+        self, request: tuple[bytes, DecryptedMessage], response: tuple[bytes, DecryptedMessage]
+    ) -> None:
         """Take an IKE_INTERMEDIATE exchange into IntAuth (RFC 9242, section 3.3.2), before its keys are changed.
 
         Each of the two: the message or the first of its fragments, and what was inside.
         """
         keys = self._keys
-        self._int_auth_i = int_auth(self._prf, keys.sk_pi, self._int_auth_i, intermediate_octets(*request))
-        self._int_auth_r = int_auth(self._prf, keys.sk_pr, self._int_auth_r, intermediate_octets(*response))
+        self._int_auth_i = int_auth(self._prf, keys.sk_pi, self._int_auth_i, get_int_auth_octets(*request))
+        self._int_auth_r = int_auth(self._prf, keys.sk_pr, self._int_auth_r, get_int_auth_octets(*response))
 
     def combined_int_auth(self, message_id: int) -> bytes:
         """The end of both sides' signed octets; empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
@@ -121,4 +125,4 @@ class Protection:
                 **asdict(keys),
             )
         )
-        self._opener = Opener(self.key_sets[-1], self._suite)
+        self._opener = Decryptor(self.key_sets[-1], self._suite)

@@ -21,20 +21,20 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ReassembledDatagram:
     """A datagram that was put together."""
 
     data: bytes = field(repr=False)  # what IP carried: UDP header and payload
     size: int  # bytes of the IP packets that it came in
 
 
-class Reassembly:
+class FragmentReassembler:
     """Takes fragments as scapy packets in whatever order."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[Any, ...], _Waiting] = {}
 
-    def take(self, packet: Any, size: int) -> Whole | None:
+    def take(self, packet: Any, size: int) -> ReassembledDatagram | None:
         """The datagram that this fragment, an IP packet of so many bytes, completes; None: it completes none."""
         key, offset, last, data = _read(packet)
         waiting = self._waiting.pop(key, None) or _Waiting()
@@ -48,7 +48,7 @@ class Reassembly:
         if last:
             waiting.size = end
         if waiting.held == waiting.size:
-            return Whole(b"".join(part for _, part in sorted(waiting.parts.items())), waiting.frames)
+            return ReassembledDatagram(b"".join(part for _, part in sorted(waiting.parts.items())), waiting.frames)
         while len(self._waiting) >= MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[key] = waiting

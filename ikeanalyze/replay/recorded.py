@@ -65,7 +65,7 @@ class RecordedHandshake:
         return None
 
 
-def read_recorded(
+def load_recorded_handshakes(
     capture: str, analysis: Analysis, handshakes: Collection[int], ports: Sequence[int] = ()
 ) -> list[RecordedHandshake]:
     """The messages of some handshakes of a capture, those of the exchanges that set the IKE SA up.

@@ -15,11 +15,11 @@ from ikeanalyze.capture.blocks import (
     IF_NAME,
     IF_TSRESOL,
     SHB_USERAPPL,
-    PacketHead,
-    comment_option,
-    enhanced_packet,
-    interface_description,
-    section_header,
+    PacketBlockHeader,
+    encode_enhanced_packet,
+    encode_interface_description,
+    encode_section_header,
+    make_comment_option,
 )
 
 _ORDER: Final = "<"
@@ -38,7 +38,7 @@ class RecordingError(Exception):
         self.path, self.why = path, why
 
 
-class Recording:
+class CaptureWriter:
     """Writes packets to a stream, which stays its owner's."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -50,14 +50,14 @@ class Recording:
 
     def begin(self, *, name: str, description: str, comment: str) -> None:
         """Before the first packet: name and description of the interface, a comment on the file."""
-        options = [(SHB_USERAPPL, b"ikeanalyze replay"), comment_option(comment)]
-        self._stream.write(section_header(options, _ORDER))
+        options = [(SHB_USERAPPL, b"ikeanalyze replay"), make_comment_option(comment)]
+        self._stream.write(encode_section_header(options, _ORDER))
         options = [
             (IF_NAME, name.encode()),
             (IF_DESCRIPTION, description.encode()),
             (IF_TSRESOL, _NANOSECONDS),
         ]
-        self._stream.write(interface_description(_LINKTYPE_RAW, _SNAPLEN, options, _ORDER))
+        self._stream.write(encode_interface_description(_LINKTYPE_RAW, _SNAPLEN, options, _ORDER))
 
     def packet(self, time_ns: int, frame: bytes) -> None:
         """Write an IP packet that was sent or received then (ns since 1970-01-01 UTC)."""
@@ -66,7 +66,7 @@ class Recording:
             return
         time = struct.pack("<2I", time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
         try:
-            self._stream.write(enhanced_packet(PacketHead(0, time, ()), frame, _ORDER))
+            self._stream.write(encode_enhanced_packet(PacketBlockHeader(0, time, ()), frame, _ORDER))
         except OSError as error:
             self._problem = error
             self.left_out += 1

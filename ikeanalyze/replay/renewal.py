@@ -12,7 +12,7 @@ from typing import Final
 
 from ikeanalyze.replay.recorded import RecordedMessage
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import nat_detection_hash, parse_notify, payloads
+from ikeanalyze.wire.ikev2 import compute_nat_detection_hash, parse_notify, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
 
 Randomness = Callable[[int], bytes]
@@ -21,7 +21,7 @@ _SPI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class UdpEndpoint:
     """An address and a port, of ours or of the target's."""
 
     address: bytes  # 4 or 16 bytes
@@ -29,17 +29,19 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
+class RenewedMessage:
     """A message to be sent."""
 
     data: bytes = field(repr=False)
     changed: tuple[str, ...]  # what is new in it; empty: it is as recorded
 
 
-def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, randomness: Randomness) -> Renewed:
+def renew_message(
+    message: RecordedMessage, source: UdpEndpoint, destination: UdpEndpoint, randomness: Randomness
+) -> RenewedMessage:
     """The message with what must be new."""
     if message.exchange_type != ExchangeType.IKE_SA_INIT or message.response or len(message.data) < 2 * _SPI:
-        return Renewed(message.data, ())
+        return RenewedMessage(message.data, ())
     old_i, old_r = message.data[:_SPI], message.data[_SPI : 2 * _SPI]
     new_i = randomness(_SPI)
     data = bytearray(message.data)
@@ -49,7 +51,7 @@ def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, ran
         NotifyType.NAT_DETECTION_SOURCE_IP: (message.source, source),
         NotifyType.NAT_DETECTION_DESTINATION_IP: (message.destination, destination),
     }
-    for payload in payloads(message.data).payloads:
+    for payload in parse_payloads(message.data).payloads:
         at = payload.offset + _PAYLOAD_HEADER
         if payload.type == PayloadType.NONCE and payload.body:
             data[at : at + len(payload.body)] = randomness(len(payload.body))
@@ -62,9 +64,9 @@ def renew(message: RecordedMessage, source: Endpoint, destination: Endpoint, ran
             if notify.type not in ends:
                 continue
             (address, port), now = ends[NotifyType(notify.type)]
-            if notify.data != nat_detection_hash(old_i, old_r, ip_address(address).packed, port):
+            if notify.data != compute_nat_detection_hash(old_i, old_r, ip_address(address).packed, port):
                 continue
             at += len(payload.body) - len(notify.data)
-            data[at : at + len(notify.data)] = nat_detection_hash(new_i, old_r, now.address, now.port)
+            data[at : at + len(notify.data)] = compute_nat_detection_hash(new_i, old_r, now.address, now.port)
             changed.append(NotifyType(notify.type).label)
-    return Renewed(bytes(data), tuple(changed))
+    return RenewedMessage(bytes(data), tuple(changed))

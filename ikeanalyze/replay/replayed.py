@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ikeanalyze.keys.keyset import KeySet
-from ikeanalyze.replay.barrage import BarrageRun
+from ikeanalyze.replay.barrage import FuzzResult
 from ikeanalyze.replay.recording import RecordingError
-from ikeanalyze.replay.steps import Result
-from ikeanalyze.replay.transport import Counts, Local, Way
-from ikeanalyze.replay.verbatim import Arrived, VerbatimRun
+from ikeanalyze.replay.steps import InitiatorResult
+from ikeanalyze.replay.transport import LocalEndpoint, TransportCounts, Way
+from ikeanalyze.replay.verbatim import ReceivedResponse, VerbatimResult
 
 Mode = Literal["verbatim", "reenact", "impair"]
 MODES: Final[tuple[Mode, ...]] = ("verbatim", "reenact", "impair")
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class RunTraffic:
     """What crossed our end of the path in one run, IP packets without link header; exchanges of the set-up alone."""
 
     sent: int  # datagrams, those included that a fault of ours took away
@@ -28,7 +28,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportFigures:
     """What the report says of a run's handshake in our own capture, whose times are the kernel's."""
 
     blowup: float | None
@@ -37,36 +37,36 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ReplayRun:
     """One handshake, or one sending of the recorded messages."""
 
     number: int  # from 1
-    traffic: Traffic
+    traffic: RunTraffic
     spi_i: bytes | None  # of its first message; None: nothing was sent
     broken_off: str | None = None  # why it was not gone through to its end
-    verbatim: VerbatimRun | None = None
-    result: Result | None = None
+    verbatim: VerbatimResult | None = None
+    result: InitiatorResult | None = None
     met: Counter[str] = field(default_factory=Counter)  # datagrams that met a fault, by `Fault.name`
     seed: int | None = None  # of its faults
-    reported: Reported | None = None  # None: our capture has not been read, or has no such handshake
+    reported: ReportFigures | None = None  # None: our capture has not been read, or has no such handshake
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LivenessCheck:
     """An ordinary IKE_SA_INIT, asked to see whether the target is up."""
 
-    answer: Arrived | None  # None: no answer
+    answer: ReceivedResponse | None  # None: no answer
     attempts: int
     seconds: float  # from the first attempt to the answer, or to the end
 
 
 @dataclass(frozen=True, slots=True)
-class Mutated:
+class FuzzReport:
     """Mutated messages, and whether the target was up before and after."""
 
-    before: Check
-    barrage: BarrageRun | None  # None: the target was not up before, so nothing was sent
-    after: Check | None
+    before: LivenessCheck
+    barrage: FuzzResult | None  # None: the target was not up before, so nothing was sent
+    after: LivenessCheck | None
     seed: int
     broken_off: str | None = None
 
@@ -77,7 +77,7 @@ class Mutated:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ExchangeCost:
     """An exchange, or a whole set-up, as the report counts it."""
 
     messages: int  # of both sides, retransmissions included
@@ -87,30 +87,30 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedExchange:
     """One exchange, recorded and live."""
 
     exchange: str  # name of the exchange type
     message_id: int
     attempt: int  # 1, or more where the request was repeated with another body
-    recorded: Side | None  # None: there was no such exchange
-    live: Side | None
+    recorded: ExchangeCost | None  # None: there was no such exchange
+    live: ExchangeCost | None
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ReplayComparison:
     """A recorded handshake and the live one of a run, side by side, both by the report."""
 
     run: int
-    rows: tuple[Row, ...]
-    together: tuple[Side | None, Side | None]  # recorded, live
+    rows: tuple[ComparedExchange, ...]
+    together: tuple[ExchangeCost | None, ExchangeCost | None]  # recorded, live
     outcomes: tuple[str | None, str | None]
     proposals: tuple[str | None, str | None]
     blowups: tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayReport:
     """A replay."""
 
     mode: Mode
@@ -118,13 +118,13 @@ class Replayed:
     handshake: int | None  # of the capture; None: the first messages of all (mutated ones)
     target: str
     way: Way
-    local: Local
+    local: LocalEndpoint
     rate: float  # handshakes a second at most
     began_ns: int  # since 1970-01-01 UTC
     ended_ns: int
-    counts: Counts
-    runs: tuple[Run, ...] = ()
-    mutated: Mutated | None = None
+    counts: TransportCounts
+    runs: tuple[ReplayRun, ...] = ()
+    mutated: FuzzReport | None = None
     policy: str | None = None  # of retransmission, as it was asked for; None: verbatim has none
     faults: tuple[str, ...] = ()  # as they were asked for, by `Fault.name`
     seed: int | None = None  # of faults, jitter and mutants; None: nothing was left to chance
@@ -134,7 +134,7 @@ class Replayed:
     recording: str | None = None  # path of our capture
     keys: str | None = None  # path of the keys to it
     report: str | None = None  # the command line that reads it
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ReplayComparison, ...] = ()
 
     @property
     def met(self) -> Counter[str]:

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ikeanalyze.replay.credentials import Credentials, der, public_key_der
-from ikeanalyze.replay.shape import Shape
+from ikeanalyze.replay.credentials import Credentials, certificate_to_der, public_key_to_der
+from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.wire.encoding import (
     Payload,
     encode_authentication,
@@ -22,7 +22,7 @@ from ikeanalyze.wire.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, NotifyType, PayloadType
 
 
-def init_payloads(
+def build_init_payloads(
     proposals: Sequence[Proposal],
     key_exchange: tuple[int, bytes],
     nonce: bytes,
@@ -47,8 +47,8 @@ def init_payloads(
     ]
 
 
-def auth_payloads(
-    shape: Shape,
+def build_auth_payloads(
+    shape: HandshakeShape,
     credentials: Credentials,
     identity: Identification,
     authentication: Authentication | None,
@@ -60,10 +60,10 @@ def auth_payloads(
     """
     payloads = [encode_identification(PayloadType.IDI, identity.type, identity.data)]
     if authentication is not None and authentication.method != AuthMethod.SHARED_KEY:
-        payloads += [encode_certificate(der(certificate)) for certificate in credentials.certificates]
+        payloads += [encode_certificate(certificate_to_der(certificate)) for certificate in credentials.certificates]
     if shape.asks_certificates or credentials.authorities:
         digests = [
-            hashlib.sha1(public_key_der(certificate), usedforsecurity=False).digest()
+            hashlib.sha1(public_key_to_der(certificate), usedforsecurity=False).digest()
             for certificate in credentials.authorities
         ]
         payloads.append(encode_certificate_request(digests))

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ikeanalyze.replay.barrage import Barrage
-from ikeanalyze.replay.drive import INTERRUPTED, Driven, Driver, Tally
-from ikeanalyze.replay.faults import Fault, Faults
+from ikeanalyze.replay.barrage import FuzzRun
+from ikeanalyze.replay.drive import INTERRUPTED, Driver, DriveResult, TrafficCounter
+from ikeanalyze.replay.faults import Fault, FaultInjector
 from ikeanalyze.replay.initiator import Initiator
-from ikeanalyze.replay.mutation import mutate
+from ikeanalyze.replay.mutation import mutate_message
 from ikeanalyze.replay.recorded import RecordedHandshake, RecordedMessage
-from ikeanalyze.replay.renewal import Endpoint, Randomness, Renewed, renew
-from ikeanalyze.replay.replayed import Check, Mutated, Run, Traffic
+from ikeanalyze.replay.renewal import Randomness, RenewedMessage, UdpEndpoint, renew_message
+from ikeanalyze.replay.replayed import FuzzReport, LivenessCheck, ReplayRun, RunTraffic
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import Transport
-from ikeanalyze.replay.verbatim import Verbatim, VerbatimRun
+from ikeanalyze.replay.transport import PacketTransport
+from ikeanalyze.replay.verbatim import VerbatimResult, VerbatimSession
 
 #: Seconds that a responder has to answer again after mutated messages: charon lets half-open IKE SAs go after 30.
 RECOVERY_S: Final = 45.0
@@ -24,16 +24,16 @@ _CHECK_WAIT_S: Final = 2.0
 _CHECK_GAP_S: Final = 1.0
 _CLOSING_S: Final = 10.0
 
-Tell = Callable[[Run], None]
+Tell = Callable[[ReplayRun], None]
 
 
-class Runs:
+class ReplayRunner:
     """Runs to one target."""
 
     def __init__(
         self,
         target: Target,
-        transport: Transport,
+        transport: PacketTransport,
         *,
         rate: float,
         seconds: float,
@@ -45,15 +45,15 @@ class Runs:
         self._rate, self._seconds = rate, seconds
         self._randomness, self._tell = randomness, tell
         self._started = -1 / rate
-        self._tallies: dict[bytes, Tally] = {}  # by SPIi
+        self._tallies: dict[bytes, TrafficCounter] = {}  # by SPIi
         self.interrupted = False  # by the user: what was asked for is not done to its end
 
-    def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[Run]:
+    def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[ReplayRun]:
         """Recorded messages, `count` times."""
 
-        def run_once(number: int) -> tuple[Run, Tally]:
+        def run_once(number: int) -> tuple[ReplayRun, TrafficCounter]:
             conversation, driver, why = self._verbatim(handshake, speed, wait_s)
-            return Run(
+            return ReplayRun(
                 number, _traffic(driver.tally), conversation.spi_i or None, why, verbatim=conversation
             ), driver.tally
 
@@ -66,13 +66,13 @@ class Runs:
         *,
         faults: Sequence[Fault] = (),
         seed: int | None = None,
-    ) -> list[Run]:
+    ) -> list[ReplayRun]:
         """Live handshakes, `count` times, each deleted again; the n-th meets its faults by `seed` + n - 1."""
         first = random.randrange(1 << 32) if seed is None else seed
 
-        def run_once(number: int) -> tuple[Run, Tally]:
+        def run_once(number: int) -> tuple[ReplayRun, TrafficCounter]:
             its_seed = first + number - 1
-            initiator, some = make(), Faults(faults, its_seed)
+            initiator, some = make(), FaultInjector(faults, its_seed)
             self._pace()
             driver = Driver(self._transport, faults=some, tallies=self._tallies)
             driven = driver.drive(initiator, initiator.begin, self._seconds)
@@ -84,7 +84,7 @@ class Runs:
             end = closed.finished or initiator.conclude(driver.now())
             # what was broken off is concluded by closing it
             result = replace(driven.finished or end, deleted=end.deleted)
-            return Run(
+            return ReplayRun(
                 number,
                 _traffic(driver.tally),
                 result.spi_i,
@@ -96,9 +96,9 @@ class Runs:
 
         return self._each(count, run_once)
 
-    def _each(self, count: int, run_once: Callable[[int], tuple[Run, Tally]]) -> list[Run]:
+    def _each(self, count: int, run_once: Callable[[int], tuple[ReplayRun, TrafficCounter]]) -> list[ReplayRun]:
         """Run after run. Whoever interrupts a long row of them gets those that were begun."""
-        runs: list[tuple[Run, Tally]] = []
+        runs: list[tuple[ReplayRun, TrafficCounter]] = []
         while len(runs) < count and not self.interrupted:
             try:
                 runs.append(run_once(len(runs) + 1))
@@ -109,10 +109,10 @@ class Runs:
         # with what came of one when the next was under way
         return [replace(run, traffic=_traffic(tally)) for run, tally in runs]
 
-    def _note(self, driven: Driven[Any]) -> None:
+    def _note(self, driven: DriveResult[Any]) -> None:
         self.interrupted = self.interrupted or driven.why == INTERRUPTED
 
-    def mutated(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> Mutated:
+    def mutated(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> FuzzReport:
         """Mutants of recorded first messages, `count` of them, between two ordinary IKE_SA_INIT requests.
 
         `seed`: for the same bytes again, from the same ports to the same target; the ordinary requests are new ones each time.
@@ -120,18 +120,20 @@ class Runs:
         ordinary = handshakes[0]
         before = self._check(ordinary, 0)
         if before.answer is None or self.interrupted:
-            return Mutated(before, None, None, seed)
+            return FuzzReport(before, None, None, seed)
         chance = random.Random(seed)
         firsts = [handshake.first for handshake in handshakes if handshake.first is not None]
-        mutants = [mutate(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)]
-        barrage = Barrage(mutants, self._rate)
+        mutants = [
+            mutate_message(self._renewed(chance.choice(firsts), chance.randbytes).data, chance) for _ in range(count)
+        ]
+        barrage = FuzzRun(mutants, self._rate)
         driver = Driver(self._transport, most=20 * count + 1000, tallies=self._tallies)
         driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
         self._note(driven)
         after = None if self.interrupted else self._check(ordinary, RECOVERY_S)
-        return Mutated(before, barrage.conclude(driver.now()), after, seed, driven.why)
+        return FuzzReport(before, barrage.conclude(driver.now()), after, seed, driven.why)
 
-    def _check(self, handshake: RecordedHandshake, patience_s: float) -> Check:
+    def _check(self, handshake: RecordedHandshake, patience_s: float) -> LivenessCheck:
         """Ask until there is an answer, or for so many seconds; at least once."""
         began, attempts = time.monotonic(), 0
         first = handshake.first
@@ -145,26 +147,26 @@ class Runs:
             answers = [sent.answers[0] for sent in conversation.sent if sent.answers]
             seconds = time.monotonic() - began
             if answers or self.interrupted or seconds >= patience_s:
-                return Check(answers[0] if answers else None, attempts, seconds)
+                return LivenessCheck(answers[0] if answers else None, attempts, seconds)
             time.sleep(_CHECK_GAP_S)
 
     def _verbatim(
         self, handshake: RecordedHandshake, speed: float, wait_s: float
-    ) -> tuple[VerbatimRun, Driver, str | None]:
+    ) -> tuple[VerbatimResult, Driver, str | None]:
         """What came of a run, who drove it, and why it was broken off."""
         self._pace()
         # one port may refuse what the other answers, and whoever listens later may answer what is sent later
         driver = Driver(self._transport, stubborn=True, tallies=self._tallies)
-        core = Verbatim(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
+        core = VerbatimSession(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
         driven = driver.drive(core, core.begin, self._seconds, core.sent)
         self._note(driven)
         return driven.finished or core.conclude(driver.now()), driver, driven.why
 
-    def _renewed(self, message: RecordedMessage, randomness: Randomness | None = None) -> Renewed:
+    def _renewed(self, message: RecordedMessage, randomness: Randomness | None = None) -> RenewedMessage:
         local = self._transport.local
-        ours = Endpoint(local.packed, local.port_of(message.role))
-        theirs = Endpoint(self._target.packed, self._target.port_of(message.role))
-        return renew(message, ours, theirs, randomness or self._randomness)
+        ours = UdpEndpoint(local.packed, local.port_of(message.role))
+        theirs = UdpEndpoint(self._target.packed, self._target.port_of(message.role))
+        return renew_message(message, ours, theirs, randomness or self._randomness)
 
     def _pace(self) -> None:
         """Wait until another handshake may begin."""
@@ -173,5 +175,7 @@ class Runs:
         self._started = time.monotonic()
 
 
-def _traffic(tally: Tally) -> Traffic:
-    return Traffic(tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup)
+def _traffic(tally: TrafficCounter) -> RunTraffic:
+    return RunTraffic(
+        tally.datagrams[True], tally.total[True], tally.datagrams[False], tally.total[False], tally.blowup
+    )

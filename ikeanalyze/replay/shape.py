@@ -11,20 +11,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from ikeanalyze.analysis.contents import Content
-from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
+from ikeanalyze.analysis.contents import DecodedMessage
+from ikeanalyze.analysis.ike_sas import IkeSaRecord, collect_ike_sas
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.keys.files import KeyFile
-from ikeanalyze.replay.answers import notify_name
+from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.replay.target import NAT_PORT
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import parse_notify, read_init
+from ikeanalyze.wire.ikev2 import parse_init, parse_notify
 from ikeanalyze.wire.ikev2_payloads import Identification, parse_authentication, parse_identification
-from ikeanalyze.wire.proposals import Attribute, Proposal, Transform, read_sa
+from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue, parse_sa
 from ikeanalyze.wire.registries.ikev2 import (
     Encryption,
     ExchangeType,
@@ -36,8 +36,8 @@ from ikeanalyze.wire.registries.ikev2 import (
     TransformAttribute,
     TransformType,
 )
-from ikeanalyze.wire.signatures import authentication_name
-from ikeanalyze.wire.traffic_selectors import TrafficSelector, read_traffic_selectors
+from ikeanalyze.wire.signatures import get_authentication_name
+from ikeanalyze.wire.traffic_selectors import TrafficSelector, parse_traffic_selectors
 
 _Value = TypeVar("_Value")
 
@@ -76,7 +76,7 @@ _MOST: Final = 255  # transforms, proposals, traffic selectors: their number is 
 
 
 def _transform(kind: TransformType, number: int, bits: int | None = None) -> Transform:
-    attributes = () if bits is None else (Attribute(TransformAttribute.KEY_LENGTH, bits),)
+    attributes = () if bits is None else (TransformAttributeValue(TransformAttribute.KEY_LENGTH, bits),)
     return Transform(kind, number, attributes)
 
 
@@ -110,7 +110,7 @@ EVERYTHING: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class HandshakeShape:
     """A handshake as its initiator wants it. Sizes are bytes."""
 
     proposals: tuple[Proposal, ...]  # for the IKE SA, in order of preference
@@ -142,7 +142,7 @@ class Shape:
         )
 
 
-#: What `Shape.guessed` may name, in words.
+#: What `HandshakeShape.guessed` may name, in words.
 WORDS: Final = MappingProxyType(
     {
         "fragment_size": "fragment size",
@@ -162,20 +162,20 @@ def read_shape(
     *,
     keys: str | Path | Sequence[str | Path | KeyFile] = (),
     ports: Sequence[int] = (),
-) -> tuple[int, Shape]:
+) -> tuple[int, HandshakeShape]:
     """The shape of a handshake in a capture, and its number as the report counts.
 
     `handshake`: that number; None: the first that can be re-enacted. `keys`, `ports`: as in `analysis.read.read`.
     Raises `CannotReplayError` if the capture cannot be read or has no such handshake.
     """
-    sas: list[IkeSa] = []
+    sas: list[IkeSaRecord] = []
     options = ReadOptions(
         ports=ports,
         keys=keys,
         payloads=True,
-        looked=lambda conversation, sealed, contents: sas.extend(ike_sas(conversation, sealed, contents, ())),
+        looked=lambda conversation, sealed, contents: sas.extend(collect_ike_sas(conversation, sealed, contents, ())),
     )
-    analysis = read(path, options)
+    analysis = read_captures(path, options)
     if not analysis.captures:
         why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
         raise CannotReplayError(f"{path}: {why}")
@@ -185,12 +185,12 @@ def read_shape(
     if handshake is None or handshake not in whole:
         which = "no handshake" if handshake is None else f"handshake {handshake} is none"
         raise CannotReplayError(f"{path}: {which} of IKEv2 with an IKE_SA_INIT request in the capture")
-    return handshake, shape_of(whole[handshake], analysis)
+    return handshake, extract_shape(whole[handshake], analysis)
 
 
-def shape_of(sa: IkeSa, analysis: Analysis) -> Shape:
+def extract_shape(sa: IkeSaRecord, analysis: Analysis) -> HandshakeShape:
     """The shape of one IKE SA of a capture that was read alone, with the messages of `sa` looked into."""
-    init = read_init(_requests(sa)[0])
+    init = parse_init(_requests(sa)[0])
     offered = init.proposals
     if not offered or init.ke_method is None:
         raise CannotReplayError(
@@ -200,7 +200,7 @@ def shape_of(sa: IkeSa, analysis: Analysis) -> Shape:
     row = analysis.handshakes.row(sa.handshake, named=True)
     if row["auth_guessed"] or row["auth_initiator"] is None:
         guessed.append("auth_initiator")
-    shape = Shape(
+    shape = HandshakeShape(
         proposals=offered,
         key_exchange=init.ke_method,
         nonce_bytes=len(init.nonce or bytes(_NONCE)),
@@ -219,7 +219,7 @@ def shape_of(sa: IkeSa, analysis: Analysis) -> Shape:
     return replace(_with_auth(shape, first), guessed=tuple(guessed))
 
 
-def _requests(sa: IkeSa) -> list[bytes]:
+def _requests(sa: IkeSaRecord) -> list[bytes]:
     """The IKE_SA_INIT requests, in order."""
     return [
         message.message
@@ -228,7 +228,7 @@ def _requests(sa: IkeSa) -> list[bytes]:
     ]
 
 
-def _begins_auth(content: Content) -> bool:
+def _begins_auth(content: DecodedMessage) -> bool:
     """The first IKE_AUTH request: the one that says who the initiator is."""
     return (
         content.exchange_type == ExchangeType.IKE_AUTH
@@ -263,7 +263,7 @@ def _sizes(
     return max(_USUAL_FRAGMENT, whole if isinstance(whole, int) else 0), floats, ["fragment_size"]
 
 
-def _with_auth(shape: Shape, first: Content) -> Shape:
+def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
     """What the first IKE_AUTH request adds. Payloads that make no sense count as if they were not there."""
     notifies = [(notify.type, notify.data) for notify in _parsed(parse_notify, first.bodies(PayloadType.NOTIFY))]
     initiator, responder = (
@@ -271,13 +271,15 @@ def _with_auth(shape: Shape, first: Content) -> Shape:
         for kind in (PayloadType.IDI, PayloadType.IDR)
     )
     security = first.bodies(PayloadType.SA)
-    esp = [proposal for body in security for proposal in read_sa(body).proposals if proposal.protocol == ProtocolId.ESP]
+    esp = [
+        proposal for body in security for proposal in parse_sa(body).proposals if proposal.protocol == ProtocolId.ESP
+    ]
     esp = [proposal for proposal in esp if len(proposal.transforms) <= _MOST][:_MOST]
     selectors_i, selectors_r = (
         tuple(
             selector
             for body in first.bodies(kind)
-            for selector in read_traffic_selectors(body).selectors
+            for selector in parse_traffic_selectors(body).selectors
             if selector.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
         )
         for kind in (PayloadType.TSI, PayloadType.TSR)
@@ -302,9 +304,9 @@ def _with_auth(shape: Shape, first: Content) -> Shape:
     )
 
 
-def _signatures(first: Content) -> tuple[str, ...]:
+def _signatures(first: DecodedMessage) -> tuple[str, ...]:
     """The initiator's signature, where ours will be another: RSA keys sign by PKCS #1 v1.5 (`keys.signing`)."""
-    names = map(authentication_name, _parsed(parse_authentication, first.bodies(PayloadType.AUTH)))
+    names = map(get_authentication_name, _parsed(parse_authentication, first.bodies(PayloadType.AUTH)))
     return tuple(f"{name} (RSA keys sign with {_OURS})" for name in names if name.startswith(_NOT_OURS))
 
 
@@ -317,4 +319,4 @@ def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_
 
 
 def _names(kinds: Iterable[int]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(notify_name, kinds)))
+    return tuple(dict.fromkeys(map(get_notify_name, kinds)))

@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import Final
 
 
-class State(Enum):
+class InitiatorState(Enum):
     """Which request is under way, or that none is."""
 
     IDLE = "idle"  # nothing was sent
@@ -49,7 +49,7 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Event(Enum):
+class InitiatorEvent(Enum):
     """What leads from state to state."""
 
     BEGIN = "begin"
@@ -68,64 +68,64 @@ class Event(Enum):
 
 
 #: What follows. A pair that is not here cannot be: meeting it is a fault of ours.
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[InitiatorState, Mapping[InitiatorEvent, InitiatorState]]] = MappingProxyType(
     {
-        State.IDLE: {Event.BEGIN: State.INIT, Event.CLOSE: State.FAILED},
-        State.INIT: {
-            Event.COOKIE: State.INIT,
-            Event.OTHER_METHOD: State.INIT,
-            Event.KEYS_TO_ADD: State.INTERMEDIATE,
-            Event.KEYS_DONE: State.AUTH,
-            Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.FAILED,
-            Event.CLOSE: State.FAILED,
+        InitiatorState.IDLE: {InitiatorEvent.BEGIN: InitiatorState.INIT, InitiatorEvent.CLOSE: InitiatorState.FAILED},
+        InitiatorState.INIT: {
+            InitiatorEvent.COOKIE: InitiatorState.INIT,
+            InitiatorEvent.OTHER_METHOD: InitiatorState.INIT,
+            InitiatorEvent.KEYS_TO_ADD: InitiatorState.INTERMEDIATE,
+            InitiatorEvent.KEYS_DONE: InitiatorState.AUTH,
+            InitiatorEvent.REFUSED: InitiatorState.FAILED,
+            InitiatorEvent.SILENCE: InitiatorState.FAILED,
+            InitiatorEvent.CLOSE: InitiatorState.FAILED,
         },
-        State.INTERMEDIATE: {
-            Event.KEYS_TO_ADD: State.INTERMEDIATE,
-            Event.KEYS_DONE: State.AUTH,
-            Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.FAILED,
-            Event.CLOSE: State.FAILED,
+        InitiatorState.INTERMEDIATE: {
+            InitiatorEvent.KEYS_TO_ADD: InitiatorState.INTERMEDIATE,
+            InitiatorEvent.KEYS_DONE: InitiatorState.AUTH,
+            InitiatorEvent.REFUSED: InitiatorState.FAILED,
+            InitiatorEvent.SILENCE: InitiatorState.FAILED,
+            InitiatorEvent.CLOSE: InitiatorState.FAILED,
         },
-        State.AUTH: {
-            Event.AUTHENTICATED: State.ESTABLISHED,
-            Event.EAP_REQUEST: State.EAP,
-            Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.DOUBTFUL,
-            Event.CLOSE: State.CLOSING,
+        InitiatorState.AUTH: {
+            InitiatorEvent.AUTHENTICATED: InitiatorState.ESTABLISHED,
+            InitiatorEvent.EAP_REQUEST: InitiatorState.EAP,
+            InitiatorEvent.REFUSED: InitiatorState.FAILED,
+            InitiatorEvent.SILENCE: InitiatorState.DOUBTFUL,
+            InitiatorEvent.CLOSE: InitiatorState.CLOSING,
         },
-        State.EAP: {
-            Event.EAP_REQUEST: State.EAP,
-            Event.EAP_SUCCESS: State.PROOF,
-            Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.DOUBTFUL,
-            Event.CLOSE: State.CLOSING,
+        InitiatorState.EAP: {
+            InitiatorEvent.EAP_REQUEST: InitiatorState.EAP,
+            InitiatorEvent.EAP_SUCCESS: InitiatorState.PROOF,
+            InitiatorEvent.REFUSED: InitiatorState.FAILED,
+            InitiatorEvent.SILENCE: InitiatorState.DOUBTFUL,
+            InitiatorEvent.CLOSE: InitiatorState.CLOSING,
         },
-        State.PROOF: {
-            Event.AUTHENTICATED: State.ESTABLISHED,
-            Event.REFUSED: State.FAILED,
-            Event.SILENCE: State.DOUBTFUL,
-            Event.CLOSE: State.CLOSING,
+        InitiatorState.PROOF: {
+            InitiatorEvent.AUTHENTICATED: InitiatorState.ESTABLISHED,
+            InitiatorEvent.REFUSED: InitiatorState.FAILED,
+            InitiatorEvent.SILENCE: InitiatorState.DOUBTFUL,
+            InitiatorEvent.CLOSE: InitiatorState.CLOSING,
         },
-        State.DOUBTFUL: {Event.CLOSE: State.CLOSING},
-        State.ESTABLISHED: {
-            Event.CLOSE: State.CLOSING,
-            Event.DELETED: State.CLOSED,
-            Event.REFUSED: State.CLOSED,
+        InitiatorState.DOUBTFUL: {InitiatorEvent.CLOSE: InitiatorState.CLOSING},
+        InitiatorState.ESTABLISHED: {
+            InitiatorEvent.CLOSE: InitiatorState.CLOSING,
+            InitiatorEvent.DELETED: InitiatorState.CLOSED,
+            InitiatorEvent.REFUSED: InitiatorState.CLOSED,
         },
-        State.CLOSING: {
-            Event.ANSWERED: State.CLOSED,
-            Event.SILENCE: State.CLOSED,
-            Event.REFUSED: State.CLOSED,
-            Event.DELETED: State.CLOSING,
+        InitiatorState.CLOSING: {
+            InitiatorEvent.ANSWERED: InitiatorState.CLOSED,
+            InitiatorEvent.SILENCE: InitiatorState.CLOSED,
+            InitiatorEvent.REFUSED: InitiatorState.CLOSED,
+            InitiatorEvent.DELETED: InitiatorState.CLOSING,
         },
-        State.CLOSED: {},
-        State.FAILED: {},
+        InitiatorState.CLOSED: {},
+        InitiatorState.FAILED: {},
     }
 )
 
 
-def follow(state: State, event: Event) -> State:
+def next_state(state: InitiatorState, event: InitiatorEvent) -> InitiatorState:
     """The state after an event. `ValueError` for an event that the state does not know."""
     try:
         return TRANSITIONS[state][event]
@@ -133,6 +133,6 @@ def follow(state: State, event: Event) -> State:
         raise ValueError(f"{event.name} cannot happen in {state.name}") from None
 
 
-def waits(state: State) -> bool:
+def awaits_response(state: InitiatorState) -> bool:
     """Whether a request is under way, so that there is a time to send it again."""
-    return Event.SILENCE in TRANSITIONS[state]
+    return InitiatorEvent.SILENCE in TRANSITIONS[state]

@@ -1,6 +1,6 @@
 """What the initiator and the way to the wire say to each other.
 
-The initiator does no I/O: it is given datagrams and the time, and gives back `Step`: what to send now and when to ask
+The initiator does no I/O: it is given datagrams and the time, and gives back `InitiatorStep`: what to send now and when to ask
 it again. Whoever drives it:
 
     step = initiator.begin(now)
@@ -30,7 +30,7 @@ class RefusedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingDatagram:
     """One datagram to be sent."""
 
     data: bytes = field(repr=False)  # one UDP payload, without the non-ESP marker of port 4500
@@ -44,7 +44,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeCount:
+class ExchangeStats:
     """One exchange of ours, as far as it got. Bytes are of UDP payloads without non-ESP marker: IKE messages."""
 
     exchange_type: int
@@ -64,7 +64,7 @@ class ExchangeCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredDatagrams:
     """Datagrams that did nothing, by reason."""
 
     repeated: int = 0  # responses that were there already, of this or an earlier exchange
@@ -75,7 +75,7 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class InitiatorResult:
     """How a handshake ended, or its end after `close`."""
 
     established: bool  # the IKE SA stands (or stood until `close`), both sides authenticated
@@ -84,8 +84,8 @@ class Result:
     #: The responder has confirmed the end of the IKE SA; False: a delete is not answered (yet), so that the IKE SA may stand at the
     #: responder; None: none was sent.
     deleted: bool | None
-    exchanges: tuple[ExchangeCount, ...]
-    ignored: Ignored
+    exchanges: tuple[ExchangeStats, ...]
+    ignored: IgnoredDatagrams
     spi_i: bytes  # 8 bytes
     spi_r: bytes  # zeros: the responder never gave one
     chosen: str | None  # the proposal, as `wire.proposals.Proposal.describe` puts it
@@ -101,9 +101,9 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class InitiatorStep:
     """What to do now."""
 
-    send: tuple[Outgoing, ...] = ()  # in this order
+    send: tuple[OutgoingDatagram, ...] = ()  # in this order
     wake_ns: int | None = None  # call `tick` then, if nothing came before; None: there is nothing to wait for
-    finished: Result | None = None  # it is over, or stands
+    finished: InitiatorResult | None = None  # it is over, or stands

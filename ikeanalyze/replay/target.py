@@ -61,7 +61,7 @@ class Target:
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
-def read_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT) -> Target:
+def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT) -> Target:
     """A target from ADDRESS, ADDRESS:PORT, IPV6 or [IPV6]:PORT.
 
     Args:

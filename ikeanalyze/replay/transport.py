@@ -27,7 +27,7 @@ class TransportError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalEndpoint:
     """Our end."""
 
     address: str
@@ -41,7 +41,7 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Datagram:
+class ReceivedDatagram:
     """An IKE message, or a fragment of one, that came from the target."""
 
     time_ns: int  # when the kernel had it, since 1970-01-01 UTC
@@ -62,7 +62,7 @@ class Received:
 
 
 @dataclass(slots=True)
-class Counts:
+class TransportCounts:
     """What went over a transport, besides IKE messages of the target what it did not give to anybody."""
 
     sent: int = 0  # datagrams put on the wire
@@ -86,7 +86,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PreparedDatagram:
     """A datagram made ready."""
 
     role: Role
@@ -96,7 +96,7 @@ class Packed:
     packets: tuple[bytes, ...] = field(default=(), repr=False)
 
 
-class Transport(Protocol):
+class PacketTransport(Protocol):
     """A way to one target."""
 
     @property
@@ -104,27 +104,27 @@ class Transport(Protocol):
         """Which one."""
 
     @property
-    def local(self) -> Local:
+    def local(self) -> LocalEndpoint:
         """Our end."""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> TransportCounts:
         """What went over it until now."""
 
-    def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
+    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now; the time, ns since 1970-01-01 UTC."""
 
-    def put(self, packed: Packed) -> None:
+    def put(self, packed: PreparedDatagram) -> None:
         """Put it on the wire. What the network refuses is counted, not raised."""
 
-    def receive(self, seconds: float) -> Datagram | None:
+    def receive(self, seconds: float) -> ReceivedDatagram | None:
         """The next datagram of the target; None: none came within so many seconds, or something else did."""
 
     def close(self) -> None:
         """Free all that it holds."""
 
 
-def payload_of(data: bytes, target: Target, role: Role) -> bytes:
+def build_udp_payload(data: bytes, target: Target, role: Role) -> bytes:
     """What UDP carries for an IKE message to that port (RFC 3948, 2.2).
 
     Raises:
@@ -135,7 +135,9 @@ def payload_of(data: bytes, target: Target, role: Role) -> bytes:
     return MARKER + data if target.marked(role) else data
 
 
-def sift(target: Target, counts: Counts, received: Received, role: Role, size: int) -> Datagram | None:
+def classify_datagram(
+    target: Target, counts: TransportCounts, received: Received, role: Role, size: int
+) -> ReceivedDatagram | None:
     """The target's IKE message that came to our port for `role`; None: it is not one, and is counted (RFC 3948, 2.2 to 2.4).
 
     `size`: bytes of the IP packets that it came in.
@@ -152,4 +154,4 @@ def sift(target: Target, counts: Counts, received: Received, role: Role, size: i
         counts.not_ike += 1
         return None
     counts.received += 1
-    return Datagram(received.time_ns, payload, role, size)
+    return ReceivedDatagram(received.time_ns, payload, role, size)

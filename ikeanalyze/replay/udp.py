@@ -8,10 +8,19 @@ import random
 import selectors
 import time
 
-from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
-from ikeanalyze.replay.ports import Ports
+from ikeanalyze.capture.datagram_frame import UdpEndpoint, build_datagram_frame
+from ikeanalyze.replay.ports import UdpPorts
 from ikeanalyze.replay.target import Role, Target
-from ikeanalyze.replay.transport import Counts, Datagram, Local, Packed, Record, Way, payload_of, sift
+from ikeanalyze.replay.transport import (
+    LocalEndpoint,
+    PreparedDatagram,
+    ReceivedDatagram,
+    Record,
+    TransportCounts,
+    Way,
+    build_udp_payload,
+    classify_datagram,
+)
 
 
 class UdpTransport:
@@ -21,25 +30,25 @@ class UdpTransport:
 
     def __init__(self, target: Target, record: Record) -> None:
         self._target, self._record = target, record
-        self._ports = Ports(target)
-        self.local: Local = self._ports.local
-        self.counts = Counts()
+        self._ports = UdpPorts(target)
+        self.local: LocalEndpoint = self._ports.local
+        self.counts = TransportCounts()
         self._identification = random.randrange(1 << 16)
         self._selector = selectors.DefaultSelector()
         for role, opened in self._ports.sockets.items():
             self._selector.register(opened, selectors.EVENT_READ, role)
 
-    def take(self, data: bytes, role: Role) -> tuple[Packed, int]:
+    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now."""
-        payload = payload_of(data, self._target, role)
+        payload = build_udp_payload(data, self._target, role)
         now = time.time_ns()
         # a packet of another number is no copy of the one before it
         self._identification = (self._identification + 1) % (1 << 16)
         frame = self._frame(role, payload, sent=True)
         self._record(now, frame)
-        return Packed(role, len(frame), payload), now
+        return PreparedDatagram(role, len(frame), payload), now
 
-    def put(self, packed: Packed) -> None:
+    def put(self, packed: PreparedDatagram) -> None:
         """Put it on the wire."""
         try:
             self._ports.sockets[packed.role].sendto(packed.payload, self._ports.remote(packed.role))
@@ -50,7 +59,7 @@ class UdpTransport:
             return
         self.counts.sent += 1
 
-    def receive(self, seconds: float) -> Datagram | None:
+    def receive(self, seconds: float) -> ReceivedDatagram | None:
         """The next datagram of the target."""
         for key, _ in self._selector.select(max(seconds, 0)):
             role: Role = key.data
@@ -60,7 +69,7 @@ class UdpTransport:
             frame = self._frame(role, got.payload, sent=False, ttl=got.ttl)
             if got.address == self._target.address.partition("%")[0]:
                 self._record(got.time_ns, frame)
-            return sift(self._target, self.counts, got, role, len(frame))
+            return classify_datagram(self._target, self.counts, got, role, len(frame))
         return None
 
     def close(self) -> None:
@@ -69,8 +78,8 @@ class UdpTransport:
         self._ports.close()
 
     def _frame(self, role: Role, payload: bytes, *, sent: bool, ttl: int | None = None) -> bytes:
-        ours = Endpoint(self.local.packed, self.local.port_of(role))
-        theirs = Endpoint(self._target.packed, self._target.port_of(role))
+        ours = UdpEndpoint(self.local.packed, self.local.port_of(role))
+        theirs = UdpEndpoint(self._target.packed, self._target.port_of(role))
         if sent:
-            return datagram_frame(ours, theirs, payload, identification=self._identification)
-        return datagram_frame(theirs, ours, payload, ttl=ttl)
+            return build_datagram_frame(ours, theirs, payload, identification=self._identification)
+        return build_datagram_frame(theirs, ours, payload, ttl=ttl)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.replay.answers import Answer, differences, header_of, read_answer
+from ikeanalyze.replay.answers import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from ikeanalyze.replay.recorded import RecordedHandshake, RecordedMessage
-from ikeanalyze.replay.renewal import Renewed
-from ikeanalyze.replay.steps import Outgoing
+from ikeanalyze.replay.renewal import RenewedMessage
+from ikeanalyze.replay.steps import OutgoingDatagram
 
 #: How long it listens when each request has an answer: for its other fragments, and for what comes twice.
 _LINGER_NS: Final = 100_000_000
@@ -24,16 +24,16 @@ MOST_MESSAGES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ReceivedResponse:
     """An answer, and when it came."""
 
-    answer: Answer
+    answer: ResponseSummary
     round_trip_ns: int  # from the last time before it that its message was sent
     differs: tuple[str, ...]  # from the recorded answer to the same message
 
 
 @dataclass(slots=True)
-class Sent:
+class ReplayedMessage:
     """A recorded message that was sent, all its fragments and transmissions."""
 
     exchange_type: int
@@ -44,17 +44,17 @@ class Sent:
     datagrams: int = 0
     bytes: int = 0  # of IKE messages, all transmissions
     last_ns: int = 0  # when it was last sent
-    recorded: Answer | None = None  # None: the capture has none
-    answers: list[Arrived] = field(default_factory=list)
+    recorded: ResponseSummary | None = None  # None: the capture has none
+    answers: list[ReceivedResponse] = field(default_factory=list)
     more_answers: int = 0  # beyond those
 
 
 @dataclass(frozen=True, slots=True)
-class VerbatimRun:
+class VerbatimResult:
     """One run: what was sent and what was answered."""
 
     spi_i: bytes  # that of the first message
-    sent: tuple[Sent, ...]
+    sent: tuple[ReplayedMessage, ...]
     unasked: int  # messages that answer none of ours
     garbage: int  # datagrams that are no IKEv2 message
     left_out: int  # recorded messages beyond MOST_MESSAGES
@@ -66,18 +66,18 @@ class VerbatimRun:
 class VerbatimStep:
     """What to do now; as `replay.steps.Step`."""
 
-    send: tuple[Outgoing, ...] = ()
+    send: tuple[OutgoingDatagram, ...] = ()
     wake_ns: int | None = None
-    finished: VerbatimRun | None = None
+    finished: VerbatimResult | None = None
 
 
-class Verbatim:
+class VerbatimSession:
     """One run over the messages of a recorded handshake."""
 
     def __init__(
         self,
         handshake: RecordedHandshake,
-        renew: Callable[[RecordedMessage], Renewed],
+        renew: Callable[[RecordedMessage], RenewedMessage],
         *,
         speed: float = 1.0,
         wait_ns: int = 2_000_000_000,
@@ -92,10 +92,10 @@ class Verbatim:
         self._answered_ns: int | None = None  # when each request had an answer
         self._began_ns = self._last_ns = 0
         #: New messages by what was recorded: a retransmission is the same message again.
-        self._renewed: dict[bytes, Renewed] = {}
-        self._sent: dict[tuple[int, int], Sent] = {}
+        self._renewed: dict[bytes, RenewedMessage] = {}
+        self._sent: dict[tuple[int, int], ReplayedMessage] = {}
         #: The message that an answer with this SPIi, exchange type and message ID is for.
-        self._asked: dict[tuple[bytes, int, int], Sent] = {}
+        self._asked: dict[tuple[bytes, int, int], ReplayedMessage] = {}
         self._spi_i = b""
         self._counts: Counter[str] = Counter()
 
@@ -122,17 +122,17 @@ class Verbatim:
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> VerbatimStep:  # noqa: ARG002 - the drivers' signature
         """Take what the target sent."""
-        answer = read_answer(data)
+        answer = summarise_response(data)
         if answer is None:
             self._counts["garbage"] += 1
             return self.tick(now_ns)
-        header = header_of(data)
+        header = parse_ikev2_header(data)
         sent = header and self._asked.get((header.spi_i, header.exchange_type, header.message_id))
         if not sent or sent.response == answer.response:
             self._counts["unasked"] += 1
         elif len(sent.answers) < MOST_ANSWERS:
-            differs = differences(sent.recorded, answer)
-            sent.answers.append(Arrived(answer, max(now_ns - sent.last_ns, 0), differs))
+            differs = compare_responses(sent.recorded, answer)
+            sent.answers.append(ReceivedResponse(answer, max(now_ns - sent.last_ns, 0), differs))
         else:
             sent.more_answers += 1
         everything = self._next == len(self._messages) and all(
@@ -142,7 +142,7 @@ class Verbatim:
             self._answered_ns = now_ns
         return self.tick(now_ns)
 
-    def sent(self, outgoing: Outgoing, time_ns: int) -> None:
+    def sent(self, outgoing: OutgoingDatagram, time_ns: int) -> None:
         """A datagram was sent then: round trips are counted from there."""
         self._asked[outgoing.data[:8], outgoing.exchange_type, outgoing.message_id].last_ns = time_ns
 
@@ -150,7 +150,7 @@ class Verbatim:
         gap = self._messages[place].time_ns - self._messages[0].time_ns
         return self._began_ns + round(gap / self._speed)
 
-    def _send(self, message: RecordedMessage, now_ns: int) -> Outgoing:
+    def _send(self, message: RecordedMessage, now_ns: int) -> OutgoingDatagram:
         renewed = self._renewed.get(message.data)
         if renewed is None:
             renewed = self._renewed[message.data] = self._renew(message)
@@ -159,12 +159,12 @@ class Verbatim:
         sent = self._sent.get(key)
         if sent is None:
             recorded = self._handshake.response_to(message)
-            sent = Sent(
+            sent = ReplayedMessage(
                 message.exchange_type,
                 message.message_id,
                 message.response,
                 renewed.changed,
-                recorded=None if recorded is None else read_answer(recorded.data),
+                recorded=None if recorded is None else summarise_response(recorded.data),
             )
             self._sent[key] = sent
         self._asked[renewed.data[:8], message.exchange_type, message.message_id] = sent
@@ -172,7 +172,7 @@ class Verbatim:
         sent.datagrams += 1
         sent.bytes += len(renewed.data)
         sent.last_ns = now_ns
-        return Outgoing(
+        return OutgoingDatagram(
             renewed.data,
             message.exchange_type,
             message.message_id,
@@ -183,9 +183,9 @@ class Verbatim:
             message.role,
         )
 
-    def conclude(self, now_ns: int) -> VerbatimRun:
+    def conclude(self, now_ns: int) -> VerbatimResult:
         """What came of it until now."""
-        return VerbatimRun(
+        return VerbatimResult(
             self._spi_i,
             tuple(self._sent.values()),
             self._counts["unasked"],

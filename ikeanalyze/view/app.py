@@ -7,13 +7,13 @@ from rich.traceback import Traceback
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from ikeanalyze.render.values import clean
+from ikeanalyze.render.values import escape_text
 from ikeanalyze.view.handshake_ladder import LadderScreen
-from ikeanalyze.view.handshake_list import ListScreen
-from ikeanalyze.view.help import help_lines
-from ikeanalyze.view.lines import Line, plain
-from ikeanalyze.view.opening import Browsed, Message
-from ikeanalyze.view.reading import ReadingScreen
+from ikeanalyze.view.handshake_list import HandshakeListScreen
+from ikeanalyze.view.help import render_help
+from ikeanalyze.view.lines import TextLine, make_line
+from ikeanalyze.view.opening import CaptureSession, MessageDetails
+from ikeanalyze.view.reading import TextScreen
 
 
 class TerminalError(Exception):
@@ -41,18 +41,18 @@ class Browser(App[None]):
     Toast { border: solid ansi_default; width: auto; max-width: 90%; padding: 0 1; }
     """
 
-    def __init__(self, browsed: Browsed) -> None:
+    def __init__(self, browsed: CaptureSession) -> None:
         super().__init__(ansi_color=True)
         self._browsed = browsed
-        self._marked: list[Message] = []
-        self.listed = ListScreen(browsed)
+        self._marked: list[MessageDetails] = []
+        self.listed = HandshakeListScreen(browsed)
         self.broken: str | None = None  #: why the terminal cannot be read any more
 
     def on_mount(self) -> None:
         """Begin with the list."""
         self.push_screen(self.listed)
 
-    async def on_list_screen_wanted(self, event: ListScreen.Wanted) -> None:
+    async def on_list_screen_wanted(self, event: HandshakeListScreen.Wanted) -> None:
         """Open a handshake."""
         screen = LadderScreen(self._browsed, self._marked)
         await self.push_screen(screen)
@@ -68,32 +68,32 @@ class Browser(App[None]):
 
     def action_help(self) -> None:
         """What the keys do."""
-        self.push_screen(ReadingScreen("ikeanalyze view", lambda _: help_lines()))
+        self.push_screen(TextScreen("ikeanalyze view", lambda _: render_help()))
 
     def action_warnings(self) -> None:
         """What the user should know of the capture."""
-        self.push_screen(ReadingScreen("Warnings", lambda _: self._warnings()))
+        self.push_screen(TextScreen("Warnings", lambda _: self._warnings()))
 
-    def _warnings(self) -> Iterator[Line]:
+    def _warnings(self) -> Iterator[TextLine]:
         warnings = self._browsed.analysis.warnings
         for warning in warnings:
             where = "" if warning.frame is None else f"packet {warning.frame}: "
-            yield plain(f"{where}{clean(warning.what)}", hang=2)
+            yield make_line(f"{where}{escape_text(warning.what)}", hang=2)
         if not warnings:
-            yield plain("none")
+            yield make_line("none")
 
     def panic(self, *renderables: object) -> None:
-        """Leave, since the terminal cannot be read any more; `browse` says so."""
+        """Leave, since the terminal cannot be read any more; `run_browser` says so."""
         stacks = [stack for one in renderables if isinstance(one, Traceback) for stack in one.trace.stacks]
         self.broken = stacks[0].exc_value if stacks else "it does not answer"
         self._close_messages_no_wait()
 
     def _fatal_error(self) -> None:
-        """Leave; `browse` raises the error. Textual would print a traceback with the values of all variables: with keys."""
+        """Leave; `run_browser` raises the error. Textual would print a traceback with the values of all variables: with keys."""
         self._close_messages_no_wait()
 
 
-def browse(browsed: Browsed) -> None:
+def run_browser(browsed: CaptureSession) -> None:
     """Show the browser until it is left. What goes wrong inside is raised when the screen is as it was before.
 
     Raises:

@@ -8,7 +8,7 @@ from textual.widgets import Static
 from ikeanalyze.view.lines import NAME
 
 
-class Title(Static):
+class TitleBar(Static):
     """A line at the top."""
 
     DEFAULT_CSS = "Title { height: 1; text-style: bold; }"
@@ -23,7 +23,7 @@ class Title(Static):
         self.update(Text(text, no_wrap=True, overflow="ellipsis"))
 
 
-class Keys(Static):
+class KeyBar(Static):
     """A line at the bottom: keys, and a word for what each does; the most wanted first, since a narrow screen cuts it."""
 
     DEFAULT_CSS = "Keys { height: 1; }"

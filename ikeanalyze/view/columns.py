@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.render.columns import text_columns
-from ikeanalyze.render.values import clean, iso, key_exchanges, ms, number
+from ikeanalyze.render.columns import cast_text_columns
+from ikeanalyze.render.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
 from ikeanalyze.view.lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
@@ -22,7 +22,7 @@ _TEXTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """One column of the list."""
 
     name: str  # as it stands above the list and in filters
@@ -32,12 +32,12 @@ class Column:
     style: Callable[[dict[str, Any]], str] | None = None
 
 
-def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
+def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
     """The table of the list: of each handshake what is shown, sorted by and searched, in order of ids.
 
     `search` has all texts of a row in small letters.
     """
-    table = handshakes.with_columns(*text_columns(handshakes)).sort("handshake")
+    table = handshakes.with_columns(*cast_text_columns(handshakes)).sort("handshake")
     additional = (
         pl.col("additional_key_exchanges")
         .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
@@ -82,49 +82,51 @@ def prepare(handshakes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def columns_of(table: pl.DataFrame) -> list[Column]:
+def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
     """The columns of the list, made for what is in `table`."""
     times = table["time"].drop_nulls()
     dated = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
     return [
-        Column("#", "handshake", lambda row: number(row["handshake"]), right=True),
-        Column("time", "time", lambda row: _time(row["time"], dated)),
-        Column("initiator", "initiator", lambda row: clean(row["initiator"] or "-")),
-        Column("responder", "responder", lambda row: clean(row["responder"] or "-")),
-        Column("outcome", "outcome", lambda row: row["outcome"], style=lambda row: _OUTCOMES.get(row["outcome"], "")),
-        Column("msgs", "messages", lambda row: number(row["messages"]), right=True),
-        Column("bytes", "bytes", lambda row: number(row["bytes"]), right=True),
-        Column("set-up, ms", "setup", lambda row: ms(row["setup"]), right=True),
-        Column(
+        ListColumn("#", "handshake", lambda row: format_integer(row["handshake"]), right=True),
+        ListColumn("time", "time", lambda row: _time(row["time"], dated)),
+        ListColumn("initiator", "initiator", lambda row: escape_text(row["initiator"] or "-")),
+        ListColumn("responder", "responder", lambda row: escape_text(row["responder"] or "-")),
+        ListColumn(
+            "outcome", "outcome", lambda row: row["outcome"], style=lambda row: _OUTCOMES.get(row["outcome"], "")
+        ),
+        ListColumn("msgs", "messages", lambda row: format_integer(row["messages"]), right=True),
+        ListColumn("bytes", "bytes", lambda row: format_integer(row["bytes"]), right=True),
+        ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"]), right=True),
+        ListColumn(
             "rtx",
             "retransmissions",
-            lambda row: number(row["retransmissions"]),
+            lambda row: format_integer(row["retransmissions"]),
             right=True,
             style=lambda row: SPECIAL if row["retransmissions"] else "",
         ),
-        Column(
+        ListColumn(
             "key exchange",
             "kex",
-            lambda row: key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-",
+            lambda row: format_key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-",
         ),
         *_reason(table),
     ]
 
 
-def _reason(table: pl.DataFrame) -> Iterator[Column]:
+def _reason(table: pl.DataFrame) -> Iterator[ListColumn]:
     if table["reason"].null_count() < table.height:
-        yield Column("reason", "reason", lambda row: clean(row["reason"] or ""))
+        yield ListColumn("reason", "reason", lambda row: escape_text(row["reason"] or ""))
 
 
 def _time(ns: int | None, dated: bool) -> str:
     """UTC, to the millisecond, with its date where the capture has several."""
-    text = iso(ns)
+    text = format_iso_time(ns)
     if text is None:
         return "-"
     return f"{text[:10]} {text[11:23]}" if dated else text[11:23]
 
 
-def ordered(table: pl.DataFrame, by: str, *, falling: bool) -> pl.Series:
+def sort_rows(table: pl.DataFrame, by: str, *, falling: bool) -> pl.Series:
     """Rows of the table in the order of one of its columns, what is unknown last. Addresses go by number."""
     column = table[by]
     if by in ("initiator", "responder"):
@@ -139,7 +141,7 @@ def _address(text: str) -> tuple[int, int]:
     return address.version, int(address)
 
 
-def widths(columns: Sequence[Column], table: pl.DataFrame) -> list[int]:
+def compute_widths(columns: Sequence[ListColumn], table: pl.DataFrame) -> list[int]:
     """Cells that each column takes, whichever rows are shown."""
     found = []
     for column in columns:

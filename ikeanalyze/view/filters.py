@@ -52,7 +52,7 @@ _COMPARISON: Final = re.compile(r"(#|[a-z]+)(<=|>=|[<>=])([\d_.,]*)")
 NAMES: Final = (*_TEXTS, *_NUMBERS)
 
 
-def condition(text: str) -> pl.Expr:
+def parse_filter(text: str) -> pl.Expr:
     """A filter line as an expression over the list's table. Never raises: what has no meaning is searched for as text."""
     conditions = map(_word, text.lower().split())
     return reduce(and_, (one for one in conditions if one is not None), pl.lit(True))

@@ -14,16 +14,16 @@ from textual.widgets import Static
 
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.render import ladder
-from ikeanalyze.render.values import clean
-from ikeanalyze.view.bars import Keys, Title
-from ikeanalyze.view.details import detail_lines, hex_lines
-from ikeanalyze.view.differences import differences
+from ikeanalyze.render.values import escape_text
+from ikeanalyze.view.bars import KeyBar, TitleBar
+from ikeanalyze.view.details import render_hex_lines, render_message
+from ikeanalyze.view.differences import compare_messages
 from ikeanalyze.view.ladder import LadderView
-from ikeanalyze.view.opening import Browsed, Message, Opened
-from ikeanalyze.view.pane import Pane
-from ikeanalyze.view.reading import ReadingScreen
-from ikeanalyze.view.rows import Rows
-from ikeanalyze.view.saving import Choice, SaveScreen
+from ikeanalyze.view.opening import CaptureSession, HandshakeDetails, MessageDetails
+from ikeanalyze.view.pane import TextPane
+from ikeanalyze.view.reading import TextScreen
+from ikeanalyze.view.rows import ListView
+from ikeanalyze.view.saving import SaveChoice, SaveScreen
 
 _KEYS = [
     ("↑↓", "message"), ("m", "mark"), ("x", "hex"), ("?", "help"), ("Esc", "back"), ("p", "payloads"),
@@ -70,12 +70,12 @@ class LadderScreen(Screen[None]):
             super().__init__()
             self.by = by
 
-    def __init__(self, browsed: Browsed, marked: list[Message]) -> None:
+    def __init__(self, browsed: CaptureSession, marked: list[MessageDetails]) -> None:
         """`marked`: the messages that were marked, in other handshakes too; changed here."""
         super().__init__()
         self._browsed = browsed
         self._marked = marked
-        self._opened: Opened | None = None
+        self._opened: HandshakeDetails | None = None
         self._wanted = 0  # id of the handshake that was asked for last
         self._hex = False
         self._share = 50
@@ -83,12 +83,12 @@ class LadderScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title, ladder, message, keys."""
-        yield Title("")
+        yield TitleBar("")
         yield Static(id="about")
         with Container(id="panes"):
             yield self.ladder
-            yield Pane(id="message")
-        yield Keys(_KEYS)
+            yield TextPane(id="message")
+        yield KeyBar(_KEYS)
 
     def on_mount(self) -> None:
         """Begin in the ladder."""
@@ -113,8 +113,8 @@ class LadderScreen(Screen[None]):
         self._wanted = handshake
         self._opened = None
         self.ladder.clear()
-        self.query_one(Pane).show(lambda _: ())
-        self.query_one(Title).show(f"handshake {handshake:,}  {clean(self._browsed.path)}")
+        self.query_one(TextPane).show(lambda _: ())
+        self.query_one(TitleBar).show(f"handshake {handshake:,}  {escape_text(self._browsed.path)}")
         self.query_one("#about", Static).update(Text("looking into it...", "dim"))
         self._look(handshake)
 
@@ -133,39 +133,39 @@ class LadderScreen(Screen[None]):
 
     def _tell_error(self, handshake: int, what: str) -> None:
         if self._waits_for(handshake):
-            self.query_one("#about", Static).update(Text(clean(what), "bold"))
+            self.query_one("#about", Static).update(Text(escape_text(what), "bold"))
 
-    def _show(self, opened: Opened) -> None:
+    def _show(self, opened: HandshakeDetails) -> None:
         if not self._waits_for(opened.handshake):
             return
         self._opened = opened
-        about = "  ".join(ladder.heading(opened.analysis))
+        about = "  ".join(ladder.render_heading(opened.analysis))
         self.query_one("#about", Static).update(Text(about))
         self._show_marks()
         self._divide()
         self.ladder.show(opened)
 
-    def current(self) -> Message | None:
+    def current(self) -> MessageDetails | None:
         """The message under the cursor."""
         number = self.ladder.current
         return None if self._opened is None or number is None else self._opened.messages[number]
 
-    def on_rows_moved(self, _: Rows.Moved) -> None:
+    def on_rows_moved(self, _: ListView.Moved) -> None:
         """Show the message under the cursor."""
         self._show_message()
 
-    def on_rows_chosen(self, _: Rows.Chosen) -> None:
+    def on_rows_chosen(self, _: ListView.Chosen) -> None:
         """Go over to its payloads."""
-        self.query_one(Pane).focus()
+        self.query_one(TextPane).focus()
 
     def _show_message(self) -> None:
         message = self.current()
         if message is None:
             return
         if self._hex:
-            self.query_one(Pane).show(lambda width: hex_lines(message, width))
+            self.query_one(TextPane).show(lambda width: render_hex_lines(message, width))
         else:
-            self.query_one(Pane).show(lambda _: detail_lines(message))
+            self.query_one(TextPane).show(lambda _: render_message(message))
 
     def action_hex(self) -> None:
         """Bytes in place of payloads."""
@@ -209,7 +209,7 @@ class LadderScreen(Screen[None]):
             return
         one, other = self._marked
         title = f"{one.label} and {other.label}"
-        self.app.push_screen(ReadingScreen(title, lambda width: differences(one, other, width)))
+        self.app.push_screen(TextScreen(title, lambda width: compare_messages(one, other, width)))
 
     def action_save(self) -> None:
         """Save the handshake or some of its messages as a capture."""
@@ -218,12 +218,12 @@ class LadderScreen(Screen[None]):
             return
         number = self._opened.handshake
         choices = [
-            Choice(f"handshake {number}", [number]),
-            Choice(f"the message {message.label}, frame {message.row['first_frame']}", frames=message.frames),
+            SaveChoice(f"handshake {number}", [number]),
+            SaveChoice(f"the message {message.label}, frame {message.row['first_frame']}", frames=message.frames),
         ]
         if self._marked:
             frames = [frame for one in self._marked for frame in one.frames]
-            choices.append(Choice("the marked messages", frames=frames))
+            choices.append(SaveChoice("the marked messages", frames=frames))
         self.app.push_screen(SaveScreen(self._browsed, choices))
 
     def action_next(self, by: int) -> None:

@@ -9,12 +9,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from ikeanalyze.render.values import clean, count, endpoint, outcome_text
-from ikeanalyze.view.bars import Keys, Title
-from ikeanalyze.view.listing import Listing
-from ikeanalyze.view.opening import Browsed
-from ikeanalyze.view.rows import Rows
-from ikeanalyze.view.saving import Choice, SaveScreen
+from ikeanalyze.render.values import escape_text, format_count, format_endpoint, format_outcome
+from ikeanalyze.view.bars import KeyBar, TitleBar
+from ikeanalyze.view.listing import HandshakeList
+from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.rows import ListView
+from ikeanalyze.view.saving import SaveChoice, SaveScreen
 
 _KEYS = [
     ("Enter", "ladder"), ("/", "filter"), ("?", "help"), ("q", "quit"), ("s", "save"), ("Space", "choose"),
@@ -22,7 +22,7 @@ _KEYS = [
 ]  # fmt: skip
 
 
-class ListScreen(Screen[None]):
+class HandshakeListScreen(Screen[None]):
     """The list of handshakes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,29 +51,29 @@ class ListScreen(Screen[None]):
             super().__init__()
             self.handshake = handshake
 
-    def __init__(self, browsed: Browsed) -> None:
+    def __init__(self, browsed: CaptureSession) -> None:
         super().__init__()
         self._browsed = browsed
-        self.listing = Listing(browsed.analysis.handshakes, id="listing")
+        self.listing = HandshakeList(browsed.analysis.handshakes, id="listing")
 
     def compose(self) -> ComposeResult:
         """Title, filter, list, what is known of one, keys."""
-        yield Title("")
+        yield TitleBar("")
         yield Input(placeholder="filter: text, outcome:failed, bytes>2000, !word", id="filter")
         yield self.listing
         yield Static(id="about")
-        yield Keys(_KEYS)
+        yield KeyBar(_KEYS)
 
     def on_mount(self) -> None:
         """Begin in the list."""
         self.listing.focus()
         self._tell()
 
-    def on_rows_moved(self, _: Rows.Moved) -> None:
+    def on_rows_moved(self, _: ListView.Moved) -> None:
         """Tell of the handshake under the cursor."""
         self._tell()
 
-    def on_rows_chosen(self, _: Rows.Chosen) -> None:
+    def on_rows_chosen(self, _: ListView.Chosen) -> None:
         """Open it."""
         if self.listing.current is not None:
             self.post_message(self.Wanted(self.listing.current))
@@ -125,20 +125,22 @@ class ListScreen(Screen[None]):
         listing = self.listing
         if listing.current is None:
             return
-        choices = [Choice(f"handshake {listing.current}", [listing.current])]
+        choices = [SaveChoice(f"handshake {listing.current}", [listing.current])]
         if len(listing.shown) > 1:
-            choices.append(Choice(f"all {len(listing.shown):,} that are shown", listing.shown))
+            choices.append(SaveChoice(f"all {len(listing.shown):,} that are shown", listing.shown))
         if listing.chosen:
             chosen = sorted(listing.chosen)
-            choices.insert(0, Choice(f"the chosen: {count(len(chosen), 'handshake')}", chosen))
+            choices.insert(0, SaveChoice(f"the chosen: {format_count(len(chosen), 'handshake')}", chosen))
         self.app.push_screen(SaveScreen(self._browsed, choices))
 
     def _tell(self) -> None:
         listing = self.listing
         total, shown = listing.table.height, listing.entries()
-        some = count(total, "handshake") if shown == total else f"{shown:,} of {count(total, 'handshake')}"
+        some = (
+            format_count(total, "handshake") if shown == total else f"{shown:,} of {format_count(total, 'handshake')}"
+        )
         chosen = f", {len(listing.chosen):,} chosen" if listing.chosen else ""
-        self.query_one(Title).show(f"{some}{chosen}  {clean(self._browsed.path)}")
+        self.query_one(TitleBar).show(f"{some}{chosen}  {escape_text(self._browsed.path)}")
         about = self.query_one("#about", Static)
         if shown:
             about.update(_about(listing.row(listing.cursor)))
@@ -150,17 +152,17 @@ class ListScreen(Screen[None]):
 
 def _about(row: dict[str, Any]) -> Text:
     """What the list has no column for, in two lines, which a narrow screen folds."""
-    outcome = outcome_text(row["outcome"], row["reason"], row["child_error"])
+    outcome = format_outcome(row["outcome"], row["reason"], row["child_error"])
     first = [" ".join([row["protocol"], *filter(None, (row["spii"], row["spir"]))]), outcome]
     if row["auth"]:
-        first.append(f"{clean(row['auth'])}{' (a guess)' if row['auth_guessed'] else ''}")
+        first.append(f"{escape_text(row['auth'])}{' (a guess)' if row['auth_guessed'] else ''}")
     if row["nat"] not in (None, "none"):
         first.append(f"NAT: {row['nat']}")
     hosts = [
-        f"initiator {endpoint(row['initiator'], row['initiator_port'])}",
-        f"responder {endpoint(row['responder'], row['responder_port'])}",
+        f"initiator {format_endpoint(row['initiator'], row['initiator_port'])}",
+        f"responder {format_endpoint(row['responder'], row['responder_port'])}",
     ]
     if row["aaa"]:
         again = row["aaa_retransmissions"]
-        hosts.append(f"AAA {clean(row['aaa'])}" + (f", {count(again, 'retransmission')}" if again else ""))
+        hosts.append(f"AAA {escape_text(row['aaa'])}" + (f", {format_count(again, 'retransmission')}" if again else ""))
     return Text("; ".join(first) + "\n" + "; ".join(hosts))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ikeanalyze.view.filters import NAMES
-from ikeanalyze.view.lines import TITLE, Line, facts, plain
+from ikeanalyze.view.lines import TITLE, TextLine, make_fact_lines, make_line
 
 _LIST: Final = (
     ("↑ ↓, k j", "one on"),
@@ -40,10 +40,10 @@ _FILTER: Final = (
 )
 
 
-def help_lines() -> Iterator[Line]:
+def render_help() -> Iterator[TextLine]:
     """All of it."""
     for title, pairs in (("List", _LIST), ("Handshake", _LADDER), ("Filter: words that all have to be true", _FILTER)):
-        yield plain(title, TITLE)
-        yield from facts(pairs)
-        yield plain("")
-    yield plain(f"  Names: {', '.join(NAMES)}", hang=2)
+        yield make_line(title, TITLE)
+        yield from make_fact_lines(pairs)
+        yield make_line("")
+    yield make_line(f"  Names: {', '.join(NAMES)}", hang=2)

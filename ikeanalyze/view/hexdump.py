@@ -14,17 +14,19 @@ _BYTE: Final = 4
 _FIRST, _LAST = 0x20, 0x7E  # characters of ASCII that can be shown
 
 
-def row_bytes(width: int) -> int:
+def get_row_bytes(width: int) -> int:
     """How many bytes fit into a row of so many cells: 16, or 8."""
     return _ROW if width >= _AROUND + _ROW * _BYTE else _HALF_ROW
 
 
-def dump(data: bytes, width: int, rows: range | None = None, *, marked: Collection[int] = ()) -> Iterator[Text]:
+def format_hexdump(
+    data: bytes, width: int, rows: range | None = None, *, marked: Collection[int] = ()
+) -> Iterator[Text]:
     """A line for each row of `data`, or for those of some offsets in it; bytes at the offsets `marked` stand out.
 
-    `rows`: offsets that rows begin at, a multiple of `row_bytes` apart.
+    `rows`: offsets that rows begin at, a multiple of `get_row_bytes` apart.
     """
-    size = row_bytes(width)
+    size = get_row_bytes(width)
     for at in range(0, len(data), size) if rows is None else rows:
         part = data[at : at + size]
         line = Text(f"{at:04x}  ", "dim", no_wrap=True)

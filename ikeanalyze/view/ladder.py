@@ -10,16 +10,16 @@ from textual.events import Resize
 
 from ikeanalyze.analysis.schema import MESSAGES
 from ikeanalyze.render import ladder
-from ikeanalyze.render.terminal import Painter
+from ikeanalyze.render.terminal import TextStyler
 from ikeanalyze.view.lines import SPECIAL
-from ikeanalyze.view.opening import Opened
-from ikeanalyze.view.rows import Rows
+from ikeanalyze.view.opening import HandshakeDetails
+from ikeanalyze.view.rows import ListView
 
 _GUTTER: Final = 2  # cells, for marks
 _LEAST: Final = 46  # cells that a ladder can be drawn in
 
 
-class _Brush(Painter):
+class StyledText(TextStyler):
     """Paints in the colours of this room."""
 
     def __init__(self, width: int) -> None:
@@ -32,14 +32,14 @@ class _Brush(Painter):
         return super().__call__(text, SPECIAL if style == "yellow" else style)
 
 
-class LadderView(Rows):
+class LadderView(ListView):
     """The messages of a handshake between its hosts."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.words = False  #: the payloads of each message stand below it
         self.marks: dict[int, str] = {}  #: signs of the messages that were marked, by their ids
-        self._opened: Opened | None = None
+        self._opened: HandshakeDetails | None = None
         self._heading: list[Text] = []
         self._lines: list[Text] = []
         self._entry_of_line: list[int | None] = []
@@ -53,7 +53,7 @@ class LadderView(Rows):
         self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
         self.renew()
 
-    def show(self, opened: Opened) -> None:
+    def show(self, opened: HandshakeDetails) -> None:
         """Show a handshake."""
         self._opened = opened
         self._lay_out()
@@ -90,7 +90,7 @@ class LadderView(Rows):
             analysis = replace(analysis, messages=analysis.messages.with_columns(nothing))
         self._drawn = self._width()
         self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], []
-        first, *rungs = ladder.rungs(analysis, _Brush(self._drawn))
+        first, *rungs = ladder.render_rows(analysis, StyledText(self._drawn))
         self._heading = list(map(_text, first.lines))
         for rung in rungs:
             entry = None

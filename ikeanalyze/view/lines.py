@@ -22,34 +22,34 @@ _CONSOLE: Final = Console(width=1000, color_system=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of text, and how far its second and later rows are set in where it has to be wrapped."""
 
     text: Text
     hang: int = 0  # cells
 
 
-def plain(text: str, style: str = "", hang: int = 0) -> Line:
+def make_line(text: str, style: str = "", hang: int = 0) -> TextLine:
     """A line in one style."""
-    return Line(Text().append(text, style), hang)
+    return TextLine(Text().append(text, style), hang)
 
 
-def fact(name: str, value: str, names: int = 0, style: str = "", indent: int = 2) -> Line:
+def make_fact_line(name: str, value: str, names: int = 0, style: str = "", indent: int = 2) -> TextLine:
     """A name and its value; `names`: cells of the longest name beside it."""
     room = max(names, cell_len(name))
     text = Text(" " * indent).append(name.ljust(room), NAME).append("  ")
-    return Line(text.append(value, style), indent + room + 2)
+    return TextLine(text.append(value, style), indent + room + 2)
 
 
-def facts(pairs: Iterable[tuple[str, str]], indent: int = 2) -> Iterator[Line]:
+def make_fact_lines(pairs: Iterable[tuple[str, str]], indent: int = 2) -> Iterator[TextLine]:
     """Names and their values, one below the other."""
     known = list(pairs)
     names = max((cell_len(name) for name, _ in known), default=0)
     for name, value in known:
-        yield fact(name, value, names, indent=indent)
+        yield make_fact_line(name, value, names, indent=indent)
 
 
-def wrapped(lines: Iterable[Line], width: int) -> list[Text]:
+def wrap_lines(lines: Iterable[TextLine], width: int) -> list[Text]:
     """The lines in rows of at most `width` cells."""
     rows: list[Text] = []
     for line in lines:

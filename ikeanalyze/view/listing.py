@@ -6,27 +6,27 @@ import polars as pl
 from rich.text import Text
 from textual.events import Resize
 
-from ikeanalyze.render.table import pad
-from ikeanalyze.view.columns import Column, columns_of, ordered, prepare, widths
-from ikeanalyze.view.filters import condition
+from ikeanalyze.render.table import pad_text
+from ikeanalyze.view.columns import ListColumn, build_list_table, compute_widths, make_list_columns, sort_rows
+from ikeanalyze.view.filters import parse_filter
 from ikeanalyze.view.lines import NAME
-from ikeanalyze.view.rows import Rows
+from ikeanalyze.view.rows import ListView
 
 _CHOSEN: Final = {True: "*", False: " "}
 
 
-class Listing(Rows):
+class HandshakeList(ListView):
     """All handshakes that the filter lets through, a line each."""
 
     def __init__(self, handshakes: pl.DataFrame, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.table = prepare(handshakes)
-        self.columns = columns_of(self.table)
+        self.table = build_list_table(handshakes)
+        self.columns = make_list_columns(self.table)
         self.chosen: set[int] = set()  #: ids of handshakes that were chosen to be saved
         self.sorted_by = 0  #: index of a column
         self.falling = False
         self.filter = ""
-        self._widths = widths(self.columns, self.table)
+        self._widths = compute_widths(self.columns, self.table)
         self._gap = "  "
         self._order = pl.int_range(self.table.height, eager=True).to_list()
         self._shown = self._order
@@ -70,13 +70,13 @@ class Listing(Rows):
         """Sort by another column."""
         self.sorted_by = column % len(self.columns)
         self.falling = falling
-        self._order = ordered(self.table, self.columns[self.sorted_by].source, falling=falling).to_list()
+        self._order = sort_rows(self.table, self.columns[self.sorted_by].source, falling=falling).to_list()
         self._rearrange()
 
     def _rearrange(self) -> None:
         """Put order and filter together; the cursor stays at its handshake if that is there, or comes back."""
         self._last = before = self._last if self.current is None else self.current
-        fits = self.table.select("handshake", condition(self.filter).alias("fits"))["fits"]
+        fits = self.table.select("handshake", parse_filter(self.filter).alias("fits"))["fits"]
         order = pl.Series(self._order, dtype=pl.Int64)
         self._shown = order.filter(fits.gather(order)).to_list()
         shown = self.shown
@@ -90,7 +90,7 @@ class Listing(Rows):
             if here and len(name) < width:
                 sign = "▼" if self.falling else "▲"
                 name = f"{sign}{name}" if column.right else f"{name}{sign}"
-            line.append(pad(name, width, right=column.right), "bold" if here else NAME).append(self._gap)
+            line.append(pad_text(name, width, right=column.right), "bold" if here else NAME).append(self._gap)
         return [line]
 
     def heading_clicked(self, cell: int) -> None:
@@ -115,9 +115,9 @@ class Listing(Rows):
         row = self.row(line)
         text = Text(_CHOSEN[row["handshake"] in self.chosen])
         for column, width in zip(self.columns, self._widths, strict=True):
-            text.append(pad(column.text(row), width, right=column.right), _style(column, row)).append(self._gap)
+            text.append(pad_text(column.text(row), width, right=column.right), _style(column, row)).append(self._gap)
         return text
 
 
-def _style(column: Column, row: dict[str, Any]) -> str:
+def _style(column: ListColumn, row: dict[str, Any]) -> str:
     return "" if column.style is None else column.style(row)

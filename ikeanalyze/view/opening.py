@@ -13,21 +13,21 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.analysis.content_columns import payload_names
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.content_columns import list_payload_names
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import MESSAGES
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.files import KeyFile
-from ikeanalyze.render.columns import text_columns
-from ikeanalyze.render.ladder import label_of
-from ikeanalyze.render.select import handshake as select_handshake
-from ikeanalyze.view.selection import Written, write_selection
-from ikeanalyze.wire.hip import read_hip
+from ikeanalyze.render.columns import cast_text_columns
+from ikeanalyze.render.ladder import format_message_label
+from ikeanalyze.render.select import select_handshake
+from ikeanalyze.view.selection import FilterResult, write_selected_packets
+from ikeanalyze.wire.hip import parse_hip
 
 #: IKE SAs made by rekeying one another that are followed back to what the first one agreed on.
 _MOST_BEFORE: Final = 1000
@@ -35,7 +35,7 @@ _RESPONSE: Final = 0x20  # RFC 7296, 3.1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CapturedPart:
     """The bytes of a message as they crossed the wire: all of it, or one of its fragments."""
 
     frame: int  # number of its first frame in the capture
@@ -44,31 +44,31 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageDetails:
     """One message, one time that it was sent."""
 
     row: Mapping[str, Any]  # of the messages table, enums as text
     after_ns: int  # since the handshake began
     frames: tuple[int, ...]  # numbers in the capture
-    parts: tuple[Part, ...]  # in the order of their frames
-    content: Content | None = field(repr=False)  # what is in it; None: encrypted, RADIUS, or HIP
+    parts: tuple[CapturedPart, ...]  # in the order of their frames
+    content: DecodedMessage | None = field(repr=False)  # what is in it; None: encrypted, RADIUS, or HIP
 
     @property
     def label(self) -> str:
         """IKE_AUTH 1 request; of RADIUS Access-Request 12; of HIP I1."""
-        return label_of(self.row)
+        return format_message_label(self.row)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class HandshakeDetails:
     """One handshake, looked into."""
 
     handshake: int
     analysis: Analysis  # of this handshake alone, with the payloads of its messages
-    messages: Mapping[int, Message]  # by id, in order of time
+    messages: Mapping[int, MessageDetails]  # by id, in order of time
 
 
-class Browsed:
+class CaptureSession:
     """A capture that was read, and what is needed to look into its handshakes."""
 
     def __init__(self, path: str, analysis: Analysis, keys: Sequence[KeyFile] = (), ports: Sequence[int] = ()) -> None:
@@ -82,7 +82,7 @@ class Browsed:
         chosen = self.analysis.frames["handshake"].is_in(list(handshakes))
         return self.analysis.frames["number"].filter(chosen).unique().to_list()
 
-    def open(self, handshake: int) -> Opened:
+    def open(self, handshake: int) -> HandshakeDetails:
         """Look into one handshake.
 
         Raises:
@@ -94,12 +94,12 @@ class Browsed:
         numbers = sorted(self.frames(chain))
         looked = self._look(chain, numbers)
         messages = {message.row["message"]: message for message in _messages(one, numbers, looked)}
-        return Opened(handshake, _with_payloads(one, messages.values()), messages)
+        return HandshakeDetails(handshake, _with_payloads(one, messages.values()), messages)
 
-    def save(self, path: str, handshakes: Collection[int], frames: Collection[int]) -> Written:
-        """Write the frames of some handshakes, and others by their numbers, as a capture; raises as `write_selection`."""
+    def save(self, path: str, handshakes: Collection[int], frames: Collection[int]) -> FilterResult:
+        """Write the frames of some handshakes, and others by their numbers, as a capture; raises as `write_selected_packets`."""
         numbers = {*frames, *(self.frames(handshakes) if handshakes else ())}
-        return write_selection(self.path, path, numbers)
+        return write_selected_packets(self.path, path, numbers)
 
     def _with_those_before(self, handshake: int) -> list[int]:
         """The handshake and those whose IKE SAs it replaces: they agreed on what its keys are for."""
@@ -110,15 +110,15 @@ class Browsed:
             chain.append(last)
         return chain
 
-    def _look(self, chain: list[int], numbers: list[int]) -> "_Looked":
+    def _look(self, chain: list[int], numbers: list[int]) -> "_MessageBytesCollector":
         """Read the frames of these numbers again, as a capture of their own."""
         suffix = f".{self.analysis.captures[0].format}"
-        looked = _Looked()
+        looked = _MessageBytesCollector()
         with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as room:
             path = os.path.join(room, f"handshake{suffix}")
-            write_selection(self.path, path, numbers)
+            write_selected_packets(self.path, path, numbers)
             looked.take_bytes(read_frames(path, self._ports, spis=None))
-            read(
+            read_captures(
                 path,
                 ReadOptions(ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents),
             )
@@ -138,7 +138,7 @@ class Browsed:
         ]
 
 
-class _Looked:
+class _MessageBytesCollector:
     """What the small capture tells, by its units: messages or fragments as they crossed the wire."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class _Looked:
         #: is a response, fragment number.
         self.rows: list[tuple[int, int, int, bool, int]] = []
         self.bytes: dict[int, bytes] = {}
-        self.contents: dict[int, Content] = {}
+        self.contents: dict[int, DecodedMessage] = {}
 
     def take_bytes(self, capture: CaptureFrames) -> None:
         names = ("number", "unit", "message_id", "flags", "fragment")
@@ -159,14 +159,14 @@ class _Looked:
             data = capture.clear.get(unit)
             self.bytes[unit] = capture.sealed.get(unit, b"") if data is None else data
 
-    def take_contents(self, conversation: Conversation, _: MessageBytes, contents: Contents) -> None:
+    def take_contents(self, conversation: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
         of_unit = contents.of_message[conversation.message_of_unit]
         for unit, index in zip(conversation.units.unit.tolist(), of_unit.tolist(), strict=True):
             if index >= 0:
                 self.contents[unit] = contents.all[index]
 
 
-def _messages(one: Analysis, numbers: list[int], looked: _Looked) -> Iterator[Message]:
+def _messages(one: Analysis, numbers: list[int], looked: _MessageBytesCollector) -> Iterator[MessageDetails]:
     """The messages of a handshake, in order of time. `numbers`: of the frames of the small capture."""
     units = {(numbers[number - 1], *which): unit for number, unit, *which in looked.rows}
     frames: dict[int, list[tuple[int, int | None, int | None]]] = {}
@@ -175,15 +175,15 @@ def _messages(one: Analysis, numbers: list[int], looked: _Looked) -> Iterator[Me
         found = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
         frames.setdefault(message, []).append((number, fragment, found))
     begin = one.handshakes["start_ns"][0]
-    table = one.messages.with_columns(*text_columns(one.messages)).sort("first_ns", "message")
+    table = one.messages.with_columns(*cast_text_columns(one.messages)).sort("first_ns", "message")
     for row in table.iter_rows(named=True):
         its = sorted(frames.get(row["message"], ()), key=lambda frame: frame[0])
         begin = row["first_ns"] if begin is None else begin
-        parts: dict[int, Part] = {}
+        parts: dict[int, CapturedPart] = {}
         for number, fragment, unit in its:
             if unit is not None and unit not in parts and looked.bytes.get(unit):
-                parts[unit] = Part(number, fragment, looked.bytes[unit])
-        yield Message(
+                parts[unit] = CapturedPart(number, fragment, looked.bytes[unit])
+        yield MessageDetails(
             row=row,
             after_ns=row["first_ns"] - begin,
             frames=tuple(dict.fromkeys(number for number, _, _ in its)),
@@ -192,17 +192,17 @@ def _messages(one: Analysis, numbers: list[int], looked: _Looked) -> Iterator[Me
         )
 
 
-def _names(message: Message) -> list[str] | None:
+def _names(message: MessageDetails) -> list[str] | None:
     if message.content is not None:
-        return payload_names(message.content)
+        return list_payload_names(message.content)
     if message.row["protocol"] == "HIP" and message.parts:
-        view = read_hip(message.parts[0].data)
+        view = parse_hip(message.parts[0].data)
         return None if view is None else view.describe()
     named: list[str] | None = message.row["payloads"]
     return named
 
 
-def _with_payloads(one: Analysis, messages: Iterable[Message]) -> Analysis:
+def _with_payloads(one: Analysis, messages: Iterable[MessageDetails]) -> Analysis:
     """The analysis, its messages with the names of their payloads."""
     named = {message.row["message"]: _names(message) for message in messages}
     payloads = pl.Series(

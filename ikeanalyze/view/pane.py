@@ -10,13 +10,13 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ikeanalyze.view.lines import Line, wrapped
+from ikeanalyze.view.lines import TextLine, wrap_lines
 
 #: Makes the lines for a pane of so many cells.
-Maker = Callable[[int], Iterable[Line]]
+Maker = Callable[[int], Iterable[TextLine]]
 
 
-class Pane(ScrollView, can_focus=True):
+class TextPane(ScrollView, can_focus=True):
     """Text to be read and scrolled through."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,7 +50,7 @@ class Pane(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         if self._make is None or width <= 0:
             return
-        self._rows = wrapped(self._make(width), width)
+        self._rows = wrap_lines(self._make(width), width)
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 

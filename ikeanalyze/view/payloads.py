@@ -4,28 +4,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from ikeanalyze.render.values import clean, number
-from ikeanalyze.wire.bodies import Body, Malformed, Nonce, Opaque, Sealed, VendorId
-from ikeanalyze.wire.certificates import CertificateView
+from ikeanalyze.render.values import escape_text, format_integer
+from ikeanalyze.wire.bodies import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId
+from ikeanalyze.wire.certificates import ParsedCertificate
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.configuration import Configuration
 from ikeanalyze.wire.eap_methods import EapMessage, describe_eap
-from ikeanalyze.wire.identification import identity_text
-from ikeanalyze.wire.ikev1_payloads import Body1, Transaction, read_ikev1_body
-from ikeanalyze.wire.ikev1_phase2 import Phase2Sa, read_phase2_sa
-from ikeanalyze.wire.ikev1_sa import Phase1Sa, read_phase1_sa
+from ikeanalyze.wire.identification import format_identity
+from ikeanalyze.wire.ikev1_payloads import Body1, Transaction, decode_ikev1_payload
+from ikeanalyze.wire.ikev1_phase2 import QuickModeSa, parse_quick_mode_sa
+from ikeanalyze.wire.ikev1_sa import Phase1Sa, parse_phase1_sa
 from ikeanalyze.wire.ikev2_notify import Notify, describe_notify
 from ikeanalyze.wire.ikev2_payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
-from ikeanalyze.wire.key_exchanges import method_name
+from ikeanalyze.wire.key_exchanges import get_key_exchange_name
 from ikeanalyze.wire.proposals import Proposal, SecurityAssociation
-from ikeanalyze.wire.radius import RadiusView
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.ikev1 import ExchangeType as ExchangeType1
-from ikeanalyze.wire.registries.ikev1 import PayloadType as PayloadType1
+from ikeanalyze.wire.radius import RadiusPacket
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType as ExchangeType1
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType as PayloadType1
 from ikeanalyze.wire.registries.ikev2 import CertEncoding, IdType, ProtocolId, TrafficSelectorType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
-from ikeanalyze.wire.signatures import authentication_name
-from ikeanalyze.wire.traffic_selectors import TrafficSelectors
+from ikeanalyze.wire.signatures import get_authentication_name
+from ikeanalyze.wire.traffic_selectors import TrafficSelectorPayload
 
 Facts = Iterator[tuple[str, str]]
 
@@ -33,82 +33,82 @@ Facts = Iterator[tuple[str, str]]
 _SHOWN: Final = 16
 
 
-def payload_facts(body: Body | Body1) -> Facts:
+def list_payload_facts(body: Body | Body1) -> Facts:
     """What a payload says. Everything that a peer chose is escaped, fit for a terminal."""
     match body:
         case SecurityAssociation():
             yield from _association(body)
         case KeyExchange(method, data):
-            yield "method", f"{method_name(method)} ({method})"
-            yield "data", octets(data)
+            yield "method", f"{get_key_exchange_name(method)} ({method})"
+            yield "data", format_octets(data)
         case Identification(kind, data):
-            yield "type", f"{name_of(IdType, kind)} ({kind})"
-            yield "identity", clean(identity_text(kind, data) or octets(data))
-        case CertificateView():
+            yield "type", f"{get_name(IdType, kind)} ({kind})"
+            yield "identity", escape_text(format_identity(kind, data) or format_octets(data))
+        case ParsedCertificate():
             yield from _certificate(body)
         case CertificateRequest(encoding, authorities):
-            yield "encoding", f"{name_of(CertEncoding, encoding)} ({encoding})"
+            yield "encoding", f"{get_name(CertEncoding, encoding)} ({encoding})"
             if authorities is not None:
-                yield "authorities", number(authorities)
+                yield "authorities", format_integer(authorities)
         case Authentication(method, data):
-            yield "method", f"{authentication_name(body)} ({method})"
-            yield "data", octets(data)
+            yield "method", f"{get_authentication_name(body)} ({method})"
+            yield "data", format_octets(data)
         case Nonce(data):
-            yield "data", octets(data)
+            yield "data", format_octets(data)
         case Notify():
             yield from _notify(body)
         case Delete(protocol, spis, _):
-            yield "protocol", name_of(ProtocolId, protocol)
+            yield "protocol", get_name(ProtocolId, protocol)
             yield "SPIs", ", ".join(spi.hex() for spi in spis) or "none: the IKE SA itself"
         case VendorId(data, name):
             if name is not None:
-                yield "name", clean(name)
-            yield "data", octets(data)
-        case TrafficSelectors(selectors):
+                yield "name", escape_text(name)
+            yield "data", format_octets(data)
+        case TrafficSelectorPayload(selectors):
             for selector in selectors:
-                yield name_of(TrafficSelectorType, selector.type), clean(selector.describe())
+                yield get_name(TrafficSelectorType, selector.type), escape_text(selector.describe())
         case Configuration():
             yield "type", body.name
             for entry in body.entries:
-                yield entry.name, clean(entry.value or (octets(entry.data) if entry.data else "asked for"))
+                yield entry.name, escape_text(entry.value or (format_octets(entry.data) if entry.data else "asked for"))
         case EapMessage():
             yield from _eap(body)
-        case Sealed(size, _, _):
+        case SkPayload(size, _, _):
             yield "encrypted", f"{size:,} bytes of IV, ciphertext and ICV"
-        case Opaque(size):
+        case UnparsedPayload(size):
             yield "data", f"{size:,} bytes"
-        case Malformed(error):
-            yield "error", clean(error)
+        case MalformedPayload(error):
+            yield "error", escape_text(error)
         case Transaction(kind, ident, names, texts):
-            yield "type", number(kind)
-            yield "identifier", number(ident)
+            yield "type", format_integer(kind)
+            yield "identifier", format_integer(ident)
             for name, text in zip(names, texts, strict=True):
-                yield clean(name), clean(text or "-")
+                yield escape_text(name), escape_text(text or "-")
         case _:
             yield from _fields(body)
 
 
-def ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
+def list_ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
     """What a payload of IKEv1 says; what an SA payload is about follows from the exchange that it is in."""
     if payload.type != PayloadType1.SA:
-        yield from payload_facts(read_ikev1_body(payload))
+        yield from list_payload_facts(decode_ikev1_payload(payload))
         return
-    sa: Phase1Sa | Phase2Sa
+    sa: Phase1Sa | QuickModeSa
     if exchange_type == ExchangeType1.QUICK_MODE:
-        sa = read_phase2_sa(payload.body)
+        sa = parse_quick_mode_sa(payload.body)
         for proposal in sa.proposals:
-            yield f"proposal {proposal.number}", f"{clean(proposal.describe())}, SPI {proposal.spi.hex()}"
+            yield f"proposal {proposal.number}", f"{escape_text(proposal.describe())}, SPI {proposal.spi.hex()}"
     else:
-        sa = read_phase1_sa(payload.body)
+        sa = parse_phase1_sa(payload.body)
         for transform in sa.transforms:
-            yield f"transform {transform.number}", clean(transform.describe())
+            yield f"transform {transform.number}", escape_text(transform.describe())
     if sa.error is not None:
-        yield "error", clean(sa.error)
+        yield "error", escape_text(sa.error)
 
 
-def radius_facts(view: RadiusView) -> Facts:
+def list_radius_facts(view: RadiusPacket) -> Facts:
     """What a RADIUS packet says, as far as it is read: no user names and no passwords."""
-    yield "identifier", number(view.identifier)
+    yield "identifier", format_integer(view.identifier)
     yield "length", f"{view.length:,} bytes"
     yield "authenticator", view.authenticator.hex()
     for name, value in (
@@ -118,12 +118,12 @@ def radius_facts(view: RadiusView) -> Facts:
         ("error", view.error),
     ):
         if value is not None:
-            yield name, clean(value)
+            yield name, escape_text(value)
     if view.state is not None:
-        yield "state", octets(view.state)
+        yield "state", format_octets(view.state)
 
 
-def octets(data: bytes) -> str:
+def format_octets(data: bytes) -> str:
     """Bytes as hexadecimal digits with their number: the first ones, if there are many."""
     if not data:
         return "0 bytes"
@@ -134,11 +134,11 @@ def octets(data: bytes) -> str:
 def _association(body: SecurityAssociation) -> Facts:
     for proposal in body.proposals:
         spi = f", SPI {proposal.spi.hex()}" if proposal.spi else ""
-        yield f"proposal {proposal.number}", f"{name_of(ProtocolId, proposal.protocol)}{spi}"
+        yield f"proposal {proposal.number}", f"{get_name(ProtocolId, proposal.protocol)}{spi}"
         for kind, names in _alternatives(proposal).items():
-            yield f"  {name_of(TransformType, kind)}", ", ".join(map(clean, names))
+            yield f"  {get_name(TransformType, kind)}", ", ".join(map(escape_text, names))
     if body.error is not None:
-        yield "error", clean(body.error)
+        yield "error", escape_text(body.error)
 
 
 def _alternatives(proposal: Proposal) -> dict[int, list[str]]:
@@ -148,44 +148,44 @@ def _alternatives(proposal: Proposal) -> dict[int, list[str]]:
     return found
 
 
-def _certificate(view: CertificateView) -> Facts:
-    yield "encoding", f"{name_of(CertEncoding, view.encoding)} ({view.encoding})"
+def _certificate(view: ParsedCertificate) -> Facts:
+    yield "encoding", f"{get_name(CertEncoding, view.encoding)} ({view.encoding})"
     if view.x509 is not None:
         x509 = view.x509
-        yield "subject", clean(x509.subject or "-")
-        yield "issuer", clean(x509.issuer or "-")
+        yield "subject", escape_text(x509.subject or "-")
+        yield "issuer", escape_text(x509.issuer or "-")
         yield "serial", x509.serial
-        yield "key", f"{clean(x509.key.name)}, {x509.key_bytes:,} bytes"
-        yield "signature", f"{clean(x509.signature.name)}, {x509.signature_bytes:,} bytes"
+        yield "key", f"{escape_text(x509.key.name)}, {x509.key_bytes:,} bytes"
+        yield "signature", f"{escape_text(x509.signature.name)}, {x509.signature_bytes:,} bytes"
         yield "other", f"{x509.other_bytes:,} bytes"
     elif view.key is not None:
-        yield "key", clean(view.key.name)
+        yield "key", escape_text(view.key.name)
     if view.url is not None:
-        yield "URL", clean(view.url)
+        yield "URL", escape_text(view.url)
     if view.digest is not None:
         yield "SHA-1", view.digest.hex()
     if view.error is not None:
-        yield "error", clean(view.error)
+        yield "error", escape_text(view.error)
 
 
 def _notify(notify: Notify) -> Facts:
-    yield "type", f"{clean(describe_notify(notify))} ({notify.type})"
+    yield "type", f"{escape_text(describe_notify(notify))} ({notify.type})"
     if notify.protocol or notify.spi:
-        yield "protocol", name_of(ProtocolId, notify.protocol)
+        yield "protocol", get_name(ProtocolId, notify.protocol)
     if notify.spi:
         yield "SPI", notify.spi.hex()
     if notify.data:
-        yield "data", octets(notify.data)
+        yield "data", format_octets(notify.data)
 
 
 def _eap(message: EapMessage) -> Facts:
-    yield "EAP", clean(describe_eap(message))
-    yield "identifier", number(message.packet.identifier)
+    yield "EAP", escape_text(describe_eap(message))
+    yield "identifier", format_integer(message.packet.identifier)
     yield "length", f"{message.packet.length:,} bytes"
     if message.content is not None:
         yield from _fields(message.content)
     if message.error is not None:
-        yield "error", clean(message.error)
+        yield "error", escape_text(message.error)
 
 
 def _fields(value: Any) -> Facts:
@@ -205,11 +205,11 @@ def _text(value: object) -> str | None:
         case bool():
             return "yes" if value else "no"
         case int():
-            return number(value)
+            return format_integer(value)
         case bytes():
-            return octets(value)
+            return format_octets(value)
         case str():
-            return clean(value)
+            return escape_text(value)
         case tuple() | list():
             return _listed(value)
         case _:

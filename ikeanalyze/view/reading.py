@@ -6,11 +6,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from ikeanalyze.view.bars import Keys, Title
-from ikeanalyze.view.pane import Maker, Pane
+from ikeanalyze.view.bars import KeyBar, TitleBar
+from ikeanalyze.view.pane import Maker, TextPane
 
 
-class ReadingScreen(Screen[None]):
+class TextScreen(Screen[None]):
     """Text over the whole screen, until a key takes it away."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark,f1", "dismiss", show=False)]
@@ -22,6 +22,6 @@ class ReadingScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title, text, keys."""
-        yield Title(self._title)
-        yield Pane(self._make)
-        yield Keys([("↑↓", "scroll"), ("Esc", "back")])
+        yield TitleBar(self._title)
+        yield TextPane(self._make)
+        yield KeyBar([("↑↓", "scroll"), ("Esc", "back")])

@@ -16,7 +16,7 @@ _CURSOR: Final = "reverse"
 
 
 # Textual's DataTable and OptionList take 10 to 30 s to fill with 100,000 rows, at the start and after each filter; this 0.1 s.
-class Rows(ScrollView, can_focus=True):
+class ListView(ScrollView, can_focus=True):
     """Lines below a heading that stays; one or several of them are an entry, and one entry has the cursor.
 
     A subclass says what there is: `heading`, `entries`, `span`, `entry_at`, `draw`.
@@ -79,7 +79,7 @@ class Rows(ScrollView, can_focus=True):
         """Show what there is now, with the cursor at an entry."""
         self.virtual_size = Size(self.cells(), self.lines() + len(self.heading()))
         # the entry may be another one, though its number is the same
-        self.set_reactive(Rows.cursor, max(0, min(cursor, self.entries() - 1)))
+        self.set_reactive(ListView.cursor, max(0, min(cursor, self.entries() - 1)))
         self._follow()
         self.refresh()
         self.post_message(self.Moved())

@@ -15,14 +15,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.render.values import clean, count
+from ikeanalyze.render.values import escape_text, format_count
 from ikeanalyze.view.lines import NAME, WRONG
-from ikeanalyze.view.opening import Browsed
-from ikeanalyze.view.selection import Written
+from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.selection import FilterResult
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SaveChoice:
     """Something that can be saved."""
 
     name: str  # for people
@@ -45,7 +45,7 @@ class SaveScreen(ModalScreen[None]):
     SaveScreen Input { margin: 1 0; }
     """
 
-    def __init__(self, browsed: Browsed, choices: Sequence[Choice]) -> None:
+    def __init__(self, browsed: CaptureSession, choices: Sequence[SaveChoice]) -> None:
         super().__init__()
         self._browsed = browsed
         self._choices = choices
@@ -78,7 +78,7 @@ class SaveScreen(ModalScreen[None]):
         self._answer("↑↓ what   Enter saves   Esc goes back", NAME)
 
     def _answer(self, what: str, style: str = WRONG) -> None:
-        self.query_one("#answer", Static).update(Text(clean(what), style))
+        self.query_one("#answer", Static).update(Text(escape_text(what), style))
 
     def on_input_changed(self, _: Input.Changed) -> None:
         """Another file, another question."""
@@ -103,7 +103,7 @@ class SaveScreen(ModalScreen[None]):
             self._save(path, self._choices[self._chosen])
 
     @work(thread=True, exclusive=True)
-    def _save(self, path: str, choice: Choice) -> None:
+    def _save(self, path: str, choice: SaveChoice) -> None:
         try:
             written = self._browsed.save(path, choice.handshakes, choice.frames)
         except CaptureError as error:
@@ -117,19 +117,19 @@ class SaveScreen(ModalScreen[None]):
         if self.is_attached:
             self._answer(what)
 
-    def _saved(self, path: str, written: Written) -> None:
+    def _saved(self, path: str, written: FilterResult) -> None:
         lost = f", {written.missing:,} are not in the capture any more" if written.missing else ""
         form = self._browsed.analysis.captures[0].format
         told = "" if path.lower().endswith(f".{form}") else f", as {form}"
-        said = f"{clean(path)}: {count(written.packets, 'packet')}{told}{lost}"
+        said = f"{escape_text(path)}: {format_count(written.packets, 'packet')}{told}{lost}"
         self.app.notify(said, timeout=6, markup=False)
         if self.is_attached:
             self.dismiss()
 
 
-def _suggested(browsed: Browsed) -> str:
+def _suggested(browsed: CaptureSession) -> str:
     """A name beside nothing else: in the current folder, of the capture's format, not yet there."""
-    stem = clean(Path(browsed.path).name)
+    stem = escape_text(Path(browsed.path).name)
     for suffix in (".gz", ".zst", ".pcapng", ".pcap", ".cap"):
         stem = stem.removesuffix(suffix)
     for number in range(1, 1000):

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture import blocks
-from ikeanalyze.capture.reader import CaptureReader, Stretch, open_capture
+from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.io.atomic_write import open_sink
+from ikeanalyze.io.atomic_write import open_output
 
 _SECTION: Final = blocks.SECTION.to_bytes(4, "little")
 _PACKETS: Final = (blocks.ENHANCED_PACKET, blocks.OBSOLETE_PACKET, blocks.SIMPLE_PACKET)
@@ -23,7 +23,7 @@ _PCAP_HEADER: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FilterResult:
     """What came of it."""
 
     packets: int  # written
@@ -31,7 +31,7 @@ class Written:
     missing: int  # packets that the source has no more, because it changed or is damaged before them
 
 
-def write_selection(path: str, out: str | BinaryIO, numbers: Collection[int]) -> Written:
+def write_selected_packets(path: str, out: str | BinaryIO, numbers: Collection[int]) -> FilterResult:
     """Write the packets of these numbers, counted from 1, to a path or a stream. A file appears when it is complete.
 
     Raises:
@@ -43,19 +43,19 @@ def write_selection(path: str, out: str | BinaryIO, numbers: Collection[int]) ->
     with open_capture(path) as reader:
         if isinstance(out, str) and reader.source.is_file(out):
             raise CaptureError(f"{out}: is the capture itself. Name another file")
-        with open_sink(out) as stream:
+        with open_output(out) as stream:
             size = written = 0
             for piece, packets in _pieces(reader, wanted):
                 stream.write(piece)
                 size += len(piece)
                 written += packets
-    return Written(written, size, len(wanted) - written)
+    return FilterResult(written, size, len(wanted) - written)
 
 
 def _pieces(reader: CaptureReader, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[memoryview | bytes, int]]:
     """What is to be written, and how many packets are in it."""
     first = 1  # number of the first packet of the stretch
-    copy = _Records() if reader.format == "pcap" else _Blocks(reader)
+    copy = _SelectedRecords() if reader.format == "pcap" else _SelectedBlocks(reader)
     for stretch in reader.stretches():
         end = first + len(stretch.batch)
         rows = wanted[slice(*np.searchsorted(wanted, [first, end]))] - first
@@ -65,13 +65,13 @@ def _pieces(reader: CaptureReader, wanted: npt.NDArray[np.int64]) -> Iterator[tu
             return
 
 
-class _Records:
+class _SelectedRecords:
     """The records of a pcap file that are copied, behind its header."""
 
     def __init__(self) -> None:
         self._start = _PCAP_HEADER  # of the records, in the stretch that comes next
 
-    def __call__(self, stretch: Stretch, rows: list[int]) -> Iterator[tuple[memoryview, int]]:
+    def __call__(self, stretch: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview, int]]:
         whole, batch = memoryview(stretch.buffer), stretch.batch
         start, self._start = self._start, 0
         if start:
@@ -82,7 +82,7 @@ class _Records:
             yield whole[begin : int(batch.offset[row] + batch.captured[row])], 1
 
 
-class _Blocks:
+class _SelectedBlocks:
     """The blocks of a pcapng file that are copied."""
 
     def __init__(self, reader: CaptureReader) -> None:
@@ -90,16 +90,16 @@ class _Blocks:
         self._interfaces = 0
         self._order = "<"
 
-    def __call__(self, stretch: Stretch, rows: list[int]) -> Iterator[tuple[memoryview | bytes, int]]:
+    def __call__(self, stretch: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview | bytes, int]]:
         known, self._interfaces = self._interfaces, len(self._reader.interfaces)
         if not rows and known == self._interfaces and stretch.buffer.find(_SECTION, 0, stretch.stop) < 0:
             return
         whole, row, chosen = memoryview(stretch.buffer), -1, set(rows)
-        for kind, at, size, order in blocks.whole_blocks(stretch.buffer, stretch.stop, self._order):
+        for kind, at, size, order in blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
             block = whole[at : at + size]
             if kind == blocks.SECTION:
                 self._order = order
-                yield blocks.reopened_section(bytes(block), order, None), 0
+                yield blocks.reopen_section_header(bytes(block), order, None), 0
             elif kind == blocks.INTERFACE:
                 yield block, 0
             elif kind in _PACKETS:

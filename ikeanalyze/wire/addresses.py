@@ -1,7 +1,7 @@
 """IP addresses as text, without the weight of the standard library's classes."""
 
 
-def address_text(packed: bytes) -> str | None:
+def format_address(packed: bytes) -> str | None:
     """Text of an IPv4 (4 bytes) or IPv6 (16 bytes) address (RFC 5952); None for another number of bytes."""
     if len(packed) == 4:
         return ".".join(map(str, packed))

@@ -1,6 +1,6 @@
 """One payload of IKEv2, one value: the door to all that this room can read of a payload's body.
 
-`read_body` gives what `inspection` checks and `describe` puts in words.
+`decode_payload` gives what `inspection` checks and `describe` puts in words.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
-from ikeanalyze.wire.certificates import CertificateView, read_certificate
+from ikeanalyze.wire.certificates import ParsedCertificate, decode_certificate
 from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.configuration import Configuration, read_configuration
+from ikeanalyze.wire.configuration import Configuration, parse_configuration
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap_methods import EapMessage, read_eap_message
+from ikeanalyze.wire.eap_methods import EapMessage, parse_eap_message
 from ikeanalyze.wire.ikev2_notify import Notify, parse_notify
 from ikeanalyze.wire.ikev2_payloads import (
     Authentication,
@@ -28,10 +28,10 @@ from ikeanalyze.wire.ikev2_payloads import (
     parse_identification,
     parse_key_exchange,
 )
-from ikeanalyze.wire.proposals import SecurityAssociation, read_sa
+from ikeanalyze.wire.proposals import SecurityAssociation, parse_sa
 from ikeanalyze.wire.registries.ikev2 import PayloadType
-from ikeanalyze.wire.registries.vendor_ids import vendor_name
-from ikeanalyze.wire.traffic_selectors import TrafficSelectors, read_traffic_selectors
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
+from ikeanalyze.wire.traffic_selectors import TrafficSelectorPayload, parse_traffic_selectors
 
 _FRAGMENT: Final = Struct(">HH")
 
@@ -52,7 +52,7 @@ class VendorId:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SkPayload:
     """SK or SKF payload (RFC 7296, section 3.14; RFC 7383, section 2.5), not decrypted."""
 
     bytes: int  # of IV, ciphertext and ICV
@@ -61,7 +61,7 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class UnparsedPayload:
     """A payload whose inside is not read: of group key management (RFC 9838), a puzzle's solution (RFC 8019), a secure
     password method (RFC 6467), or of a type that is not assigned.
     """
@@ -70,44 +70,44 @@ class Opaque:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedPayload:
     """A payload that is too short for its fields."""
 
     error: str
 
 
 Body = (
-    SecurityAssociation | KeyExchange | Identification | CertificateView | CertificateRequest | Authentication
-    | Nonce | Notify | Delete | VendorId | TrafficSelectors | Configuration | EapMessage | Sealed | Opaque
-    | Malformed
+    SecurityAssociation | KeyExchange | Identification | ParsedCertificate | CertificateRequest | Authentication
+    | Nonce | Notify | Delete | VendorId | TrafficSelectorPayload | Configuration | EapMessage | SkPayload | UnparsedPayload
+    | MalformedPayload
 )  # fmt: skip
 
 
 def _certificate(body: bytes) -> Body:
-    return read_certificate(parse_certificate(body))
+    return decode_certificate(parse_certificate(body))
 
 
 def _vendor_id(body: bytes) -> Body:
-    return VendorId(body, vendor_name(body))
+    return VendorId(body, get_vendor_name(body))
 
 
 def _eap(body: bytes) -> Body:
-    return read_eap_message(body) or Malformed(f"{len(body)} bytes are no EAP packet")
+    return parse_eap_message(body) or MalformedPayload(f"{len(body)} bytes are no EAP packet")
 
 
 def _sk(body: bytes) -> Body:
-    return Sealed(len(body), None, None)
+    return SkPayload(len(body), None, None)
 
 
 def _skf(body: bytes) -> Body:
     cursor = Cursor(body)
     number, total = cursor.unpack(_FRAGMENT)
-    return Sealed(cursor.remaining(), number, total)
+    return SkPayload(cursor.remaining(), number, total)
 
 
 _READERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
     {
-        PayloadType.SA: read_sa,
+        PayloadType.SA: parse_sa,
         PayloadType.KE: parse_key_exchange,
         PayloadType.IDI: parse_identification,
         PayloadType.IDR: parse_identification,
@@ -118,10 +118,10 @@ _READERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
         PayloadType.NOTIFY: parse_notify,
         PayloadType.DELETE: parse_delete,
         PayloadType.VENDOR_ID: _vendor_id,
-        PayloadType.TSI: read_traffic_selectors,
-        PayloadType.TSR: read_traffic_selectors,
+        PayloadType.TSI: parse_traffic_selectors,
+        PayloadType.TSR: parse_traffic_selectors,
         PayloadType.SK: _sk,
-        PayloadType.CP: read_configuration,
+        PayloadType.CP: parse_configuration,
         PayloadType.EAP: _eap,
         PayloadType.IDG: parse_identification,  # RFC 9838: as IDi
         PayloadType.SKF: _skf,
@@ -129,14 +129,14 @@ _READERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
 )
 
 
-def read_body(payload: Payload) -> Body:
-    """What a payload says. Never raises: `Malformed` if it is too short for its fields, `Opaque` if nothing is
+def decode_payload(payload: Payload) -> Body:
+    """What a payload says. Never raises: `MalformedPayload` if it is too short for its fields, `UnparsedPayload` if nothing is
     known of the inside of its type.
     """
     reader = _READERS.get(payload.type)
     if reader is None:
-        return Opaque(len(payload.body))
+        return UnparsedPayload(len(payload.body))
     try:
         return reader(payload.body)
     except WireError as problem:
-        return Malformed(str(problem))
+        return MalformedPayload(str(problem))

@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.der import BIT_STRING, INTEGER, SEQUENCE, Element, read_element, read_oid, read_whole
+from ikeanalyze.wire.der import BIT_STRING, INTEGER, SEQUENCE, DerElement, parse_element, read_element, read_oid
 from ikeanalyze.wire.ikev2_payloads import Certificate
-from ikeanalyze.wire.names import name_text
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.names import format_distinguished_name_content
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import CertEncoding
 from ikeanalyze.wire.registries.oids import CURVES, EC_KEY, KEYS, RSA_KEY
 from ikeanalyze.wire.signatures import SignatureAlgorithm, read_algorithm
-from ikeanalyze.wire.text import readable, shortened
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 #: Encodings that are one X.509 certificate, of IKEv1 too (5: for key exchange).
 _X509: Final = frozenset({CertEncoding.X509_SIGNATURE, 5})
@@ -48,7 +48,7 @@ class PublicKey:
 
 
 @dataclass(frozen=True, slots=True)
-class X509:
+class CertificateOutline:
     """The outline of an X.509 certificate (RFC 5280, section 4.1)."""
 
     subject: str  # as in RFC 4514; empty: it has none
@@ -62,12 +62,12 @@ class X509:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateView:
+class ParsedCertificate:
     """What a CERT payload holds (RFC 7296, section 3.6)."""
 
     encoding: int
     size: int  # bytes of the data
-    x509: X509 | None  # of an X.509 certificate that could be read
+    x509: CertificateOutline | None  # of an X.509 certificate that could be read
     key: PublicKey | None  # of that certificate or a raw key
     digest: bytes | None  # of hash and URL: SHA-1 of what is there
     url: str | None
@@ -80,53 +80,53 @@ class CertificateView:
             return f"X.509 {self.x509.subject}, {self.x509.key.name}"
         if self.encoding in _X509:
             return "X.509"
-        name = name_of(CertEncoding, self.encoding)
+        name = get_name(CertEncoding, self.encoding)
         if self.url is not None:
             return f"{name} {self.url}"
         return name if self.key is None else f"{name} {self.key.name}"
 
 
-def read_certificate(certificate: Certificate) -> CertificateView:
+def decode_certificate(certificate: Certificate) -> ParsedCertificate:
     """Read a certificate. Never raises: `error` says what could not be read."""
     if len(certificate.data) <= _KEPT_BYTES:
         return _kept(certificate.encoding, certificate.data)
     return _read(certificate.encoding, certificate.data)
 
 
-def _read(encoding: int, data: bytes) -> CertificateView:
+def _read(encoding: int, data: bytes) -> ParsedCertificate:
     x509 = key = digest = url = error = None
     try:
         if encoding in _X509:
             x509 = _x509(data)
             key = x509.key
         elif encoding == CertEncoding.RAW_PUBLIC_KEY:
-            key, _ = _public_key(read_whole(data, SEQUENCE))
+            key, _ = _public_key(parse_element(data, SEQUENCE))
         elif encoding == CertEncoding.RAW_RSA_KEY:
             key = PublicKey(RSA_KEY, "RSA", _rsa_bits(data), None)
         elif encoding in (CertEncoding.HASH_AND_URL, CertEncoding.HASH_AND_URL_BUNDLE):
             cursor = Cursor(data)
-            digest, url = cursor.get_bytes(_HASH_BYTES), readable(cursor.get_remaining())
+            digest, url = cursor.get_bytes(_HASH_BYTES), escape_peer_text(cursor.get_remaining())
     except WireError as problem:
         error = str(problem)
-    return CertificateView(encoding, len(data), x509, key, digest, url, error)
+    return ParsedCertificate(encoding, len(data), x509, key, digest, url, error)
 
 
 _kept = lru_cache(maxsize=_KEPT)(_read)
 
 
-def _x509(data: bytes) -> X509:
-    outer = Cursor(read_whole(data, SEQUENCE).content)
+def _x509(data: bytes) -> CertificateOutline:
+    outer = Cursor(parse_element(data, SEQUENCE).content)
     inner = Cursor(read_element(outer, SEQUENCE).content)
     signature = read_algorithm(read_element(outer, SEQUENCE).content)
     signature_bytes = len(_bits(read_element(outer, BIT_STRING)))
     first = read_element(inner)
     serial = read_element(inner, INTEGER) if first.tag == _VERSION else first
     read_element(inner, SEQUENCE)  # the signature algorithm once more
-    issuer = name_text(read_element(inner, SEQUENCE).content)
+    issuer = format_distinguished_name_content(read_element(inner, SEQUENCE).content)
     read_element(inner, SEQUENCE)  # validity
-    subject = name_text(read_element(inner, SEQUENCE).content)
+    subject = format_distinguished_name_content(read_element(inner, SEQUENCE).content)
     key, key_bytes = _public_key(read_element(inner, SEQUENCE))
-    return X509(
+    return CertificateOutline(
         subject,
         issuer,
         serial.content.hex(),
@@ -138,7 +138,7 @@ def _x509(data: bytes) -> X509:
     )
 
 
-def _public_key(element: Element) -> tuple[PublicKey, int]:
+def _public_key(element: DerElement) -> tuple[PublicKey, int]:
     """A SubjectPublicKeyInfo, and the bytes of the key in it."""
     cursor = Cursor(element.content)
     algorithm = Cursor(read_element(cursor, SEQUENCE).content)
@@ -162,11 +162,11 @@ def _curve(parameters: Cursor) -> str | None:
 
 def _rsa_bits(key: bytes) -> int:
     """Bits of the modulus of an RSAPublicKey (RFC 8017, appendix A.1.1)."""
-    modulus = read_element(Cursor(read_whole(key, SEQUENCE).content), INTEGER)
+    modulus = read_element(Cursor(parse_element(key, SEQUENCE).content), INTEGER)
     return int.from_bytes(modulus.content, "big").bit_length()
 
 
-def _bits(element: Element) -> bytes:
+def _bits(element: DerElement) -> bytes:
     """Bytes of a bit string, behind the number of bits that are unused in its last one."""
     cursor = Cursor(element.content)
     cursor.skip(1)
@@ -195,5 +195,5 @@ def check_certificate(certificate: Certificate) -> str | None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as problem:  # its panics are no Exception
-        return f"{type(problem).__name__}: {shortened(readable(str(problem).encode()), 120)}"
+        return f"{type(problem).__name__}: {shorten_text(escape_peer_text(str(problem).encode()), 120)}"
     return None

@@ -31,14 +31,14 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class PayloadChain:
     """What could be read of a message's payloads."""
 
     payloads: tuple[Payload, ...]
     error: str | None  # why reading ended before the end; None: all was read
 
 
-def walk(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int, bytes]]:
+def iterate_payloads(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int, bytes]]:
     """Payloads from the cursor on, as type, flags, offset and body; `kind` is the type of the first.
 
     Ends after an encrypted payload, which is IKEv2's last. Raises `WireError` where a payload cannot be read.
@@ -54,18 +54,18 @@ def walk(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int, bytes]]:
         kind = following
 
 
-def read_chain(cursor: Cursor, kind: int) -> Chain:
+def parse_chain(cursor: Cursor, kind: int) -> PayloadChain:
     """Payloads from the cursor on, as many as can be read. Never raises."""
     found: list[Payload] = []
     try:
-        for this, flags, offset, body in walk(cursor, kind):
+        for this, flags, offset, body in iterate_payloads(cursor, kind):
             found.append(Payload(this, bool(flags & _CRITICAL), body, offset))
     except WireError as error:
-        return Chain(tuple(found), str(error))
-    return Chain(tuple(found), None)
+        return PayloadChain(tuple(found), str(error))
+    return PayloadChain(tuple(found), None)
 
 
-def message_chain(data: bytes) -> Chain:
+def parse_message_chain(data: bytes) -> PayloadChain:
     """The clear payloads of an IKE message, up to and with an encrypted one. Never raises.
 
     Reads no further than the header's length: what is behind is no part of the message.
@@ -73,5 +73,5 @@ def message_chain(data: bytes) -> Chain:
     try:
         fields = Cursor(data).unpack(HEADER)
     except WireError as error:
-        return Chain((), str(error))
-    return read_chain(Cursor(data, HEADER.size, fields[-1]), fields[2])
+        return PayloadChain((), str(error))
+    return parse_chain(Cursor(data, HEADER.size, fields[-1]), fields[2])

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.identification import prefix_bits
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.identification import get_prefix_length
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ConfigurationAttribute as Attribute
 from ikeanalyze.wire.registries.ikev2 import ConfigurationType
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.text import escape_peer_text
 
 _HEAD: Final = Struct(">B3x")
 _ENTRY: Final = Struct(">HH")
@@ -61,7 +61,7 @@ class ConfigurationEntry:
     @property
     def name(self) -> str:
         """INTERNAL_IP4_ADDRESS; the number of a type without a name."""
-        return name_of(Attribute, self.type)
+        return get_name(Attribute, self.type)
 
     @property
     def fits(self) -> bool:
@@ -79,18 +79,18 @@ class ConfigurationEntry:
         if not data or not self.fits:
             return None
         if self.type in _ADDRESSES:
-            return address_text(data)
+            return format_address(data)
         if self.type in _PREFIXED:
-            return f"{address_text(data[:_IPV6])}/{data[_IPV6]}"
+            return f"{format_address(data[:_IPV6])}/{data[_IPV6]}"
         if self.type == Attribute.INTERNAL_IP4_SUBNET:
-            bits = prefix_bits(data[_IPV4:])
-            return f"{address_text(data[:_IPV4])}/{address_text(data[_IPV4:]) if bits is None else bits}"
+            bits = get_prefix_length(data[_IPV4:])
+            return f"{format_address(data[:_IPV4])}/{format_address(data[_IPV4:]) if bits is None else bits}"
         if self.type in _TEXTS:
-            return readable(data)
+            return escape_peer_text(data)
         if self.type == Attribute.SUPPORTED_ATTRIBUTES:
             cursor = Cursor(data)
             kinds = (cursor.get_uint16() & _TYPE for _ in range(len(data) // 2))
-            return "+".join(name_of(Attribute, kind) for kind in kinds)
+            return "+".join(get_name(Attribute, kind) for kind in kinds)
         if self.type == Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK:
             return f"{int.from_bytes(data, 'big')} s"
         return data.hex()
@@ -107,10 +107,10 @@ class Configuration:
     @property
     def name(self) -> str:
         """REQUEST, REPLY, SET or ACK; the number of another type."""
-        return "" if self.type is None else name_of(ConfigurationType, self.type).removeprefix("CFG_")
+        return "" if self.type is None else get_name(ConfigurationType, self.type).removeprefix("CFG_")
 
 
-def read_configuration(body: bytes) -> Configuration:
+def parse_configuration(body: bytes) -> Configuration:
     """Attributes of a CP payload (RFC 7296, section 3.15); `body` is what follows its generic header. Never
     raises. Offsets in the error are of `body`.
     """

@@ -25,7 +25,7 @@ _LONGEST_OID: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class DerElement:
     """One value with its tag (X.690, section 8.1)."""
 
     tag: int  # class, constructed bit and number, as on the wire
@@ -33,7 +33,7 @@ class Element:
     offset: int  # of the tag, in bytes from the beginning of the data
 
 
-def read_element(cursor: Cursor, expected: int | None = None) -> Element:
+def read_element(cursor: Cursor, expected: int | None = None) -> DerElement:
     """Next element. `expected`: the tag that it has to have."""
     offset = cursor.position
     tag = cursor.get_uint8()
@@ -48,10 +48,10 @@ def read_element(cursor: Cursor, expected: int | None = None) -> Element:
     content = cursor.get_bytes(length)
     if expected is not None and tag != expected:
         raise WireError(offset, f"ASN.1 tag {expected:#04x} is expected, not {tag:#04x}")
-    return Element(tag, content, offset)
+    return DerElement(tag, content, offset)
 
 
-def read_whole(data: bytes, expected: int | None = None) -> Element:
+def parse_element(data: bytes, expected: int | None = None) -> DerElement:
     """The one element that the data are; bytes behind it are an error."""
     cursor = Cursor(data)
     element = read_element(cursor, expected)

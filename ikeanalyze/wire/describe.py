@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ikeanalyze.wire.bodies import Body, Malformed, Sealed, VendorId, read_body
-from ikeanalyze.wire.certificates import CertificateView
-from ikeanalyze.wire.chain import Chain, Payload
+from ikeanalyze.wire.bodies import Body, MalformedPayload, SkPayload, VendorId, decode_payload
+from ikeanalyze.wire.certificates import ParsedCertificate
+from ikeanalyze.wire.chain import Payload, PayloadChain
 from ikeanalyze.wire.configuration import Configuration
 from ikeanalyze.wire.eap_methods import EapMessage, describe_eap
-from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2_notify import Notify, describe_notify
 from ikeanalyze.wire.ikev2_payloads import (
     Authentication,
@@ -17,12 +17,12 @@ from ikeanalyze.wire.ikev2_payloads import (
     Identification,
     KeyExchange,
 )
-from ikeanalyze.wire.key_exchanges import method_name
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.key_exchanges import get_key_exchange_name
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType, ProtocolId
-from ikeanalyze.wire.signatures import authentication_name
-from ikeanalyze.wire.text import shortened
-from ikeanalyze.wire.traffic_selectors import TrafficSelectors
+from ikeanalyze.wire.signatures import get_authentication_name
+from ikeanalyze.wire.text import shorten_text
+from ikeanalyze.wire.traffic_selectors import TrafficSelectorPayload
 
 #: Entries of a list that are shown; a hostile payload has room for thousands.
 _SHOWN: Final = 4
@@ -33,62 +33,62 @@ _ID_NULL: Final = 13
 _IKE: Final = 1
 
 
-def describe_payloads(chain: Chain | Iterable[Payload]) -> list[str]:
+def describe_payloads(chain: PayloadChain | Iterable[Payload]) -> list[str]:
     """Each payload in a few words, in order: SA, KE(ML-KEM-768), No, N(COOKIE), SKF(2/3). Never raises.
 
     Everything that a peer chose is escaped and shortened, fit for a terminal. A payload that is too short for
     its fields has a question mark: KE(?).
     """
-    payloads = chain.payloads if isinstance(chain, Chain) else chain
+    payloads = chain.payloads if isinstance(chain, PayloadChain) else chain
     return [describe_payload(payload) for payload in payloads]
 
 
 def describe_payload(payload: Payload, body: Body | None = None) -> str:
-    """One payload in a few words; `body`: what `read_body` gave for it, where it is at hand."""
+    """One payload in a few words; `body`: what `decode_payload` gave for it, where it is at hand."""
     if payload.type not in PayloadType._value2member_map_:
         return f"unknown {payload.type}{' (critical)' if payload.critical else ''}"
-    name = name_of(PayloadType, payload.type)
-    said = _said(read_body(payload) if body is None else body)
+    name = get_name(PayloadType, payload.type)
+    said = _said(decode_payload(payload) if body is None else body)
     return f"{name}({said})" if said else name
 
 
 def _said(body: Body) -> str:
     match body:
-        case Malformed():
+        case MalformedPayload():
             return "?"
         case KeyExchange(method, _):
-            return method_name(method)
+            return get_key_exchange_name(method)
         case Identification():
-            return shortened(identity_text(body.type, body.data) or "?")
-        case CertificateView():
+            return shorten_text(format_identity(body.type, body.data) or "?")
+        case ParsedCertificate():
             return describe_certificate(body)
         case CertificateRequest(_, authorities):
             return "" if authorities is None else str(authorities)
         case Authentication():
-            return shortened(authentication_name(body))
+            return shorten_text(get_authentication_name(body))
         case Notify():
             return describe_notify(body)
         case Delete():
-            return describe_delete(name_of(ProtocolId, body.protocol), len(body.spis), body.protocol == _IKE)
+            return describe_delete(get_name(ProtocolId, body.protocol), len(body.spis), body.protocol == _IKE)
         case VendorId(data, name):
             return describe_vendor_id(data, name)
-        case TrafficSelectors(selectors):
-            return listed([selector.describe() for selector in selectors[:_SHOWN]], len(selectors))
+        case TrafficSelectorPayload(selectors):
+            return join_texts([selector.describe() for selector in selectors[:_SHOWN]], len(selectors))
         case Configuration():
             return _configuration(body)
         case EapMessage():
             return describe_eap(body)
-        case Sealed(_, number, total) if number is not None:
+        case SkPayload(_, number, total) if number is not None:
             return f"{number}/{total}"
         case _:
             return ""
 
 
-def describe_certificate(view: CertificateView) -> str:
+def describe_certificate(view: ParsedCertificate) -> str:
     """X.509 CN=gw.example, ECDSA P-256; a question mark for what could not be read."""
     if view.x509 is None:
-        return shortened(view.name) if view.error is None else f"{shortened(view.name)}, ?"
-    return f"X.509 {shortened(view.x509.subject)}, {view.x509.key.name}"
+        return shorten_text(view.name) if view.error is None else f"{shorten_text(view.name)}, ?"
+    return f"X.509 {shorten_text(view.x509.subject)}, {view.x509.key.name}"
 
 
 def _configuration(configuration: Configuration) -> str:
@@ -96,8 +96,8 @@ def _configuration(configuration: Configuration) -> str:
     texts = []
     for entry in entries[:_SHOWN_ATTRIBUTES]:
         value = entry.value
-        texts.append(entry.name if value is None else f"{entry.name}={shortened(value)}")
-    text = listed(texts, len(entries), " ")
+        texts.append(entry.name if value is None else f"{entry.name}={shorten_text(value)}")
+    text = join_texts(texts, len(entries), " ")
     return f"{configuration.name}: {text}" if text else configuration.name
 
 
@@ -111,12 +111,12 @@ def describe_delete(protocol: str, count: int, whole: bool) -> str:
 def describe_vendor_id(data: bytes, name: str | None) -> str:
     """Name of a vendor ID, else how it begins."""
     if name is not None:
-        return shortened(name)
+        return shorten_text(name)
     digits = data.hex()
     return digits if len(digits) <= _SHOWN_DIGITS else f"{digits[:_SHOWN_DIGITS]}…"
 
 
-def listed(texts: Sequence[str], total: int, between: str = ", ") -> str:
+def join_texts(texts: Sequence[str], total: int, between: str = ", ") -> str:
     """Texts in a row; `total`: how many there are, those left out included."""
     more = total - len(texts)
-    return between.join([*map(shortened, texts), *([f"{more} more"] if more else [])])
+    return between.join([*map(shorten_text, texts), *([f"{more} more"] if more else [])])

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.registries.eap import Code, Type
+from ikeanalyze.wire.registries.eap import EapCode, EapType
 
 _HEADER: Final = Struct(">BBH")
 #: Type 254, vendor and vendor type (RFC 3748, section 5.7).
@@ -29,20 +29,20 @@ class EapPacket:
     @property
     def method(self) -> str | None:
         """The method that the packet belongs to, as EAP-TLS; None: identity, Nak, success and the like."""
-        if self.type is None or (self.vendor == 0 and (self.type <= Type.NAK or self.type == Type.EXPANDED)):
+        if self.type is None or (self.vendor == 0 and (self.type <= EapType.NAK or self.type == EapType.EXPANDED)):
             return None
         if self.vendor:
             return f"EAP-expanded-{self.vendor}-{self.type}"
-        member = Type._value2member_map_.get(self.type)
-        return f"EAP-{self.type}" if member is None else Type(self.type).label
+        member = EapType._value2member_map_.get(self.type)
+        return f"EAP-{self.type}" if member is None else EapType(self.type).label
 
     @property
     def nak(self) -> bool:
         """The peer refuses the method that the request asked for (RFC 3748, section 5.3)."""
-        return self.code == Code.RESPONSE and self.vendor == 0 and self.type == Type.NAK
+        return self.code == EapCode.RESPONSE and self.vendor == 0 and self.type == EapType.NAK
 
 
-def read_eap(data: bytes) -> EapPacket | None:
+def parse_eap_header(data: bytes) -> EapPacket | None:
     """Header and type of an EAP packet; None if not even the header is there. Never raises."""
     cursor = Cursor(data)
     try:
@@ -50,10 +50,10 @@ def read_eap(data: bytes) -> EapPacket | None:
     except WireError:
         return None
     kind, vendor = None, 0
-    if code in (Code.REQUEST, Code.RESPONSE):
+    if code in (EapCode.REQUEST, EapCode.RESPONSE):
         try:
             kind = cursor.get_uint8()
-            if kind == Type.EXPANDED:
+            if kind == EapType.EXPANDED:
                 typed, kind = Cursor(data, _HEADER.size).unpack(_EXPANDED)
                 vendor = typed & _VENDOR
         except WireError:
@@ -61,7 +61,7 @@ def read_eap(data: bytes) -> EapPacket | None:
     return EapPacket(code, identifier, length, kind, vendor)
 
 
-def method_of(messages: Iterable[bytes]) -> str | None:
+def get_eap_method(messages: Iterable[bytes]) -> str | None:
     """The method that an EAP conversation ran, given its packets in order: the last one proposed and not
     refused.
 
@@ -71,7 +71,7 @@ def method_of(messages: Iterable[bytes]) -> str | None:
     proposed: list[tuple[int, str]] = []
     refused: set[tuple[int, str]] = set()
     for message in messages:
-        packet = read_eap(message)
+        packet = parse_eap_header(message)
         if packet is None:
             continue
         method = packet.method

@@ -7,14 +7,14 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.eap_methods import (
     SimAkaAttribute,
     SimAkaClientError,
     SimAkaNotification,
     SimAkaSubtype,
 )
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.text import escape_peer_text
 
 #: Subtype, reserved.
 _HEAD: Final = Struct(">Bxx")
@@ -44,7 +44,7 @@ class SimAkaEntry:
     @property
     def name(self) -> str:
         """AT_RAND; the number of a type without a name."""
-        return name_of(SimAkaAttribute, self.type)
+        return get_name(SimAkaAttribute, self.type)
 
     def describe(self) -> str:
         """AT_RAND; with its value where that is a number: AT_NOTIFICATION success, AT_KDF 1."""
@@ -52,9 +52,9 @@ class SimAkaEntry:
             return self.name
         match self.type:
             case SimAkaAttribute.AT_NOTIFICATION:
-                value = name_of(SimAkaNotification, self.value)
+                value = get_name(SimAkaNotification, self.value)
             case SimAkaAttribute.AT_CLIENT_ERROR_CODE:
-                value = name_of(SimAkaClientError, self.value)
+                value = get_name(SimAkaClientError, self.value)
             case _:
                 value = str(self.value)
         return f"{self.name} {value}"
@@ -69,7 +69,7 @@ class SimAka:
 
     def describe(self) -> str:
         """Challenge (AT_RAND, AT_AUTN, AT_MAC)."""
-        name = name_of(SimAkaSubtype, self.subtype)
+        name = get_name(SimAkaSubtype, self.subtype)
         names = [entry.describe() for entry in self.attributes[:_SHOWN]]
         if len(self.attributes) > _SHOWN:
             names.append(f"{len(self.attributes) - _SHOWN} more")
@@ -95,5 +95,5 @@ def _value(kind: int, cursor: Cursor) -> int | str | None:
     if kind in _NUMBERS:
         return cursor.get_uint16()
     if kind in _COUNTED_TEXTS:
-        return readable(cursor.get_bytes(cursor.get_uint16()))
+        return escape_peer_text(cursor.get_bytes(cursor.get_uint16()))
     return None

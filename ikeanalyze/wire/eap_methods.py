@@ -8,12 +8,12 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap import EapPacket, read_eap
+from ikeanalyze.wire.eap import EapPacket, parse_eap_header
 from ikeanalyze.wire.eap_aka import SimAka, parse_sim_aka
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.eap import Code, Type
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.eap import EapCode, EapType
 from ikeanalyze.wire.registries.eap_methods import MsChapOperation
-from ikeanalyze.wire.text import readable, shortened
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 _HEADER_BYTES: Final = 4
 _EXPANDED_BYTES: Final = 8
@@ -28,33 +28,33 @@ _MSCHAP_TEXT: Final = re.compile(r"\bM=(.*)", re.DOTALL)
 _LENGTH_INCLUDED, _MORE_FRAGMENTS, _START, _OUTER_TLV = 0x80, 0x40, 0x20, 0x10
 _VERSION: Final = 0x07
 #: Methods that carry TLS with flags: RFC 5216, RFC 5281, RFC 4851, RFC 7170 and PEAP.
-_TUNNELS: Final = frozenset({Type.TLS, Type.TTLS, Type.PEAP, Type.FAST, Type.TEAP})
-_SIM_AKA: Final = frozenset({Type.SIM, Type.AKA, Type.AKA_PRIME})
+_TUNNELS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
+_SIM_AKA: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class EapIdentity:
     """Identity (RFC 3748, section 5.1)."""
 
     text: str | None  # response: who the peer says it is; request: what to show it; None: nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class EapNotification:
     """Notification (RFC 3748, section 5.2)."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Nak:
+class EapNak:
     """Nak, legacy or expanded (RFC 3748, section 5.3)."""
 
     wanted: tuple[str, ...]  # methods that the peer would take; empty: none
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
+class EapMd5Challenge:
     """MD5-Challenge (RFC 3748, section 5.4): a challenge in a request, its answer in a response."""
 
     value_bytes: int
@@ -62,7 +62,7 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class EapToken:
     """One-time password or generic token card (RFC 3748, sections 5.5 and 5.6)."""
 
     prompt: str | None  # of a request; a response is a password, and is not kept
@@ -70,7 +70,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class MsChap:
+class EapMsChapV2:
     """EAP-MSCHAPv2 (draft-kamath-pppext-eap-mschapv2)."""
 
     operation: int  # 1 challenge, 2 response, 3 success, 4 failure, 7 change of password
@@ -80,7 +80,7 @@ class MsChap:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class EapTlsPacket:
     """One packet of a method that runs TLS (RFC 5216, section 3.1)."""
 
     start: bool
@@ -96,13 +96,23 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherMethod:
+class UnparsedEapMethod:
     """A method without a rule."""
 
     bytes: int  # of its data
 
 
-EapContent = Identity | Notification | Nak | Challenge | Token | MsChap | Tls | SimAka | OtherMethod
+EapContent = (
+    EapIdentity
+    | EapNotification
+    | EapNak
+    | EapMd5Challenge
+    | EapToken
+    | EapMsChapV2
+    | EapTlsPacket
+    | SimAka
+    | UnparsedEapMethod
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +124,12 @@ class EapMessage:
     error: str | None  # what makes no sense; None: nothing
 
 
-def read_eap_message(data: bytes) -> EapMessage | None:
+def parse_eap_message(data: bytes) -> EapMessage | None:
     """Read a whole EAP packet; None if not even the header is there. Never raises.
 
     Bytes behind the length that the packet has are no part of it.
     """
-    packet = read_eap(data)
+    packet = parse_eap_header(data)
     if packet is None:
         return None
     error = None
@@ -129,13 +139,13 @@ def read_eap_message(data: bytes) -> EapMessage | None:
         error = f"the EAP packet has a length of {packet.length}, its header alone has 4"
     elif packet.length < len(data):
         error = f"{len(data) - packet.length} bytes follow the EAP packet"
-    if packet.code not in (Code.REQUEST, Code.RESPONSE):
-        if packet.code not in Code._value2member_map_:
+    if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
+        if packet.code not in EapCode._value2member_map_:
             error = error or f"no EAP code is {packet.code}"
         return EapMessage(packet, None, error)
     cursor = Cursor(data, _HEADER_BYTES, packet.length)
     try:
-        expanded = cursor.get_uint8() == Type.EXPANDED
+        expanded = cursor.get_uint8() == EapType.EXPANDED
         if expanded:
             cursor.skip(_EXPANDED_BYTES - 1)
         return EapMessage(packet, _content(packet, cursor, expanded), error)
@@ -144,36 +154,36 @@ def read_eap_message(data: bytes) -> EapMessage | None:
 
 
 def _content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapContent:
-    response = packet.code == Code.RESPONSE
+    response = packet.code == EapCode.RESPONSE
     kind = None if packet.vendor else packet.type
-    if kind == Type.IDENTITY:
-        return Identity(_text(cursor))
-    if kind == Type.NOTIFICATION:
-        return Notification(_text(cursor) or "")
-    if kind == Type.NAK:
-        return Nak(_expanded_wishes(cursor) if expanded else _wishes(cursor))
-    if kind == Type.MD5:
+    if kind == EapType.IDENTITY:
+        return EapIdentity(_text(cursor))
+    if kind == EapType.NOTIFICATION:
+        return EapNotification(_text(cursor) or "")
+    if kind == EapType.NAK:
+        return EapNak(_expanded_wishes(cursor) if expanded else _wishes(cursor))
+    if kind == EapType.MD5:
         value = cursor.get_bytes(cursor.get_uint8())
-        return Challenge(len(value), _text(cursor))
-    if kind in (Type.GTC, Type.OTP):
+        return EapMd5Challenge(len(value), _text(cursor))
+    if kind in (EapType.GTC, EapType.OTP):
         size = cursor.remaining()
-        return Token(None if response else _text(cursor), size)
-    if kind == Type.MSCHAPV2:
+        return EapToken(None if response else _text(cursor), size)
+    if kind == EapType.MSCHAPV2:
         return _mschap(cursor, response)
     if kind in _TUNNELS:
-        return _tls(cursor, None if kind == Type.TLS else _VERSION, kind == Type.TEAP)
+        return _tls(cursor, None if kind == EapType.TLS else _VERSION, kind == EapType.TEAP)
     if kind in _SIM_AKA:
         return parse_sim_aka(cursor)
-    return OtherMethod(cursor.remaining())
+    return UnparsedEapMethod(cursor.remaining())
 
 
 def _text(cursor: Cursor) -> str | None:
     data = cursor.get_remaining()
-    return readable(data) if data else None
+    return escape_peer_text(data) if data else None
 
 
 def _wishes(cursor: Cursor) -> tuple[str, ...]:
-    return tuple(name_of(Type, kind) for kind in cursor.get_remaining() if kind)
+    return tuple(get_name(EapType, kind) for kind in cursor.get_remaining() if kind)
 
 
 def _expanded_wishes(cursor: Cursor) -> tuple[str, ...]:
@@ -184,27 +194,27 @@ def _expanded_wishes(cursor: Cursor) -> tuple[str, ...]:
         if vendor:
             wanted.append(f"EAP-expanded-{vendor}-{kind}")
         elif kind:
-            wanted.append(name_of(Type, kind))
+            wanted.append(get_name(EapType, kind))
     return tuple(wanted)
 
 
-def _mschap(cursor: Cursor, response: bool) -> MsChap:
+def _mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
     if response and cursor.remaining() == 1:
         # the answer to a success or a failure is the operation alone
-        return MsChap(cursor.get_uint8(), None, None, None)
+        return EapMsChapV2(cursor.get_uint8(), None, None, None)
     operation, _, _ = cursor.unpack(_MSCHAP)
     if operation in (MsChapOperation.CHALLENGE, MsChapOperation.RESPONSE):
         cursor.skip(cursor.get_uint8())
-        return MsChap(operation, _text(cursor), None, None)
+        return EapMsChapV2(operation, _text(cursor), None, None)
     if operation not in (MsChapOperation.SUCCESS, MsChapOperation.FAILURE):
-        return MsChap(operation, None, None, None)
+        return EapMsChapV2(operation, None, None, None)
     text = _text(cursor) or ""
     error, message = _MSCHAP_ERROR.search(text), _MSCHAP_TEXT.search(text)
     failed = operation == MsChapOperation.FAILURE and error is not None
-    return MsChap(operation, None, int(error[1]) if failed and error else None, message[1] if message else None)
+    return EapMsChapV2(operation, None, int(error[1]) if failed and error else None, message[1] if message else None)
 
 
-def _tls(cursor: Cursor, version: int | None, outer: bool) -> Tls:
+def _tls(cursor: Cursor, version: int | None, outer: bool) -> EapTlsPacket:
     flags = cursor.get_uint8()
     total = cursor.get_uint32() if flags & _LENGTH_INCLUDED else None
     # TEAP alone: the length of TLVs behind the TLS message (RFC 7170, section 4.1)
@@ -212,7 +222,7 @@ def _tls(cursor: Cursor, version: int | None, outer: bool) -> Tls:
     size = cursor.remaining() - behind
     if size < 0:
         raise cursor.fail(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
-    return Tls(
+    return EapTlsPacket(
         bool(flags & _START),
         bool(flags & _MORE_FRAGMENTS),
         total,
@@ -226,33 +236,33 @@ def _type_name(packet: EapPacket) -> str:
         return "no type"
     if packet.vendor:
         return f"expanded {packet.vendor}-{packet.type}"
-    if packet.type == Type.MD5:
+    if packet.type == EapType.MD5:
         return "MD5-Challenge"
-    return name_of(Type, packet.type).removeprefix("EAP-")
+    return get_name(EapType, packet.type).removeprefix("EAP-")
 
 
 def describe_eap(message: EapMessage) -> str:
     """In a few words: "Response MD5-Challenge", "Request TLS start", "Success"."""
     packet = message.packet
-    code = name_of(Code, packet.code)
-    if packet.code not in (Code.REQUEST, Code.RESPONSE):
+    code = get_name(EapCode, packet.code)
+    if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
         return code
-    said = _said(message.content, packet.code == Code.RESPONSE)
+    said = _said(message.content, packet.code == EapCode.RESPONSE)
     return f"{code} {_type_name(packet)}{said and f' {said}'}"
 
 
 def _said(content: EapContent | None, response: bool) -> str:
     match content:
-        case Identity(text) if text and response:
-            return shortened(text)
-        case Notification(text):
-            return shortened(text)
-        case Nak(wanted):
-            return f"for {shortened(', '.join(wanted))}" if wanted else "for none"
-        case MsChap(operation, _, error, _):
-            name = name_of(MsChapOperation, operation)
+        case EapIdentity(text) if text and response:
+            return shorten_text(text)
+        case EapNotification(text):
+            return shorten_text(text)
+        case EapNak(wanted):
+            return f"for {shorten_text(', '.join(wanted))}" if wanted else "for none"
+        case EapMsChapV2(operation, _, error, _):
+            name = get_name(MsChapOperation, operation)
             return name if error is None else f"{name} {error}"
-        case Tls():
+        case EapTlsPacket():
             if content.acknowledgement:
                 return "acknowledgement"
             if content.start:

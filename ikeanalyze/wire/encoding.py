@@ -10,7 +10,7 @@ from typing import Final
 
 from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, HEADER, VERSION_IKEV2
-from ikeanalyze.wire.registries.eap import Code
+from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev2 import CertEncoding, PayloadType
 from ikeanalyze.wire.traffic_selectors import TrafficSelector
 
@@ -100,7 +100,7 @@ def encode_traffic_selectors(kind: PayloadType, selectors: Sequence[TrafficSelec
     return kind, b"".join(parts)
 
 
-def encode_eap(code: Code, identifier: int, type_: int | None = None, data: bytes = b"") -> bytes:
+def encode_eap(code: EapCode, identifier: int, type_: int | None = None, data: bytes = b"") -> bytes:
     """An EAP packet (RFC 3748, section 4), the body of an EAP payload. `type_`: None for success and failure."""
     body = b"" if type_ is None else bytes([type_]) + data
     return _EAP.pack(code, identifier, _EAP.size + len(body)) + body

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.encoding import Payload
-from ikeanalyze.wire.proposals import Attribute, Proposal, Transform
+from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Last substructure, length, number, protocol, SPI size, number of transforms.
@@ -41,7 +41,7 @@ def _transform(transform: Transform, more: int) -> bytes:
     return _TRANSFORM.pack(more, _TRANSFORM.size + len(body), transform.type, transform.id) + body
 
 
-def _attribute(attribute: Attribute) -> bytes:
+def _attribute(attribute: TransformAttributeValue) -> bytes:
     """In the short format if the value is a number, in the long one if it is bytes (section 3.3.5)."""
     if isinstance(attribute.value, int):
         return _ATTRIBUTE.pack(_TYPE_AND_VALUE | attribute.type, attribute.value)

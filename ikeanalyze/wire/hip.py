@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.hip_parameters import Value, read_value
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.hip import PacketType, ParameterType
+from ikeanalyze.wire.hip_parameters import Value, parse_parameter
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
 
 #: Next header, header length, packet type, version, checksum, controls, sender's HIT, receiver's HIT.
 _HEADER: Final = Struct(">BBBBHH16s16s")
@@ -40,19 +40,19 @@ class HipParameter:
     @property
     def known(self) -> bool:
         """The type has a name."""
-        return self.type in ParameterType._value2member_map_
+        return self.type in HipParameterType._value2member_map_
 
     def describe(self) -> str:
         """PUZZLE(K 10); a type without a name is shown as its number: unknown 4242."""
         if not self.known:
             return f"unknown {self.type}{' (critical)' if self.critical else ''}"
-        name = name_of(ParameterType, self.type)
+        name = get_name(HipParameterType, self.type)
         said = "?" if self.value is None else self.value.describe()
         return f"{name}({said})" if said else name
 
 
 @dataclass(frozen=True, slots=True)
-class HipView:
+class HipPacket:
     """Contents of a HIP packet (RFC 7401, section 5.1)."""
 
     next_header: int  # 59: nothing follows
@@ -84,7 +84,7 @@ class HipView:
         return [one.describe() for one in self.parameters]
 
 
-def read_hip(data: bytes) -> HipView | None:
+def parse_hip(data: bytes) -> HipPacket | None:
     """Read a HIP packet from its header on; None if not even that is there. Never raises."""
     try:
         following, units, kind, version, checksum, controls, sender, receiver = Cursor(data).unpack(_HEADER)
@@ -106,7 +106,7 @@ def read_hip(data: bytes) -> HipView | None:
             error = f"the packet has {length} bytes by its header, {len(data)} are there"
     except WireError as problem:
         error = str(problem)
-    return HipView(
+    return HipPacket(
         following,
         length,
         kind & 0x7F,
@@ -123,57 +123,57 @@ def read_hip(data: bytes) -> HipView | None:
 
 def _parameter(number: int, content: bytes, version: int) -> HipParameter:
     try:
-        return HipParameter(number, len(content), read_value(number, content, version), None)
+        return HipParameter(number, len(content), parse_parameter(number, content, version), None)
     except WireError as problem:
         return HipParameter(number, len(content), None, str(problem))
 
 
-_P = ParameterType
+_P = HipParameterType
 #: What each packet must have (RFC 7401, sections 5.3.1 to 5.3.8), each with what may stand in its place: the names of
 #: RFC 5201, and in HIP DEX a MAC where BEX has MAC and signature.
 _REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = MappingProxyType(
     {
-        PacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
-        PacketType.I2: (
+        HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
+        HipPacketType.I2: (
             (_P.SOLUTION,),
             (_P.HIP_CIPHER, _P.HIP_TRANSFORM),
             (_P.HIP_MAC, _P.HIP_MAC_3),
         ),
-        PacketType.R2: ((_P.HIP_MAC_2, _P.HIP_MAC, _P.HIP_MAC_3),),
-        PacketType.UPDATE: ((_P.SEQ, _P.ACK), (_P.HIP_MAC, _P.HIP_MAC_3)),
-        PacketType.NOTIFY: ((_P.NOTIFICATION,),),
-        PacketType.CLOSE: ((_P.ECHO_REQUEST_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
-        PacketType.CLOSE_ACK: ((_P.ECHO_RESPONSE_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
+        HipPacketType.R2: ((_P.HIP_MAC_2, _P.HIP_MAC, _P.HIP_MAC_3),),
+        HipPacketType.UPDATE: ((_P.SEQ, _P.ACK), (_P.HIP_MAC, _P.HIP_MAC_3)),
+        HipPacketType.NOTIFY: ((_P.NOTIFICATION,),),
+        HipPacketType.CLOSE: ((_P.ECHO_REQUEST_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
+        HipPacketType.CLOSE_ACK: ((_P.ECHO_RESPONSE_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
     }
 )
 
 
-def inspect_hip(view: HipView) -> list[str]:
+def inspect_hip(view: HipPacket) -> list[str]:
     """What is wrong with a packet, in the order of its parts; of one that is cut, only what is there is judged."""
     findings = []
     if view.error is not None:
         findings.append(view.error)
     before = 0
     for one in view.parameters:
-        name = name_of(ParameterType, one.type)
+        name = get_name(HipParameterType, one.type)
         if one.error is not None:
             findings.append(f"{name}: {one.error}")
         if not one.known and one.critical:
             findings.append(f"parameter {one.type} is critical and not known")
         if one.type not in _UNORDERED:
             if one.type < before:
-                findings.append(f"{name} stands behind {name_of(ParameterType, before)}, out of order")
+                findings.append(f"{name} stands behind {get_name(HipParameterType, before)}, out of order")
             before = max(before, one.type)
     if view.stray_padding:
         findings.append("padding that is not zero")
     if view.error is None:
         for some in _REQUIRED.get(view.packet_type, ()):
             if not view.has(*some):
-                findings.append(f"{name_of(PacketType, view.packet_type)} without {name_of(_P, some[0])}")
+                findings.append(f"{get_name(HipPacketType, view.packet_type)} without {get_name(_P, some[0])}")
     return findings
 
 
-def checksum_fits(data: bytes, source: bytes, destination: bytes) -> bool:
+def is_checksum_valid(data: bytes, source: bytes, destination: bytes) -> bool:
     """Whether the checksum of a packet outside UDP is right (RFC 7401, section 5.1.1).
 
     `source` and `destination` are the packed addresses, 4 bytes each or 16: they give the pseudo-header (RFC 8200,

@@ -10,23 +10,23 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor
-from ikeanalyze.wire.registries import Registry, name_of
-from ikeanalyze.wire.registries.hip import ParameterType
+from ikeanalyze.wire.registries import Registry, get_name
+from ikeanalyze.wire.registries.hip import HipParameterType
 from ikeanalyze.wire.registries.hip_values import (
-    Cipher,
     DhGroup,
     EcdsaCurve,
-    EspSuite,
+    HipCipher,
+    HipEspSuite,
+    HipNotifyType,
+    HipTransform,
     HitSuite,
     HostAlgorithm,
     NatMode,
-    NotifyType,
     Registration,
-    Transform,
 )
-from ikeanalyze.wire.text import readable, shortened
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 #: Entries of a list that a summary names; a hostile packet has room for thousands.
 _SHOWN: Final = 8
@@ -63,7 +63,7 @@ class EspInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class HipNumber:
     """R1_COUNTER (RFC 7401, section 5.2.3) or SEQ (5.2.16): one number."""
 
     value: int
@@ -74,7 +74,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Puzzle:
+class HipPuzzle:
     """PUZZLE (RFC 7401, section 5.2.4)."""
 
     difficulty: int  # K: bits of the hash that must be zero
@@ -88,7 +88,7 @@ class Puzzle:
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class HipSolution:
     """SOLUTION (RFC 7401, section 5.2.5)."""
 
     difficulty: int  # K of the puzzle
@@ -102,7 +102,7 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class HipAlgorithmList:
     """A list of numbers: DH_GROUP_LIST, HIP_CIPHER, HIT_SUITE_LIST, ESP_TRANSFORM, ACK ..., the preferred one first."""
 
     numbers: tuple[int, ...]
@@ -124,7 +124,7 @@ class DiffieHellman:
     @property
     def name(self) -> str:
         """The group as IKEv2 calls it."""
-        return name_of(DhGroup, self.group)
+        return get_name(DhGroup, self.group)
 
     def describe(self) -> str:
         """Fit for a summary."""
@@ -143,16 +143,16 @@ class HostId:
     @property
     def name(self) -> str:
         """RSA, ECDSA P-256."""
-        name = name_of(HostAlgorithm, self.algorithm)
+        name = get_name(HostAlgorithm, self.algorithm)
         return f"{name} {self.curve}" if self.curve else name
 
     def describe(self) -> str:
         """Fit for a summary."""
-        return f"{self.name}, {shortened(self.domain)}" if self.domain else self.name
+        return f"{self.name}, {shorten_text(self.domain)}" if self.domain else self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class HipNotification:
     """NOTIFICATION (RFC 7401, section 5.2.19)."""
 
     type: int
@@ -161,7 +161,7 @@ class Notification:
     @property
     def name(self) -> str:
         """BLOCKED_BY_POLICY; the number of a type without a name."""
-        return name_of(NotifyType, self.type)
+        return get_name(HipNotifyType, self.type)
 
     def describe(self) -> str:
         """Fit for a summary."""
@@ -169,7 +169,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class HipSignature:
     """HIP_SIGNATURE, HIP_SIGNATURE_2 (RFC 7401, sections 5.2.14 and 5.2.15)."""
 
     algorithm: int
@@ -177,7 +177,7 @@ class Signature:
 
     def describe(self) -> str:
         """Fit for a summary."""
-        return name_of(HostAlgorithm, self.algorithm)
+        return get_name(HostAlgorithm, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class HipCertificate:
     """CERT (RFC 8002, section 2)."""
 
     group: int
@@ -232,7 +232,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class UnparsedParameter:
     """Everything else: check values, echoes, what is encrypted, parameters without a rule."""
 
     bytes: int
@@ -243,12 +243,12 @@ class Opaque:
 
 
 Value = (
-    EspInfo | Number | Puzzle | Solution | Choices | DiffieHellman | HostId | Notification | Signature | Locators
-    | Addresses | Certificate | Opaque
+    EspInfo | HipNumber | HipPuzzle | HipSolution | HipAlgorithmList | DiffieHellman | HostId | HipNotification | HipSignature | Locators
+    | Addresses | HipCertificate | UnparsedParameter
 )  # fmt: skip
 
 
-def read_value(kind: int, content: bytes, version: int) -> Value:
+def parse_parameter(kind: int, content: bytes, version: int) -> Value:
     """The contents of a parameter of this type in a packet of this version of HIP.
 
     Raises:
@@ -256,7 +256,7 @@ def read_value(kind: int, content: bytes, version: int) -> Value:
     """
     cursor = Cursor(content)
     reader = _READERS.get(kind)
-    return Opaque(len(content)) if reader is None else reader(cursor, version)
+    return UnparsedParameter(len(content)) if reader is None else reader(cursor, version)
 
 
 def _esp_info(cursor: Cursor, _version: int) -> Value:
@@ -265,22 +265,22 @@ def _esp_info(cursor: Cursor, _version: int) -> Value:
 
 def _r1_counter(cursor: Cursor, _version: int) -> Value:
     cursor.skip(_WORD)
-    return Number(cursor.get_uint64())
+    return HipNumber(cursor.get_uint64())
 
 
 def _seq(cursor: Cursor, _version: int) -> Value:
-    return Number(cursor.get_uint32())
+    return HipNumber(cursor.get_uint32())
 
 
 def _puzzle(cursor: Cursor, _version: int) -> Value:
     difficulty, lifetime, opaque = cursor.unpack(_PUZZLE)
-    return Puzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.get_remaining())
+    return HipPuzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.get_remaining())
 
 
 def _solution(cursor: Cursor, _version: int) -> Value:
     difficulty, opaque = cursor.unpack(_SOLUTION)
     half = cursor.remaining() // 2
-    return Solution(difficulty, opaque, cursor.get_bytes(half), cursor.get_remaining())
+    return HipSolution(difficulty, opaque, cursor.get_bytes(half), cursor.get_remaining())
 
 
 def _list(
@@ -293,14 +293,14 @@ def _list(
         numbers = []
         while cursor.remaining():
             numbers.append(int.from_bytes(cursor.get_bytes(size), "big") >> shift)
-        names = (str(one) if registry is None else name_of(registry, one) for one in numbers)
-        return Choices(tuple(numbers), tuple(names))
+        names = (str(one) if registry is None else get_name(registry, one) for one in numbers)
+        return HipAlgorithmList(tuple(numbers), tuple(names))
 
     return read
 
 
-_esp_suites = _list(EspSuite, 2, skipped=2)
-_esp_suites_v1 = _list(Transform, 2, skipped=2)
+_esp_suites = _list(HipEspSuite, 2, skipped=2)
+_esp_suites_v1 = _list(HipTransform, 2, skipped=2)
 
 
 def _esp_transform(cursor: Cursor, version: int) -> Value:
@@ -321,20 +321,20 @@ def _host_id(cursor: Cursor, version: int) -> Value:
         size, domain, algorithm = cursor.unpack(_HOST_ID)
         identity = cursor.get_bytes(size)
         if algorithm == HostAlgorithm.ECDSA:
-            curve = name_of(EcdsaCurve, Cursor(identity).get_uint16())
+            curve = get_name(EcdsaCurve, Cursor(identity).get_uint16())
     kind, length = domain >> 12, domain & 0xFFF
     text = cursor.get_bytes(length)
-    return HostId(algorithm, identity, curve, readable(text) if kind in (_FQDN, _NAI) else None)
+    return HostId(algorithm, identity, curve, escape_peer_text(text) if kind in (_FQDN, _NAI) else None)
 
 
 def _notification(cursor: Cursor, _version: int) -> Value:
     (kind,) = cursor.unpack(_NOTIFICATION)
-    return Notification(kind, cursor.remaining())
+    return HipNotification(kind, cursor.remaining())
 
 
 def _signature(cursor: Cursor, version: int) -> Value:
     algorithm = cursor.get_uint8() if version == 1 else cursor.get_uint16()
-    return Signature(algorithm, cursor.get_remaining())
+    return HipSignature(algorithm, cursor.get_remaining())
 
 
 def _locators(cursor: Cursor, _version: int) -> Value:
@@ -362,15 +362,15 @@ def _addresses(cursor: Cursor, _version: int) -> Value:
 
 def _address(packed: bytes) -> str:
     """HIP writes an IPv4 address as an IPv4-mapped IPv6 address."""
-    return address_text(packed[-4:] if packed.startswith(_MAPPED) else packed) or ""
+    return format_address(packed[-4:] if packed.startswith(_MAPPED) else packed) or ""
 
 
 def _cert(cursor: Cursor, _version: int) -> Value:
     group, count, number, kind = cursor.unpack(_CERT)
-    return Certificate(group, count, number, kind, cursor.get_remaining())
+    return HipCertificate(group, count, number, kind, cursor.get_remaining())
 
 
-_P = ParameterType
+_P = HipParameterType
 _READERS: Final[Mapping[int, Callable[[Cursor, int], Value]]] = MappingProxyType(
     {
         _P.ESP_INFO: _esp_info,
@@ -384,8 +384,8 @@ _READERS: Final[Mapping[int, Callable[[Cursor, int], Value]]] = MappingProxyType
         _P.DH_GROUP_LIST: _list(DhGroup, 1),
         _P.DH_GROUP_LIST_DRAFT: _list(DhGroup, 1),
         _P.DIFFIE_HELLMAN: _diffie_hellman,
-        _P.HIP_TRANSFORM: _list(Transform, 2),
-        _P.HIP_CIPHER: _list(Cipher, 2),
+        _P.HIP_TRANSFORM: _list(HipTransform, 2),
+        _P.HIP_CIPHER: _list(HipCipher, 2),
         _P.NAT_TRAVERSAL_MODE: _list(NatMode, 2, skipped=2),
         _P.HOST_ID: _host_id,
         _P.HIT_SUITE_LIST: _list(HitSuite, 1, shift=4),
@@ -396,7 +396,7 @@ _READERS: Final[Mapping[int, Callable[[Cursor, int], Value]]] = MappingProxyType
         _P.REG_RESPONSE: _list(Registration, 1, skipped=1),
         _P.REG_FAILED: _list(Registration, 1, skipped=1),
         _P.REG_FROM: _relayed,
-        _P.TRANSPORT_FORMAT_LIST: _list(ParameterType, 2),
+        _P.TRANSPORT_FORMAT_LIST: _list(HipParameterType, 2),
         _P.ESP_TRANSFORM: _esp_transform,
         _P.HIP_SIGNATURE: _signature,
         _P.HIP_SIGNATURE_2: _signature,

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.names import distinguished_name, general_name
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.names import format_distinguished_name, format_general_name
+from ikeanalyze.wire.text import escape_peer_text
 
 # numbers of both versions, but for 12 (IKEv1: a list) and 13 (IKEv2 alone)
 _IPV4, _FQDN, _MAIL, _IPV4_SUBNET, _IPV6, _IPV6_SUBNET, _IPV4_RANGE, _IPV6_RANGE = range(1, 9)
@@ -18,21 +18,21 @@ _SUBNETS: Final = {_IPV4_SUBNET: 4, _IPV6_SUBNET: 16}
 _RANGES: Final = {_IPV4_RANGE: 4, _IPV6_RANGE: 16}
 
 
-def identity_text(kind: int, data: bytes) -> str | None:
+def format_identity(kind: int, data: bytes) -> str | None:
     """An identity as text, fit to be shown; None if the data do not fit the type.
 
     Addresses, subnets as 10.0.0.0/24 and ranges as 10.0.0.1-10.0.0.9; names as they are; distinguished names
     as in RFC 4514; key IDs and types without a rule in hex digits; "NULL" for the type that has no data.
     """
     if kind in _ADDRESSES:
-        return address_text(data) if len(data) == _ADDRESSES[kind] else None
+        return format_address(data) if len(data) == _ADDRESSES[kind] else None
     if kind in _SUBNETS or kind in _RANGES:
         return _pair_text(kind, data)
     if kind in (_FQDN, _MAIL):
-        return readable(data)
+        return escape_peer_text(data)
     if kind in (_DN, _GENERAL_NAME):
         try:
-            return distinguished_name(data) if kind == _DN else general_name(data)
+            return format_distinguished_name(data) if kind == _DN else format_general_name(data)
         except WireError:
             return None
     if kind == _FC_NAME and len(data) == _FC_BYTES:
@@ -48,12 +48,12 @@ def _pair_text(kind: int, data: bytes) -> str | None:
         return None
     first, second = data[:size], data[size:]
     if kind in _SUBNETS:
-        bits = prefix_bits(second)
-        return f"{address_text(first)}/{address_text(second) if bits is None else bits}"
-    return f"{address_text(first)}-{address_text(second)}"
+        bits = get_prefix_length(second)
+        return f"{format_address(first)}/{format_address(second) if bits is None else bits}"
+    return f"{format_address(first)}-{format_address(second)}"
 
 
-def prefix_bits(mask: bytes) -> int | None:
+def get_prefix_length(mask: bytes) -> int | None:
     """Bits of the prefix that a netmask leaves, as 24 for 255.255.255.0; None if it is no prefix."""
     host = int.from_bytes(mask, "big") ^ (1 << 8 * len(mask)) - 1
     return None if host & (host + 1) else 8 * len(mask) - host.bit_length()

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.chain import Chain, Payload, message_chain
+from ikeanalyze.wire.chain import Payload, PayloadChain, parse_message_chain
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, Header, parse_header
-from ikeanalyze.wire.ikev1_sa import Phase1Sa, Phase1Transform, read_phase1_sa
-from ikeanalyze.wire.registries.ikev1 import PayloadType
+from ikeanalyze.wire.ikev1_sa import Phase1Sa, Phase1Transform, parse_phase1_sa
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
 __all__ = [
-    "Chain",
-    "Fragment",
+    "PayloadChain",
+    "Ikev1Fragment",
     "Header",
     "Payload",
     "Phase1Sa",
     "Phase1Transform",
-    "Phase1View",
-    "fragment_of",
+    "Phase1Message",
+    "parse_ikev1_fragment",
     "parse_header",
-    "payloads",
-    "read_phase1",
-    "read_phase1_sa",
+    "parse_ikev1_payloads",
+    "parse_phase1_message",
+    "parse_phase1_sa",
 ]
 
 #: DOI, protocol, SPI size, notify message type (RFC 2408, section 3.14).
@@ -35,7 +35,7 @@ _LAST: Final = 0x01
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class Ikev1Fragment:
     """Header of a fragment in payload 132, known from open implementations; no RFC has it."""
 
     ident: int  # the same in all fragments of a message
@@ -44,7 +44,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase1View:
+class Phase1Message:
     """Contents of a clear message of phase 1 (RFC 2409, section 5)."""
 
     exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: there is not even a header
@@ -55,68 +55,68 @@ class Phase1View:
     ke_bytes: int | None  # size of the KE payload's public value
     nonce: bytes | None
     nat_hashes: tuple[bytes, ...]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
-    fragment: Fragment | None  # the message is a fragment, and nothing else in it can be read
+    fragment: Ikev1Fragment | None  # the message is a fragment, and nothing else in it can be read
     error: str | None  # why reading ended before the end, or what of it made no sense; None: all was read
 
 
-def payloads(data: bytes) -> Chain:
+def parse_ikev1_payloads(data: bytes) -> PayloadChain:
     """The payloads of a clear message, none of an encrypted one (RFC 2408, section 3.2). Never raises."""
     try:
         header = parse_header(data)
     except WireError as error:
-        return Chain((), str(error))
-    return Chain((), None) if header.encrypted else message_chain(data)
+        return PayloadChain((), str(error))
+    return PayloadChain((), None) if header.encrypted else parse_message_chain(data)
 
 
-def fragment_of(data: bytes) -> Fragment | None:
+def parse_ikev1_fragment(data: bytes) -> Ikev1Fragment | None:
     """Header of the fragment that a message is, be its end cut off or not; else None. Never raises."""
     cursor = Cursor(data)
     try:
-        if cursor.unpack(HEADER)[2] != PayloadType.FRAGMENT:
+        if cursor.unpack(HEADER)[2] != Ikev1PayloadType.FRAGMENT:
             return None
         _, ident, number, flags = cursor.unpack(_FRAGMENT)
     except WireError:
         return None
-    return Fragment(ident, number, bool(flags & _LAST))
+    return Ikev1Fragment(ident, number, bool(flags & _LAST))
 
 
-def read_phase1(data: bytes) -> Phase1View:
+def parse_phase1_message(data: bytes) -> Phase1Message:
     """Read a message of phase 1, header included. Never raises: `error` says why something is missing."""
     try:
         header = parse_header(data)
     except WireError as problem:
-        return Phase1View(None, False, (), (), (), None, None, (), None, str(problem))
-    fragment = fragment_of(data)
+        return Phase1Message(None, False, (), (), (), None, None, (), None, str(problem))
+    fragment = parse_ikev1_fragment(data)
     if fragment is not None or header.encrypted:
-        return Phase1View(header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None)
+        return Phase1Message(header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None)
     transforms: tuple[Phase1Transform, ...] = ()
     vendor_ids: list[bytes] = []
     notifies: list[int] = []
     ke_bytes = nonce = None
     nat_hashes: list[bytes] = []
-    chain = message_chain(data)
+    chain = parse_message_chain(data)
     error = chain.error
     for payload in chain.payloads:
         match payload.type:
-            case PayloadType.SA:
-                sa = read_phase1_sa(payload.body)
+            case Ikev1PayloadType.SA:
+                sa = parse_phase1_sa(payload.body)
                 transforms = transforms or sa.transforms
                 if sa.error is not None:
                     error = error or f"SA payload at byte {payload.offset}: {sa.error}"
-            case PayloadType.VENDOR_ID:
+            case Ikev1PayloadType.VENDOR_ID:
                 vendor_ids.append(payload.body)
-            case PayloadType.NOTIFY:
+            case Ikev1PayloadType.NOTIFY:
                 try:
                     notifies.append(Cursor(payload.body).unpack(_NOTIFY)[3])
                 except WireError as problem:
                     error = error or f"notification at byte {payload.offset}: {problem}"
-            case PayloadType.KE:
+            case Ikev1PayloadType.KE:
                 ke_bytes = len(payload.body)
-            case PayloadType.NONCE:
+            case Ikev1PayloadType.NONCE:
                 nonce = payload.body
-            case PayloadType.NAT_D | PayloadType.NAT_D_DRAFT:
+            case Ikev1PayloadType.NAT_D | Ikev1PayloadType.NAT_D_DRAFT:
                 nat_hashes.append(payload.body)
-    return Phase1View(
+    return Phase1Message(
         header.exchange_type,
         False,
         transforms,

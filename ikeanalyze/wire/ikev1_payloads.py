@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.certificates import CertificateView, read_certificate
+from ikeanalyze.wire.certificates import ParsedCertificate, decode_certificate
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.identification import identity_text
-from ikeanalyze.wire.ikev1 import Fragment
+from ikeanalyze.wire.identification import format_identity
+from ikeanalyze.wire.ikev1 import Ikev1Fragment
 from ikeanalyze.wire.ikev2_payloads import Certificate
-from ikeanalyze.wire.proposals import read_attribute
-from ikeanalyze.wire.registries.ikev1 import PayloadType
-from ikeanalyze.wire.registries.ikev1_phase2 import XauthAttribute, transaction_attribute
-from ikeanalyze.wire.registries.vendor_ids import vendor_name
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.proposals import parse_attribute
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
+from ikeanalyze.wire.registries.ikev1_phase2 import XauthAttribute, get_transaction_attribute_name
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
+from ikeanalyze.wire.text import escape_peer_text
 
 #: Type, protocol, port.
 _IDENTIFICATION: Final = Struct(">BBH")
@@ -37,7 +37,7 @@ _SHOWN: Final = frozenset({XauthAttribute.XAUTH_USER_NAME, XauthAttribute.XAUTH_
 
 
 @dataclass(frozen=True, slots=True)
-class Identification1:
+class Ikev1Identification:
     """ID payload (RFC 2407, section 4.6.2)."""
 
     type: int
@@ -48,11 +48,11 @@ class Identification1:
     @property
     def text(self) -> str | None:
         """As text, fit to be shown; None if the data do not fit the type."""
-        return identity_text(self.type, self.data)
+        return format_identity(self.type, self.data)
 
 
 @dataclass(frozen=True, slots=True)
-class Notify1:
+class Ikev1Notify:
     """Notification payload (RFC 2408, section 3.14)."""
 
     doi: int
@@ -63,7 +63,7 @@ class Notify1:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete1:
+class Ikev1Delete:
     """Delete payload (RFC 2408, section 3.15)."""
 
     protocol: int  # 1 ISAKMP, 2 AH, 3 ESP
@@ -82,7 +82,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class VendorId1:
+class Ikev1VendorId:
     """Vendor ID payload (RFC 2408, section 3.16)."""
 
     data: bytes
@@ -97,27 +97,27 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnparsedIkev1Payload:
     """A payload that tells by its type and size alone: KE, HASH, SIG, No, NAT-D, SA ..."""
 
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed1:
+class MalformedIkev1Payload:
     """A payload that is too short for its fields."""
 
     error: str
 
 
 Body1 = (
-    Identification1 | Notify1 | Delete1 | Transaction | CertificateView | VendorId1 | Address | Fragment
-    | Unread | Malformed1
+    Ikev1Identification | Ikev1Notify | Ikev1Delete | Transaction | ParsedCertificate | Ikev1VendorId | Address | Ikev1Fragment
+    | UnparsedIkev1Payload | MalformedIkev1Payload
 )  # fmt: skip
 
 
-def read_ikev1_body(payload: Payload) -> Body1:
-    """What a payload says. Never raises: `Malformed1` if it is too short for its fields.
+def decode_ikev1_payload(payload: Payload) -> Body1:
+    """What a payload says. Never raises: `MalformedIkev1Payload` if it is too short for its fields.
 
     The SA payload is read by `ikev1_sa.read_phase1_sa` in phase 1 and by `ikev1_phase2.read_phase2_sa` in
     quick mode; the payload itself does not tell which it is of.
@@ -125,48 +125,48 @@ def read_ikev1_body(payload: Payload) -> Body1:
     try:
         return _read(payload.type, payload.body)
     except WireError as problem:
-        return Malformed1(str(problem))
+        return MalformedIkev1Payload(str(problem))
 
 
 def _read(kind: int, body: bytes) -> Body1:
     cursor = Cursor(body)
     match kind:
-        case PayloadType.ID:
+        case Ikev1PayloadType.ID:
             identification, protocol, port = cursor.unpack(_IDENTIFICATION)
-            return Identification1(identification, protocol, port, cursor.get_remaining())
-        case PayloadType.CERT:
-            return read_certificate(Certificate(cursor.get_uint8(), cursor.get_remaining()))
-        case PayloadType.NOTIFY:
+            return Ikev1Identification(identification, protocol, port, cursor.get_remaining())
+        case Ikev1PayloadType.CERT:
+            return decode_certificate(Certificate(cursor.get_uint8(), cursor.get_remaining()))
+        case Ikev1PayloadType.NOTIFY:
             doi, protocol, size, number = cursor.unpack(_NOTIFY)
-            return Notify1(doi, protocol, number, cursor.get_bytes(size), cursor.get_remaining())
-        case PayloadType.DELETE:
+            return Ikev1Notify(doi, protocol, number, cursor.get_bytes(size), cursor.get_remaining())
+        case Ikev1PayloadType.DELETE:
             return _delete(cursor)
-        case PayloadType.ATTRIBUTES:
+        case Ikev1PayloadType.ATTRIBUTES:
             return _transaction(cursor)
-        case PayloadType.VENDOR_ID:
-            return VendorId1(body, vendor_name(body))
-        case PayloadType.NAT_OA | PayloadType.NAT_OA_DRAFT:
-            return Address(identity_text(cursor.unpack(_ADDRESS)[0], cursor.get_remaining()))
-        case PayloadType.FRAGMENT:
+        case Ikev1PayloadType.VENDOR_ID:
+            return Ikev1VendorId(body, get_vendor_name(body))
+        case Ikev1PayloadType.NAT_OA | Ikev1PayloadType.NAT_OA_DRAFT:
+            return Address(format_identity(cursor.unpack(_ADDRESS)[0], cursor.get_remaining()))
+        case Ikev1PayloadType.FRAGMENT:
             ident, number, flags = cursor.unpack(_FRAGMENT)
-            return Fragment(ident, number, bool(flags & _LAST))
+            return Ikev1Fragment(ident, number, bool(flags & _LAST))
         case _:
-            return Unread(len(body))
+            return UnparsedIkev1Payload(len(body))
 
 
-def _delete(cursor: Cursor) -> Delete1:
+def _delete(cursor: Cursor) -> Ikev1Delete:
     _, protocol, size, announced = cursor.unpack(_DELETE)
     count = cursor.remaining() // size if size else 0
-    return Delete1(protocol, tuple(cursor.get_bytes(size) for _ in range(count)), announced)
+    return Ikev1Delete(protocol, tuple(cursor.get_bytes(size) for _ in range(count)), announced)
 
 
 def _transaction(cursor: Cursor) -> Transaction:
     kind, ident = cursor.unpack(_TRANSACTION)
     names, texts = [], []
     while cursor.remaining():
-        attribute = read_attribute(cursor)
-        names.append(transaction_attribute(attribute.type))
+        attribute = parse_attribute(cursor)
+        names.append(get_transaction_attribute_name(attribute.type))
         value = attribute.value
         shown = attribute.type in _SHOWN and isinstance(value, bytes) and value
-        texts.append(readable(value) if shown and isinstance(value, bytes) else None)
+        texts.append(escape_peer_text(value) if shown and isinstance(value, bytes) else None)
     return Transaction(kind, ident, tuple(names), tuple(texts))

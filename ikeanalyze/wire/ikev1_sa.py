@@ -7,15 +7,15 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.proposals import Attribute, attribute_value, read_attribute
-from ikeanalyze.wire.registries import Registry, name_of
+from ikeanalyze.wire.proposals import TransformAttributeValue, attribute_value, parse_attribute
+from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev1 import Doi, Situation
 from ikeanalyze.wire.registries.ikev1_phase1 import (
     AuthenticationMethod,
-    Encryption,
-    Group,
-    Hash,
     Phase1Attribute,
+    Phase1Encryption,
+    Phase1Group,
+    Phase1Hash,
 )
 
 #: Last substructure, length, number, protocol, SPI size, number of transforms (RFC 2408, section 3.5).
@@ -31,7 +31,7 @@ class Phase1Transform:
     """One set of algorithms on offer for phase 1 (RFC 2409, appendix A)."""
 
     number: int
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[TransformAttributeValue, ...]
 
     def value(self, kind: int) -> int | None:
         """Value of the first attribute of a type; None: there is none."""
@@ -40,19 +40,19 @@ class Phase1Transform:
     @property
     def encryption(self) -> str | None:
         """Encryption algorithm with its key length: AES-CBC-256; None: not said."""
-        name = self._name(Phase1Attribute.ENCRYPTION_ALGORITHM, Encryption)
+        name = self._name(Phase1Attribute.ENCRYPTION_ALGORITHM, Phase1Encryption)
         bits = self.value(Phase1Attribute.KEY_LENGTH)
         return name if name is None or bits is None else f"{name}-{bits}"
 
     @property
     def hash(self) -> str | None:
         """Hash algorithm, which gives the PRF and the integrity protection: SHA2-256; None: not said."""
-        return self._name(Phase1Attribute.HASH_ALGORITHM, Hash)
+        return self._name(Phase1Attribute.HASH_ALGORITHM, Phase1Hash)
 
     @property
     def group(self) -> str | None:
         """Diffie-Hellman group: MODP-2048; None: not said."""
-        return self._name(Phase1Attribute.GROUP_DESCRIPTION, Group)
+        return self._name(Phase1Attribute.GROUP_DESCRIPTION, Phase1Group)
 
     @property
     def auth(self) -> str | None:
@@ -65,7 +65,7 @@ class Phase1Transform:
 
     def _name(self, kind: int, registry: type[Registry]) -> str | None:
         value = self.value(kind)
-        return None if value is None else name_of(registry, value)
+        return None if value is None else get_name(registry, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Phase1Sa:
     error: str | None  # why reading ended before the end; None: all was read
 
 
-def read_phase1_sa(body: bytes) -> Phase1Sa:
+def parse_phase1_sa(body: bytes) -> Phase1Sa:
     """Transforms of an SA payload of phase 1; `body` is what follows its generic header. Never raises."""
     cursor = Cursor(body)
     doi = None
@@ -113,5 +113,5 @@ def _transform(cursor: Cursor) -> Phase1Transform:
     attributes = []
     with cursor.restrict_to(length - _TRANSFORM.size):
         while cursor.remaining():
-            attributes.append(read_attribute(cursor))
+            attributes.append(parse_attribute(cursor))
     return Phase1Transform(number, tuple(attributes))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.chain import walk
+from ikeanalyze.wire.chain import iterate_payloads
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2_notify import notify_fields
-from ikeanalyze.wire.proposals import Proposal, read_sa
+from ikeanalyze.wire.ikev2_notify import parse_notify_fields
+from ikeanalyze.wire.proposals import Proposal, parse_sa
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
@@ -24,7 +24,7 @@ _METHOD: Final = Struct(">Hxx")
 
 
 @dataclass(frozen=True, slots=True)
-class InitView:
+class InitMessage:
     """Contents of an IKE_SA_INIT request or response (RFC 7296, section 1.2)."""
 
     proposals: tuple[Proposal, ...]  # request: in order of preference; response: the chosen one
@@ -41,7 +41,7 @@ class InitView:
         return self.proposals[0] if self.proposals else None
 
 
-def read_init(data: bytes) -> InitView:
+def parse_init(data: bytes) -> InitMessage:
     """Read an IKE_SA_INIT message, header included. Never raises: `error` says why something is missing."""
     proposals: tuple[Proposal, ...] = ()
     ke_method = nonce = error = None
@@ -51,12 +51,12 @@ def read_init(data: bytes) -> InitView:
     try:
         cursor = Cursor(data)
         *_, length = fields = cursor.unpack(HEADER)
-        for kind, _, offset, body in walk(Cursor(data, HEADER.size, length), fields[2]):
+        for kind, _, offset, body in iterate_payloads(Cursor(data, HEADER.size, length), fields[2]):
             try:
                 if kind == _NOTIFY:
-                    notifies.append(notify_fields(body)[:2])
+                    notifies.append(parse_notify_fields(body)[:2])
                 elif kind == _SA:
-                    read = read_sa(body)
+                    read = parse_sa(body)
                     proposals = proposals or read.proposals
                     if read.error is not None:
                         error = error or f"SA payload at byte {offset}: {read.error}"
@@ -74,4 +74,4 @@ def read_init(data: bytes) -> InitView:
             error = error or f"the message has {length} bytes by its header, {len(data)} are there"
     except WireError as problem:
         error = error or str(problem)
-    return InitView(proposals, ke_method, nonce, tuple(notifies), tuple(vendor_ids), has_certreq, error)
+    return InitMessage(proposals, ke_method, nonce, tuple(notifies), tuple(vendor_ids), has_certreq, error)

@@ -26,10 +26,10 @@ class Notify:
 
 def parse_notify(body: bytes) -> Notify:
     """Notify payload without its generic header (RFC 7296, section 3.10); `WireError` if it is too short."""
-    return Notify(*notify_fields(body))
+    return Notify(*parse_notify_fields(body))
 
 
-def notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
+def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
     """The fields of `Notify`, for those who have no use for the object."""
     cursor = Cursor(body)
     protocol, spi_size, kind = cursor.unpack(_NOTIFY)
@@ -37,7 +37,7 @@ def notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
     return kind, cursor.get_remaining(), protocol, spi
 
 
-def decode_notify(kind: int, data: bytes) -> "NotifyValue | None":
+def decode_notify_data(kind: int, data: bytes) -> "NotifyValue | None":
     """What a notify's data says. Never raises: None for data that do not fit the type, and for types without
     a rule.
 
@@ -47,17 +47,17 @@ def decode_notify(kind: int, data: bytes) -> "NotifyValue | None":
     # most messages are read without it
     from ikeanalyze.wire import notify_data
 
-    return notify_data.decode(kind, data)
+    return notify_data.decode_notify_data(kind, data)
 
 
 def describe_notify(notify: Notify) -> str:
     """Name of a notify, with what its data says where that is short: INVALID_KE_PAYLOAD ML-KEM-768."""
     from ikeanalyze.wire import notify_data
 
-    return notify_data.describe(notify.type, notify.data)
+    return notify_data.describe_notify_data(notify.type, notify.data)
 
 
-def nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
+def compute_nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
     """Data of NAT_DETECTION_*_IP for an address (4 or 16 bytes) and port (RFC 7296, section 2.23): SHA-1."""
     # a slow import, and few callers need it
     import hashlib

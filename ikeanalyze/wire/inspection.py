@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.wire.bodies import Body, Malformed, Nonce, Opaque, Sealed, read_body
-from ikeanalyze.wire.certificates import CertificateView, check_certificate
-from ikeanalyze.wire.chain import Chain, Payload
+from ikeanalyze.wire.bodies import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, decode_payload
+from ikeanalyze.wire.certificates import ParsedCertificate, check_certificate
+from ikeanalyze.wire.chain import Payload, PayloadChain
 from ikeanalyze.wire.configuration import Configuration
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap_methods import EapMessage
-from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2_notify import Notify
 from ikeanalyze.wire.ikev2_payloads import (
     Authentication,
@@ -26,13 +26,13 @@ from ikeanalyze.wire.ikev2_payloads import (
     parse_certificate,
 )
 from ikeanalyze.wire.key_exchanges import check_key_exchange
-from ikeanalyze.wire.notify_data import misfit, type_name
+from ikeanalyze.wire.notify_data import get_notify_name, validation_error
 from ikeanalyze.wire.proposals import SecurityAssociation
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, IdType, PayloadType, ProtocolId
 from ikeanalyze.wire.signatures import parse_digital_signature
-from ikeanalyze.wire.text import shortened
-from ikeanalyze.wire.traffic_selectors import TrafficSelectors
+from ikeanalyze.wire.text import shorten_text
+from ikeanalyze.wire.traffic_selectors import TrafficSelectorPayload
 
 #: Payloads that a message has once at most.
 _ONCE: Final = frozenset(
@@ -54,7 +54,7 @@ _MOST: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
+class PayloadCheck:
     """A payload, what it says and what is wrong with it."""
 
     payload: Payload
@@ -63,55 +63,57 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageInspection:
+class MessageCheck:
     """All payloads of a message."""
 
-    payloads: tuple[Inspection, ...]
+    payloads: tuple[PayloadCheck, ...]
     findings: tuple[str, ...]  # of the payloads and of the message as a whole, 50 at most
 
 
-def inspect_payload(payload: Payload, *, response: bool | None = None, method: int | None = None) -> Inspection:
+def check_payload(payload: Payload, *, response: bool | None = None, method: int | None = None) -> PayloadCheck:
     """Read and check one payload. Never raises.
 
     `response`: whether its message is a response, which tells an ML-KEM ciphertext from an encapsulation key;
     `method`: the key exchange method that was negotiated for what a KE payload is in. None: not known, not
     checked.
     """
-    body = read_body(payload)
+    body = decode_payload(payload)
     if payload.type not in PayloadType._value2member_map_:
         if not payload.critical:
-            return Inspection(payload, body, ())
+            return PayloadCheck(payload, body, ())
         what = f"payload of the unknown type {payload.type} is critical: its receiver has to refuse the message"
-        return Inspection(payload, body, (what,))
-    name = name_of(PayloadType, payload.type)
+        return PayloadCheck(payload, body, (what,))
+    name = get_name(PayloadType, payload.type)
     found = check_key_exchange(body, response, method) if isinstance(body, KeyExchange) else _check(payload, body)
-    return Inspection(payload, body, tuple(f"{name}: {what}" for what in found))
+    return PayloadCheck(payload, body, tuple(f"{name}: {what}" for what in found))
 
 
-def inspect_chain(chain: Chain, *, response: bool | None = None, method: int | None = None) -> MessageInspection:
-    """Read and check all payloads of a message; the options are those of `inspect_payload`. Never raises."""
-    inspected = tuple(inspect_payload(payload, response=response, method=method) for payload in chain.payloads)
+def check_payload_chain(
+    chain: PayloadChain, *, response: bool | None = None, method: int | None = None
+) -> MessageCheck:
+    """Read and check all payloads of a message; the options are those of `check_payload`. Never raises."""
+    inspected = tuple(check_payload(payload, response=response, method=method) for payload in chain.payloads)
     found = [] if chain.error is None else [f"payloads: {chain.error}"]
     counts = Counter(payload.type for payload in chain.payloads)
     for kind, count in counts.items():
         if count > 1 and kind in _ONCE:
-            found.append(f"{name_of(PayloadType, kind)}: {count} times, one is allowed")
+            found.append(f"{get_name(PayloadType, kind)}: {count} times, one is allowed")
     for inspection in inspected:
         found.extend(inspection.findings)
     if len(found) > _MOST:
         found[_MOST - 1 :] = [f"{len(found) - _MOST + 1} more findings"]
-    return MessageInspection(inspected, tuple(found))
+    return MessageCheck(inspected, tuple(found))
 
 
 def _check(payload: Payload, body: Body) -> list[str]:
     match body:
-        case Malformed(error):
+        case MalformedPayload(error):
             return [error]
         case SecurityAssociation():
             return _check_sa(body)
         case Identification():
             return _check_identification(body)
-        case CertificateView():
+        case ParsedCertificate():
             return _check_certificate(payload, body)
         case CertificateRequest(_, authorities):
             # the first byte is the encoding
@@ -126,16 +128,16 @@ def _check(payload: Payload, body: Body) -> list[str]:
             return _check_notify(body)
         case Delete():
             return _check_delete(body)
-        case TrafficSelectors():
+        case TrafficSelectorPayload():
             return _check_selectors(body)
         case Configuration():
             return _check_configuration(body)
         case EapMessage(_, _, error):
             return [] if error is None else [error]
-        case Sealed(_, number, total):
+        case SkPayload(_, number, total):
             if number is not None and total is not None and not 1 <= number <= total:
                 return [f"fragment {number} of {total}"]
-        case Opaque() | _:
+        case UnparsedPayload() | _:
             pass
     return []
 
@@ -154,15 +156,15 @@ def _check_sa(association: SecurityAssociation) -> list[str]:
 
 
 def _check_identification(identification: Identification) -> list[str]:
-    kind = name_of(IdType, identification.type)
+    kind = get_name(IdType, identification.type)
     if identification.type not in IdType._value2member_map_:
         return [f"unknown identification type {kind}"]
-    if identity_text(identification.type, identification.data) is None:
+    if format_identity(identification.type, identification.data) is None:
         return [f"{len(identification.data)} bytes are no {kind}"]
     return []
 
 
-def _check_certificate(payload: Payload, view: CertificateView) -> list[str]:
+def _check_certificate(payload: Payload, view: ParsedCertificate) -> list[str]:
     if view.error is not None:
         return [view.error]
     problem = check_certificate(parse_certificate(payload.body))
@@ -184,17 +186,17 @@ def _check_authentication(authentication: Authentication) -> list[str]:
 
 def _check_notify(notify: Notify) -> list[str]:
     found = []
-    problem = misfit(notify.type, notify.data)
+    problem = validation_error(notify.type, notify.data)
     if problem is not None:
-        found.append(f"{type_name(notify.type)}: {problem}")
+        found.append(f"{get_notify_name(notify.type)}: {problem}")
     size = _SPI_BYTES.get(notify.protocol)
     if notify.spi and size is not None and len(notify.spi) != size:
-        found.append(f"{type_name(notify.type)}: an SPI of {len(notify.spi)} bytes instead of {size}")
+        found.append(f"{get_notify_name(notify.type)}: an SPI of {len(notify.spi)} bytes instead of {size}")
     return found
 
 
 def _check_delete(delete: Delete) -> list[str]:
-    protocol = name_of(ProtocolId, delete.protocol)
+    protocol = get_name(ProtocolId, delete.protocol)
     if delete.announced != len(delete.spis):
         return [f"{delete.announced} SPIs of {protocol} announced, {len(delete.spis)} there"]
     size = _SPI_BYTES.get(delete.protocol)
@@ -203,7 +205,7 @@ def _check_delete(delete: Delete) -> list[str]:
     return []
 
 
-def _check_selectors(selectors: TrafficSelectors) -> list[str]:
+def _check_selectors(selectors: TrafficSelectorPayload) -> list[str]:
     found = [] if selectors.error is None else [selectors.error]
     if selectors.error is None and selectors.announced != len(selectors.selectors):
         found.append(f"{selectors.announced} traffic selectors announced, {len(selectors.selectors)} there")
@@ -219,5 +221,5 @@ def _check_configuration(configuration: Configuration) -> list[str]:
     found = [] if configuration.error is None else [configuration.error]
     for entry in configuration.entries:
         if not entry.fits and len(found) < _MOST:
-            found.append(shortened(f"{entry.name} of {len(entry.data)} bytes"))
+            found.append(shorten_text(f"{entry.name} of {len(entry.data)} bytes"))
     return found

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.mlkem import PARAMETER_SETS, check_encapsulation_key, of_size
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.mlkem import PARAMETER_SETS, check_encapsulation_key, guess_mlkem_data
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 #: Bytes of a public value, by method: of the prime of a MODP group (RFC 7296, section 3.4; RFC 5114), of both
@@ -36,12 +36,12 @@ _PUBLIC_VALUE_BYTES: Final[Mapping[int, int]] = {
 }
 
 
-def method_name(method: int) -> str:
+def get_key_exchange_name(method: int) -> str:
     """ML-KEM-768; the number of a method without a name."""
-    return name_of(KeyExchangeMethod, method)
+    return get_name(KeyExchangeMethod, method)
 
 
-def part_name(method: int, response: bool | None) -> str:
+def get_ke_data_name(method: int, response: bool | None) -> str:
     """What the data of a KE payload are: a public value, with ML-KEM an encapsulation key (request) or a
     ciphertext (response).
     """
@@ -52,7 +52,7 @@ def part_name(method: int, response: bool | None) -> str:
     return "ciphertext" if response else "encapsulation key"
 
 
-def expected_bytes(method: int, response: bool | None) -> tuple[int, ...]:
+def get_ke_data_sizes(method: int, response: bool | None) -> tuple[int, ...]:
     """Sizes that the data of a KE payload may have; none: not known for this method.
 
     `response`: whether the payload is in a response; None: it is not known.
@@ -72,15 +72,17 @@ def check_key_exchange(exchange: KeyExchange, response: bool | None = None, nego
     `response`: whether it is in a response; `negotiated`: the method that this exchange is for. None: not
     known, and not checked.
     """
-    name = method_name(exchange.method)
+    name = get_key_exchange_name(exchange.method)
     found = []
     if negotiated is not None and exchange.method != negotiated:
-        found.append(f"key exchange with {name}, but {method_name(negotiated)} was negotiated")
+        found.append(f"key exchange with {name}, but {get_key_exchange_name(negotiated)} was negotiated")
     size = len(exchange.data)
-    expected = expected_bytes(exchange.method, response)
+    expected = get_ke_data_sizes(exchange.method, response)
     if expected and size not in expected:
         sizes = " or ".join(map(str, dict.fromkeys(expected)))
-        found.append(f"{name} {part_name(exchange.method, response)} of {size} bytes instead of {sizes}{_hint(size)}")
+        found.append(
+            f"{name} {get_ke_data_name(exchange.method, response)} of {size} bytes instead of {sizes}{_hint(size)}"
+        )
     elif exchange.method in PARAMETER_SETS:
         parameters = PARAMETER_SETS[exchange.method]
         is_key = not response if response is not None else parameters.ciphertext != size
@@ -93,5 +95,5 @@ def check_key_exchange(exchange: KeyExchange, response: bool | None = None, nego
 
 
 def _hint(size: int) -> str:
-    kinds = of_size(size)
+    kinds = guess_mlkem_data(size)
     return f", the size of an {' or '.join(kinds)}" if kinds else ""

@@ -39,7 +39,7 @@ PARAMETER_SETS: Final[Mapping[int, ParameterSet]] = {
 }
 
 
-def of_size(size: int) -> tuple[str, ...]:
+def guess_mlkem_data(size: int) -> tuple[str, ...]:
     """What data of so many bytes can be: "ML-KEM-768 ciphertext"; both for 1,568 bytes, none for most."""
     found = []
     for parameters in PARAMETER_SETS.values():

@@ -5,11 +5,11 @@ Read by hand: cryptography.x509 refuses names with invalid strings, and does not
 
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor
-from ikeanalyze.wire.der import SEQUENCE, SET, Element, read_element, read_oid, read_whole
+from ikeanalyze.wire.der import SEQUENCE, SET, DerElement, parse_element, read_element, read_oid
 from ikeanalyze.wire.registries.oids import NAME_PARTS
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.text import escape_peer_text
 
 #: Encodings of the string types: UTF8String, NumericString, PrintableString, TeletexString, IA5String,
 #: VisibleString, UniversalString, BMPString. What is to be ASCII is UTF-8 where it is not.
@@ -29,16 +29,16 @@ _ESCAPED: Final = frozenset('",+;<>\\')
 _RFC822, _DNS, _DIRECTORY, _URI, _ADDRESS = 0x81, 0x82, 0xA4, 0x86, 0x87
 
 
-def distinguished_name(data: bytes) -> str:
+def format_distinguished_name(data: bytes) -> str:
     """A DER distinguished name as in RFC 4514, section 2: the last part first. `WireError` if it is none.
 
     Types without a name there are dotted, values that are no text begin with "#". Characters that cannot be
     printed are escaped too.
     """
-    return name_text(read_whole(data, SEQUENCE).content)
+    return format_distinguished_name_content(parse_element(data, SEQUENCE).content)
 
 
-def name_text(content: bytes) -> str:
+def format_distinguished_name_content(content: bytes) -> str:
     """The same without tag and length."""
     cursor = Cursor(content)
     parts = []
@@ -59,7 +59,7 @@ def _relative_name(content: bytes) -> str:
     return "+".join(parts)
 
 
-def _value(element: Element, pair: bytes) -> str:
+def _value(element: DerElement, pair: bytes) -> str:
     encoding = _STRINGS.get(element.tag)
     if encoding is None:
         # with tag and length
@@ -78,14 +78,14 @@ def _escaped(character: str, first: bool, last: bool) -> str:
     return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-def general_name(data: bytes) -> str:
+def format_general_name(data: bytes) -> str:
     """A DER general name: address, host name, URI, distinguished name or, of another kind, "#" and its bytes;
     `WireError` if it is none.
     """
-    element = read_whole(data)
+    element = parse_element(data)
     if element.tag in (_RFC822, _DNS, _URI):
-        return readable(element.content)
+        return escape_peer_text(element.content)
     if element.tag == _DIRECTORY:
-        return distinguished_name(element.content)
-    address = address_text(element.content) if element.tag == _ADDRESS else None
+        return format_distinguished_name(element.content)
+    address = format_address(element.content) if element.tag == _ADDRESS else None
     return address or f"#{element.content.hex()}"

@@ -9,10 +9,10 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.proposals import Attribute, read_attribute
-from ikeanalyze.wire.registries import Registry, name_of
+from ikeanalyze.wire.proposals import TransformAttributeValue, parse_attribute
+from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2 import HashAlgorithm, PayloadType, PpkIdType, SecurePasswordMethod
 from ikeanalyze.wire.registries.ikev2_notifies import (
     IpcompTransform,
@@ -21,8 +21,8 @@ from ikeanalyze.wire.registries.ikev2_notifies import (
     RohcAttribute,
 )
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod, Prf
-from ikeanalyze.wire.signatures import SignatureAlgorithm, method_name, parse_algorithm
-from ikeanalyze.wire.text import readable, shortened
+from ikeanalyze.wire.signatures import SignatureAlgorithm, get_auth_method_name, parse_algorithm
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 _IPCOMP: Final = Struct(">HB")
 _PUZZLE: Final = Struct(">HB")
@@ -64,7 +64,7 @@ class Ipcomp:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class NoNatsAllowed:
     """NO_NATS_ALLOWED (RFC 4555, section 4.2): where the sender sent the packet."""
 
     source: str
@@ -74,7 +74,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class ResumptionTicket:
     """TICKET_LT_OPAQUE (RFC 5723, section 7): a ticket to resume the IKE SA with."""
 
     lifetime: int  # seconds
@@ -82,7 +82,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageIds:
+class MessageIdSync:
     """IKEV2_MESSAGE_ID_SYNC (RFC 6311): where a cluster's new member goes on."""
 
     nonce: bytes
@@ -91,7 +91,7 @@ class MessageIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Puzzle:
+class PuzzleChallenge:
     """PUZZLE (RFC 8019, section 8.1)."""
 
     prf: int
@@ -119,7 +119,7 @@ class AuthAnnouncement:
     @property
     def name(self) -> str:
         """Short name of the method, or of its algorithm."""
-        return method_name(self.method) if self.algorithm is None else self.algorithm.name
+        return get_auth_method_name(self.method) if self.algorithm is None else self.algorithm.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,14 @@ NotifyValue = (
     | bytes
     | str
     | tuple[int, ...]
-    | tuple[Attribute, ...]
+    | tuple[TransformAttributeValue, ...]
     | tuple[AuthAnnouncement, ...]
     | Redirect
     | Ipcomp
-    | Path
-    | Ticket
-    | MessageIds
-    | Puzzle
+    | NoNatsAllowed
+    | ResumptionTicket
+    | MessageIdSync
+    | PuzzleChallenge
     | PpkIdentity
     | Aggfrag
     | BackoffTimer
@@ -168,7 +168,7 @@ NotifyValue = (
 # ---- readers: all raise WireError for data that do not fit
 
 
-def hash_algorithms(data: bytes) -> tuple[int, ...]:
+def parse_hash_algorithms(data: bytes) -> tuple[int, ...]:
     """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is passed over."""
     cursor = Cursor(data)
     return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
@@ -184,7 +184,7 @@ def parse_redirect(data: bytes) -> Redirect:
 
 def _gateway(kind: int, identity: bytes) -> str:
     if kind in (_IPV4, _IPV6):
-        return address_text(identity) or identity.hex()
+        return format_address(identity) or identity.hex()
     if kind == _FQDN:
         return identity.decode("utf-8", "backslashreplace")
     return identity.hex()
@@ -212,7 +212,7 @@ def _sized(data: bytes, sizes: range | tuple[int, ...]) -> bytes:
 
 def _address(size: int) -> Callable[[bytes], str]:
     def read(data: bytes) -> str:
-        return address_text(_sized(data, (size,))) or ""
+        return format_address(_sized(data, (size,))) or ""
 
     return read
 
@@ -225,26 +225,26 @@ def _ipcomp(data: bytes) -> Ipcomp:
     return Ipcomp(*Cursor(data).unpack(_IPCOMP))
 
 
-def _path(data: bytes) -> Path:
+def _path(data: bytes) -> NoNatsAllowed:
     size = _ADDRESS_BYTES[len(_sized(data, tuple(_ADDRESS_BYTES)))]
     cursor = Cursor(data)
-    source, destination = (address_text(cursor.get_bytes(size)) or "" for _ in range(2))
-    return Path(source, destination, *cursor.unpack(_PORTS))
+    source, destination = (format_address(cursor.get_bytes(size)) or "" for _ in range(2))
+    return NoNatsAllowed(source, destination, *cursor.unpack(_PORTS))
 
 
-def _ticket(data: bytes) -> Ticket:
+def _ticket(data: bytes) -> ResumptionTicket:
     cursor = Cursor(data)
-    return Ticket(cursor.get_uint32(), cursor.get_remaining())
+    return ResumptionTicket(cursor.get_uint32(), cursor.get_remaining())
 
 
-def _message_ids(data: bytes) -> MessageIds:
-    return MessageIds(*Cursor(_sized(data, (_MESSAGE_IDS.size,))).unpack(_MESSAGE_IDS))
+def _message_ids(data: bytes) -> MessageIdSync:
+    return MessageIdSync(*Cursor(_sized(data, (_MESSAGE_IDS.size,))).unpack(_MESSAGE_IDS))
 
 
-def _puzzle(data: bytes) -> Puzzle:
+def _puzzle(data: bytes) -> PuzzleChallenge:
     cursor = Cursor(data)
     prf, difficulty = cursor.unpack(_PUZZLE)
-    return Puzzle(prf, difficulty, cursor.get_remaining())
+    return PuzzleChallenge(prf, difficulty, cursor.get_remaining())
 
 
 def _ppk_identity(data: bytes) -> PpkIdentity:
@@ -259,11 +259,11 @@ def _ppk_identity_key(data: bytes) -> PpkIdentity:
     return PpkIdentity(kind, identity, cursor.get_remaining())
 
 
-def _rohc(data: bytes) -> tuple[Attribute, ...]:
+def _rohc(data: bytes) -> tuple[TransformAttributeValue, ...]:
     cursor = Cursor(data)
     found = []
     while cursor.remaining():
-        found.append(read_attribute(cursor))
+        found.append(parse_attribute(cursor))
     return tuple(found)
 
 
@@ -328,8 +328,8 @@ _READERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType
         NotifyType.QUICK_CRASH_DETECTION: _bytes(_TOKEN_BYTES),  # RFC 6290
         NotifyType.IKEV2_MESSAGE_ID_SYNC: _message_ids,
         NotifyType.IPSEC_REPLAY_COUNTER_SYNC: lambda data: int.from_bytes(_sized(data, (4, 8)), "big"),  # RFC 6311
-        NotifyType.SECURE_PASSWORD_METHODS: hash_algorithms,  # RFC 6467: numbers of two bytes alike
-        NotifyType.SIGNATURE_HASH_ALGORITHMS: hash_algorithms,
+        NotifyType.SECURE_PASSWORD_METHODS: parse_hash_algorithms,  # RFC 6467: numbers of two bytes alike
+        NotifyType.SIGNATURE_HASH_ALGORITHMS: parse_hash_algorithms,
         NotifyType.PUZZLE: _puzzle,
         NotifyType.PPK_IDENTITY: _ppk_identity,
         NotifyType.NO_PPK_AUTH: _bytes(),  # RFC 8784: authentication data of the AUTH payload's method
@@ -344,7 +344,7 @@ _READERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType
 )
 
 
-def decode(kind: int, data: bytes) -> NotifyValue | None:
+def decode_notify_data(kind: int, data: bytes) -> NotifyValue | None:
     """What a notify's data says; None for data that do not fit the type, and for types without a rule."""
     reader = _READERS.get(kind)
     try:
@@ -353,7 +353,7 @@ def decode(kind: int, data: bytes) -> NotifyValue | None:
         return None
 
 
-def misfit(kind: int, data: bytes) -> str | None:
+def validation_error(kind: int, data: bytes) -> str | None:
     """Why the data of a notify do not fit its type; None: they do, or the type has no rule."""
     reader = _READERS.get(kind)
     try:
@@ -367,22 +367,22 @@ def misfit(kind: int, data: bytes) -> str | None:
 # ---- in words
 
 
-def type_name(kind: int) -> str:
+def get_notify_name(kind: int) -> str:
     """ADDITIONAL_KEY_EXCHANGE; 3GPP's private types by name too, others by number."""
-    return name_of(PrivateNotifyType if kind in PrivateNotifyType._value2member_map_ else NotifyType, kind)
+    return get_name(PrivateNotifyType if kind in PrivateNotifyType._value2member_map_ else NotifyType, kind)
 
 
-def describe(kind: int, data: bytes) -> str:
+def describe_notify_data(kind: int, data: bytes) -> str:
     """Name of a notify, with what its data says where that is short: INVALID_KE_PAYLOAD ML-KEM-768."""
-    value = decode(kind, data)
+    value = decode_notify_data(kind, data)
     said = "" if value is None else _said(kind, value)
-    return f"{type_name(kind)}{said and f' {shortened(said)}'}"
+    return f"{get_notify_name(kind)}{said and f' {shorten_text(said)}'}"
 
 
 def _names(registry: type[Registry]) -> Callable[[NotifyValue], str]:
     def join(value: NotifyValue) -> str:
         numbers = value if isinstance(value, tuple) else (value,)
-        return "+".join(name_of(registry, number) for number in numbers if isinstance(number, int))
+        return "+".join(get_name(registry, number) for number in numbers if isinstance(number, int))
 
     return join
 
@@ -411,19 +411,19 @@ def _said(kind: int, value: NotifyValue) -> str:
         case str():
             return value
         case Redirect(_, gateway):
-            return readable(gateway.encode())
+            return escape_peer_text(gateway.encode())
         case Ipcomp(_, transform):
-            return name_of(IpcompTransform, transform)
-        case Path(source, destination, source_port, destination_port):
+            return get_name(IpcompTransform, transform)
+        case NoNatsAllowed(source, destination, source_port, destination_port):
             return f"{source}[{source_port}] {destination}[{destination_port}]"
-        case Ticket(lifetime, _):
+        case ResumptionTicket(lifetime, _):
             return f"{lifetime} s"
-        case MessageIds(_, send, receive):
+        case MessageIdSync(_, send, receive):
             return f"{send} {receive}"
-        case Puzzle(prf, difficulty, _):
-            return f"{name_of(Prf, prf)} {difficulty}"
+        case PuzzleChallenge(prf, difficulty, _):
+            return f"{get_name(Prf, prf)} {difficulty}"
         case PpkIdentity(ppk, identity, _):
-            return readable(identity) if ppk == PpkIdType.PPK_ID_FIXED else identity.hex()
+            return escape_peer_text(identity) if ppk == PpkIdType.PPK_ID_FIXED else identity.hex()
         case Aggfrag(congestion_control, dont_fragment):
             wanted = (("congestion control", congestion_control), ("no fragments", dont_fragment))
             return ", ".join(text for text, set_ in wanted if set_)
@@ -433,8 +433,8 @@ def _said(kind: int, value: NotifyValue) -> str:
             return digits
         case tuple():
             return "+".join(
-                name_of(RohcAttribute, entry.type)
-                if isinstance(entry, Attribute)
+                get_name(RohcAttribute, entry.type)
+                if isinstance(entry, TransformAttributeValue)
                 else entry.name
                 if isinstance(entry, AuthAnnouncement)
                 else str(entry)

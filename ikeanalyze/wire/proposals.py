@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import TRANSFORM_IDS, TransformAttribute, TransformType
 
 #: Last substructure, length, number, protocol, SPI size, number of transforms.
@@ -42,7 +42,7 @@ _KEPT: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class TransformAttributeValue:
     """A transform attribute (RFC 7296, section 3.3.5)."""
 
     type: int
@@ -55,7 +55,7 @@ class Transform:
 
     type: int  # 1 encryption, 2 PRF, 3 integrity, 4 key exchange, 5 sequence numbers, 6-12 ADDKE1-7 ...
     id: int  # transform ID within the type
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[TransformAttributeValue, ...]
 
     @property
     def key_bits(self) -> int | None:
@@ -70,7 +70,7 @@ class Transform:
     def name(self) -> str:
         """Short name with the key length: AES-GCM-16-256. An unknown ID or type shows its number: 99-256."""
         registry = TRANSFORM_IDS.get(self.type)
-        name = str(self.id) if registry is None else name_of(registry, self.id)
+        name = str(self.id) if registry is None else get_name(registry, self.id)
         return name if self.key_bits is None else f"{name}-{self.key_bits}"
 
 
@@ -103,7 +103,7 @@ class Proposal:
             if kind == TransformType.SN and self.protocol == _IKE:
                 continue
             text = "+".join(names)
-            parts.append(text if kind in _NO_TYPE_SHOWN else f"{name_of(TransformType, kind)}:{text}")
+            parts.append(text if kind in _NO_TYPE_SHOWN else f"{get_name(TransformType, kind)}:{text}")
         return "/".join(parts)
 
 
@@ -115,7 +115,7 @@ class SecurityAssociation:
     error: str | None  # why reading ended before the end; None: all was read
 
 
-def read_sa(body: bytes) -> SecurityAssociation:
+def parse_sa(body: bytes) -> SecurityAssociation:
     """Proposals of an SA payload (RFC 7296, section 3.3); `body` is what follows its generic header. Never
     raises.
 
@@ -155,11 +155,11 @@ def _transform(cursor: Cursor) -> Transform:
     attributes = []
     with cursor.restrict_to(length - _TRANSFORM.size):
         while cursor.remaining():
-            attributes.append(read_attribute(cursor))
+            attributes.append(parse_attribute(cursor))
     return Transform(kind, number, tuple(attributes))
 
 
-def attribute_value(attributes: Iterable[Attribute], kind: int) -> int | None:
+def attribute_value(attributes: Iterable[TransformAttributeValue], kind: int) -> int | None:
     """Number in the first attribute of a type; None: there is none."""
     for attribute in attributes:
         if attribute.type == kind:
@@ -168,9 +168,9 @@ def attribute_value(attributes: Iterable[Attribute], kind: int) -> int | None:
     return None
 
 
-def read_attribute(cursor: Cursor) -> Attribute:
+def parse_attribute(cursor: Cursor) -> TransformAttributeValue:
     """Next attribute, in the short or the long format (RFC 7296, section 3.3.5; RFC 2408, section 3.3)."""
     kind, value = cursor.unpack(_ATTRIBUTE)
     if kind & _TYPE_AND_VALUE:
-        return Attribute(kind & ~_TYPE_AND_VALUE, value)
-    return Attribute(kind, cursor.get_bytes(value))
+        return TransformAttributeValue(kind & ~_TYPE_AND_VALUE, value)
+    return TransformAttributeValue(kind, cursor.get_bytes(value))

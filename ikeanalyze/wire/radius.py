@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor, WireError
 
 #: Code, identifier, length, authenticator.
@@ -17,7 +17,7 @@ _ADDRESS_SIZES: Final = {_NAS_IP_ADDRESS: 4, _NAS_IPV6_ADDRESS: 16}
 
 
 @dataclass(frozen=True, slots=True)
-class RadiusView:
+class RadiusPacket:
     """Contents of a RADIUS packet (RFC 2865, section 3)."""
 
     code: int  # 1 Access-Request, 2 -Accept, 3 -Reject, 11 -Challenge; 0: there is not even a header
@@ -33,7 +33,7 @@ class RadiusView:
     error: str | None  # why reading ended before the end; None: all was read
 
 
-def read_radius(data: bytes) -> RadiusView:
+def parse_radius(data: bytes) -> RadiusPacket:
     """Read a RADIUS packet. Never raises: what cannot be read is missing, and `error` says why.
 
     Bytes behind the packet's own length are padding (RFC 2865, section 3).
@@ -41,7 +41,7 @@ def read_radius(data: bytes) -> RadiusView:
     try:
         code, identifier, length, authenticator = Cursor(data).unpack(_HEADER)
     except WireError as problem:
-        return RadiusView(0, 0, 0, b"", None, None, None, None, None, False, str(problem))
+        return RadiusPacket(0, 0, 0, b"", None, None, None, None, None, False, str(problem))
     eap: list[bytes] = []
     texts: dict[int, str] = {}
     state = nas_ip = error = None
@@ -59,12 +59,12 @@ def read_radius(data: bytes) -> RadiusView:
             elif kind in (_CALLED_STATION_ID, _CALLING_STATION_ID):
                 texts[kind] = value.decode("utf-8", "backslashreplace")
             elif _ADDRESS_SIZES.get(kind) == len(value):
-                nas_ip = nas_ip or address_text(value)
+                nas_ip = nas_ip or format_address(value)
         if length > len(data):
             error = f"the packet has {length} bytes by its header, {len(data)} are there"
     except WireError as problem:
         error = str(problem)
-    return RadiusView(
+    return RadiusPacket(
         code,
         identifier,
         length,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.der import SEQUENCE, read_element, read_oid, read_whole
+from ikeanalyze.wire.der import SEQUENCE, parse_element, read_element, read_oid
 from ikeanalyze.wire.ikev2_payloads import Authentication
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import AuthMethod
 from ikeanalyze.wire.registries.oids import HASHES, RSA_PSS, SIGNATURES
 
@@ -53,7 +53,7 @@ class DigitalSignature:
 
 def parse_algorithm(data: bytes) -> SignatureAlgorithm:
     """A DER AlgorithmIdentifier and nothing behind it; `WireError` if it is none."""
-    return read_algorithm(read_whole(data, SEQUENCE).content)
+    return read_algorithm(parse_element(data, SEQUENCE).content)
 
 
 def read_algorithm(content: bytes) -> SignatureAlgorithm:
@@ -73,7 +73,7 @@ def _pss_hash(cursor: Cursor) -> str:
         while parameters.remaining():
             part = read_element(parameters)
             if part.tag == _PSS_HASH:
-                oid = read_oid(Cursor(read_whole(part.content, SEQUENCE).content))
+                oid = read_oid(Cursor(parse_element(part.content, SEQUENCE).content))
                 return HASHES.get(oid, oid)
     return _PSS_DEFAULT_HASH
 
@@ -85,17 +85,17 @@ def parse_digital_signature(data: bytes) -> DigitalSignature:
     return DigitalSignature(parse_algorithm(cursor.get_bytes(size)), cursor.get_remaining())
 
 
-def method_name(method: int) -> str:
+def get_auth_method_name(method: int) -> str:
     """Short name of an authentication method: PSK, RSA, ECDSA P-256; its number where it has none."""
     member = AuthMethod._value2member_map_.get(method)
-    return str(method) if member is None else _SHORT.get(AuthMethod(method), name_of(AuthMethod, method))
+    return str(method) if member is None else _SHORT.get(AuthMethod(method), get_name(AuthMethod, method))
 
 
-def authentication_name(authentication: Authentication) -> str:
-    """As `method_name`, but of method 14 the algorithm: ECDSA with SHA2-256."""
+def get_authentication_name(authentication: Authentication) -> str:
+    """As `get_auth_method_name`, but of method 14 the algorithm: ECDSA with SHA2-256."""
     if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
         try:
             return parse_digital_signature(authentication.data).algorithm.name
         except WireError:
             pass
-    return method_name(authentication.method)
+    return get_auth_method_name(authentication.method)

@@ -6,7 +6,7 @@ from typing import Final
 _SHOWN: Final = 64
 
 
-def readable(data: bytes) -> str:
+def escape_peer_text(data: bytes) -> str:
     """UTF-8 as text; bytes and characters that cannot be printed are shown as escapes."""
     text = data.decode("utf-8", "backslashreplace")
     if text.isprintable():
@@ -16,6 +16,6 @@ def readable(data: bytes) -> str:
     )
 
 
-def shortened(text: str, size: int = _SHOWN) -> str:
+def shorten_text(text: str, size: int = _SHOWN) -> str:
     """At most `size` characters of a text, an ellipsis where it goes on."""
     return text if len(text) <= size else f"{text[: size - 1]}…"

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.addresses import address_text
+from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import TrafficSelectorType
-from ikeanalyze.wire.text import readable
+from ikeanalyze.wire.text import escape_peer_text
 
 #: Number of traffic selectors.
 _HEAD: Final = Struct(">B3x")
@@ -45,9 +45,9 @@ class TrafficSelector:
         """10.0.0.0/24, 10.0.0.1-10.0.0.9, with protocol and ports where they are limited: ::/0[tcp/80]."""
         if self.type == TrafficSelectorType.TS_SECLABEL:
             # labels are C strings in practice
-            return f"label {readable(self.rest.rstrip(bytes(1)))}"
+            return f"label {escape_peer_text(self.rest.rstrip(bytes(1)))}"
         if not self.start:
-            return f"{name_of(TrafficSelectorType, self.type)} {self.rest.hex()}"
+            return f"{get_name(TrafficSelectorType, self.type)} {self.rest.hex()}"
         return f"{self._addresses()}{self._limits()}"
 
     def _addresses(self) -> str:
@@ -56,8 +56,8 @@ class TrafficSelector:
         first, last = int.from_bytes(self.start, "big"), int.from_bytes(self.end, "big")
         size = last - first + 1
         if size > 0 and size & (size - 1) == 0 and first % size == 0:
-            return f"{address_text(self.start)}/{8 * len(self.start) - size.bit_length() + 1}"
-        return f"{address_text(self.start)}-{address_text(self.end)}"
+            return f"{format_address(self.start)}/{8 * len(self.start) - size.bit_length() + 1}"
+        return f"{format_address(self.start)}-{format_address(self.end)}"
 
     def _limits(self) -> str:
         if self.ports is None or (not self.protocol and self.ports == _ALL_PORTS):
@@ -76,7 +76,7 @@ class TrafficSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficSelectors:
+class TrafficSelectorPayload:
     """What could be read of a TSi or TSr payload."""
 
     selectors: tuple[TrafficSelector, ...]  # in the sender's order
@@ -84,7 +84,7 @@ class TrafficSelectors:
     error: str | None  # why reading ended before the end; None: all was read
 
 
-def read_traffic_selectors(body: bytes) -> TrafficSelectors:
+def parse_traffic_selectors(body: bytes) -> TrafficSelectorPayload:
     """Selectors of a TSi or TSr payload (RFC 7296, section 3.13); `body` is what follows its generic header.
     Never raises.
 
@@ -98,8 +98,8 @@ def read_traffic_selectors(body: bytes) -> TrafficSelectors:
         while cursor.remaining():
             selectors.append(_selector(cursor))
     except WireError as error:
-        return TrafficSelectors(tuple(selectors), announced, str(error))
-    return TrafficSelectors(tuple(selectors), announced, None)
+        return TrafficSelectorPayload(tuple(selectors), announced, str(error))
+    return TrafficSelectorPayload(tuple(selectors), announced, None)
 
 
 def _selector(cursor: Cursor) -> TrafficSelector:

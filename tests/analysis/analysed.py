@@ -11,7 +11,7 @@ import polars as pl
 from ikeanalyze import Analysis
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from tests.craft import MS, Handshake, Message, Packet, Trace, pcap
 from tests.craft.trace import START_NS
 
@@ -125,7 +125,7 @@ def analyse(capture: Trace | bytes, **options: Any) -> Analysis:
     with tempfile.NamedTemporaryFile() as file:
         file.write(capture if isinstance(capture, bytes) else capture.pcap())
         file.flush()
-        analysis = read(file.name, ReadOptions(**options))
+        analysis = read_captures(file.name, ReadOptions(**options))
     assert not analysis.skipped
     return obey(analysis)
 
@@ -137,7 +137,7 @@ def analyse_files(directory: Path, *captures: Trace | bytes, **options: Any) -> 
         path = directory / f"{number}.pcap"
         path.write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
         paths.append(path)
-    return read(paths, ReadOptions(**options))
+    return read_captures(paths, ReadOptions(**options))
 
 
 def unsorted(packets: Sequence[Packet]) -> bytes:

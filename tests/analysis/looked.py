@@ -11,10 +11,10 @@ from polars.testing import assert_frame_equal
 
 import ikeanalyze
 from ikeanalyze import Analysis
-from ikeanalyze.analysis.contents import Content, Contents
-from ikeanalyze.analysis.conversation import Conversation
+from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.keyset import KeySet
 from tests.analysis.analysed import obey
 from tests.analysis.protected import Key, Sa
@@ -47,8 +47,8 @@ class Look:
     """A capture read with keys."""
 
     analysis: Analysis
-    conversation: Conversation
-    contents: Contents
+    conversation: AnalysisState
+    contents: DecodedMessages
 
     @property
     def findings(self) -> list[tuple[int | None, str]]:
@@ -58,13 +58,13 @@ class Look:
     def outcomes(self) -> list[tuple[str, str | None]]:
         return self.analysis.handshakes.select("outcome", "reason").rows()
 
-    def opened(self) -> dict[tuple[str, Key], Content]:
+    def opened(self) -> dict[tuple[str, Key], DecodedMessage]:
         """What was encrypted and is open, by the initiator's SPI and the message."""
         spis = self.analysis.handshakes["spi_i"].to_list()
         return {(spis[one.handshake], key_of(one)): one for one in self.contents.all if one.encrypted}
 
 
-def key_of(content: Content) -> Key:
+def key_of(content: DecodedMessage) -> Key:
     return content.message_id, content.exchange_type, content.from_initiator, content.response
 
 
@@ -78,8 +78,8 @@ def look(capture: Trace | bytes | Path, *keys: str, **options: Any) -> Look:
         for number, text in enumerate(keys):
             files.append(Path(directory) / f"keys{number}")
             files[-1].write_text(text)
-        seen: list[tuple[Conversation, Contents]] = []
-        analysis = read(
+        seen: list[tuple[AnalysisState, DecodedMessages]] = []
+        analysis = read_captures(
             path, ReadOptions(keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options)
         )
         without = ikeanalyze.read(path)

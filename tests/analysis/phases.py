@@ -1,6 +1,6 @@
 """IKEv1 IKE SAs of which the test has the key of phase 1."""
 
-from ikeanalyze.wire.registries.ikev1_phase1 import Hash
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Hash
 from tests.craft import MS, Trace, ikev1
 from tests.keys.test_phase1 import COOKIE_I, COOKIE_R, PUBLIC_I, PUBLIC_R, Sender
 
@@ -12,7 +12,7 @@ class Phase:
 
     def __init__(self) -> None:
         self.sender = Sender()  # AES-256-CBC, SHA-1
-        proposal = [ikev1.sa([(1, 7), (14, 256), (2, Hash.SHA1), (4, 14), (3, 1)])]
+        proposal = [ikev1.sa([(1, 7), (14, 256), (2, Phase1Hash.SHA1), (4, 14), (3, 1)])]
         mode = ikev1.MAIN_MODE
         self.clear = [
             ikev1.message(COOKIE_I, bytes(8), mode, proposal),

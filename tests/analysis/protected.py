@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ikeanalyze.keys.keyset import KeySet, Origin
-from ikeanalyze.keys.sealed import Opener, seal
+from ikeanalyze.keys.sealed import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.craft import Handshake, Message, ike
 from tests.craft.ike import Payload, Proposal
@@ -125,8 +125,8 @@ class Sa(Handshake):
         step = max(-(-len(plaintext) // fragments), 1)
         parts = [plaintext[at : at + step] for at in range(0, step * fragments, step)]
         datagrams = [
-            seal(
-                Opener(keys), header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
+            encrypt_message(
+                Decryptor(keys), header, first if number == 1 else 0, part, self.rng.randbytes(CIPHERS[self.cipher][2]),
                 fragment=None if fragments == 1 else (number, fragments), clear=clear if number == 1 else (),
             )
             for number, part in enumerate(parts, 1)

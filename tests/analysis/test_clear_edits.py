@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.clear_edits import plan_decryption_edits
 from ikeanalyze.analysis.cleartexts import Cleartext
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase
@@ -13,7 +13,7 @@ from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
 
 def edits_of(trace, *keys):
     found = look(trace, *keys, cleartext=True)
-    return clear_edits(found.analysis.frames, found.analysis.cleartexts)
+    return plan_decryption_edits(found.analysis.frames, found.analysis.cleartexts)
 
 
 def shape(found):
@@ -154,5 +154,5 @@ def test_nothing_to_do(texts):
     trace = Trace()
     trace.play(messages)
     frames = look(trace, table(*sa.key_sets)).analysis.frames
-    assert clear_edits(frames, texts).edits == {}
-    assert clear_edits(frames.filter(pl.lit(False)), texts).messages == 0
+    assert plan_decryption_edits(frames, texts).edits == {}
+    assert plan_decryption_edits(frames.filter(pl.lit(False)), texts).messages == 0

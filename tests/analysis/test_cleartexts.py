@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.cleartexts import clear_message, write_clear
-from ikeanalyze.analysis.contents import Contents
+from ikeanalyze.analysis.cleartexts import build_cleartext_message, collect_cleartexts
+from ikeanalyze.analysis.contents import DecodedMessages
 from tests.analysis.looked import look
 from tests.analysis.phases import NAME, Phase
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
@@ -62,7 +62,7 @@ def test_the_critical_bit_stays():
 
     payloads = (listed.payloads[0], replace(listed.payloads[1], critical=True))
     header = ike_header(bytes(8), bytes(8), 46, ike.IKE_AUTH, 8, 1, 100)
-    text = clear_message(replace(listed, payloads=payloads, clear=2, header=header))
+    text = build_cleartext_message(replace(listed, payloads=payloads, clear=2, header=header))
     assert text[28:] == struct.pack(">BBH", 200, 0, 5) + b"n" + struct.pack(">BBH", 0, 0x80, 5) + b"c"
     assert text[16] == ike.NONCE
     assert int.from_bytes(text[24:28], "big") == len(text)
@@ -93,8 +93,8 @@ def test_ikev1():
 def test_clear_messages_are_left_alone():
     one = content(ike.IKE_SA_INIT, [ike.nonce(b"n")], encrypted=False)
     nobody = np.zeros(1, np.bool_)
-    contents = Contents(np.zeros(1, np.int64), [one], nobody, nobody, [])
-    assert write_clear(contents, np.array([5])) == {}
+    contents = DecodedMessages(np.zeros(1, np.int64), [one], nobody, nobody, [])
+    assert collect_cleartexts(contents, np.array([5])) == {}
 
 
 @pytest.mark.parametrize("rows", [[0, 0, -1], [-1, -1, 0]])
@@ -103,7 +103,7 @@ def test_by_the_ids_of_all_transmissions(rows):
 
     one = replace(content(ike.IKE_AUTH, []), header=header)
     nobody = np.zeros(3, np.bool_)
-    contents = Contents(np.array(rows), [one], nobody, nobody, [])
-    found = write_clear(contents, np.array([7, 8, 9]))
+    contents = DecodedMessages(np.array(rows), [one], nobody, nobody, [])
+    found = collect_cleartexts(contents, np.array([7, 8, 9]))
     assert sorted(found) == [number for number, row in zip((7, 8, 9), rows, strict=True) if row == 0]
     assert len({id(text) for text in found.values()}) == 1

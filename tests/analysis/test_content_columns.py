@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import ikeanalyze
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.content_columns import payload_names
+from ikeanalyze.analysis.content_columns import list_payload_names
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase
 from tests.analysis.protected import CHILD, IDENTITIES, Sa, table
@@ -137,5 +137,5 @@ def test_the_schema_is_kept_without_keys():
 def test_names_of_both_versions():
     phase = Phase()
     found = look(phase.trace(), phase.table())
-    names = [payload_names(one) for one in found.contents.all if one.encrypted]
+    names = [list_payload_names(one) for one in found.contents.all if one.encrypted]
     assert names == [["ID(gateway.example)", "HASH"]] * 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ikeanalyze.analysis.contents import Contents
+from ikeanalyze.analysis.contents import DecodedMessages
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
 from tests.analysis.test_proofs import content
@@ -21,9 +21,9 @@ def test_by_handshake_in_order_of_the_exchanges_requests_first():
     answer = content(ike.IKE_AUTH, [], response=True, ident=1)
     ask = content(ike.IKE_AUTH, [], ident=1)
     nobody = np.zeros(0, np.bool_)
-    contents = Contents(np.zeros(0, np.int64), [answer, first, ask], nobody, nobody, [])
+    contents = DecodedMessages(np.zeros(0, np.int64), [answer, first, ask], nobody, nobody, [])
     assert contents.by_handshake() == {0: [first, ask, answer]}
-    assert Contents(np.zeros(0, np.int64), [], nobody, nobody, []).by_handshake() == {}
+    assert DecodedMessages(np.zeros(0, np.int64), [], nobody, nobody, []).by_handshake() == {}
 
 
 def test_no_secret_is_shown():

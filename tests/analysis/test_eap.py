@@ -5,10 +5,10 @@ from random import Random
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.clear_edits import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
-from ikeanalyze.capture.rewrite import rewrite
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.capture.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
 from tests.analysis.recordings import CAPTURES, log_of
@@ -88,7 +88,7 @@ def test_the_recorded_one():
     found = look(CAPTURES / "eap-md5-radius.pcapng", log_of("eap-md5-radius"))
     assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
     assert found.analysis.messages["matched_by"].drop_nulls().to_list() == ["EAP"] * 4
-    without = read(CAPTURES / "eap-md5-radius.pcapng")
+    without = read_captures(CAPTURES / "eap-md5-radius.pcapng")
     assert without.messages["matched_by"].drop_nulls().to_list() == ["time"] * 4
     # both ways
     same = found.analysis.messages.select("message", "same_eap").drop_nulls().rows()
@@ -100,8 +100,8 @@ def test_tshark_reads_the_same_eap_in_both(tshark, tmp_path):
     """With the messages in clear, tshark's own EAP dissector finds each EAP message in its two places."""
 
     path = CAPTURES / "eap-md5-radius.pcapng"
-    found = read(path, ReadOptions(keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True))
-    rewrite(str(path), str(tmp_path / "x"), clear_edits(found.frames, found.cleartexts).edits)
+    found = read_captures(path, ReadOptions(keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True))
+    rewrite_capture(str(path), str(tmp_path / "x"), plan_decryption_edits(found.frames, found.cleartexts).edits)
     fields = ("isakmp", "radius", "eap.code", "eap.id", "eap.type", "eap.md5.value")
     done = tshark.run("-n", "-Tfields", *(f"-e{one}" for one in ("frame.number", *fields)), "-Yeap",
                       "-Eoccurrence=l", capture=tmp_path / "x")  # fmt: skip

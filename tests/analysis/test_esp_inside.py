@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.analysis.esp_traffic import read_esp
+from ikeanalyze.analysis.esp_traffic import read_esp_traffic
 from ikeanalyze.keys.keyset import EspKey, Origin
 from tests.craft import MS, Packet, link, pcap
 
@@ -45,7 +45,7 @@ def test_pings_of_real_daemons(name):
             key("AES-CBC [RFC3602]", logged["encryption", side], "HMAC-SHA-256-128 [RFC4868]", logged["integrity", side])
             for side in ("initiator", "responder")
         ]  # fmt: skip
-    traffic = read_esp(str(LAB / f"{name}.pcapng"), keys=keys)
+    traffic = read_esp_traffic(str(LAB / f"{name}.pcapng"), keys=keys)
     assert len(traffic.sas) == 2
     for sa in traffic.sas:
         assert (sa.inside.opened, sa.inside.closed) == (1, 0)
@@ -72,7 +72,7 @@ def protected(sizes, spi=7, secret=bytes(20), hiding=0):
 def read(tmp_path, frames, keys, snaplen=262144):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([Packet(10**18 + n * MS, data) for n, data in enumerate(frames)], snaplen=snaplen))
-    return read_esp(str(path), keys=keys)
+    return read_esp_traffic(str(path), keys=keys)
 
 
 def test_sizes_in_tunnel_mode(tmp_path):
@@ -230,13 +230,15 @@ def test_from_the_command_line(tmp_path):
 
 def test_packets_are_whole_from_the_spi_on(tmp_path):
     """What is handed on begins with the SPI."""
-    from ikeanalyze.capture.esp import Wanted
+    from ikeanalyze.capture.esp import EspPacketFilter
     from ikeanalyze.capture.esp import read_esp as read_packets
 
     (frame,) = protected([60])
     (tmp_path / "x.pcap").write_bytes(pcap([Packet(10**18, frame)]))
     taken = []
-    read_packets(str(tmp_path / "x.pcap"), lambda block: None, wanted=Wanted({7}, lambda *one: taken.append(one)))
+    read_packets(
+        str(tmp_path / "x.pcap"), lambda block: None, wanted=EspPacketFilter({7}, lambda *one: taken.append(one))
+    )
     ((_, packet, addresses),) = taken
     assert packet == frame[54:]
     assert struct.unpack(">I", packet[:4]) == (7,)

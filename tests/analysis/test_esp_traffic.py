@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from ikeanalyze.analysis import esp_traffic
-from ikeanalyze.analysis.esp_traffic import WINDOW, Interval, read_esp
+from ikeanalyze.analysis.esp_traffic import WINDOW, RateInterval, read_esp_traffic
 from ikeanalyze.capture import esp as capture
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 
@@ -20,7 +20,7 @@ def packet(spi, sequence, at_ns, size=64, source="192.0.2.1", destination="192.0
 def read(tmp_path, packets):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap(packets))
-    return read_esp(str(path))
+    return read_esp_traffic(str(path))
 
 
 def receiver(numbers):
@@ -135,7 +135,7 @@ def test_rate(tmp_path):
     traffic = read(tmp_path, packets)
     size = len(packets[0].data)
     assert traffic.interval_ns == MS
-    assert traffic.sas[0].rate == (Interval(START, 2, 2 * size), Interval(START + 5 * MS, 1, size))
+    assert traffic.sas[0].rate == (RateInterval(START, 2, 2 * size), RateInterval(START + 5 * MS, 1, size))
 
 
 @pytest.mark.parametrize("block", [2, 1 << 18])
@@ -157,7 +157,7 @@ def test_a_capture_without_esp_has_no_sas(tmp_path):
 
 def test_memory_is_of_sas_and_not_of_packets(tmp_path, monkeypatch):
     monkeypatch.setattr(capture, "_BLOCK", 1000)
-    collected = esp_traffic._Collected()
+    collected = esp_traffic._EspSaTable()
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([packet(1, n, n * MS) for n in range(1, 9000)]))
     capture.read_esp(str(path), collected.add)

@@ -3,13 +3,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2, NOTIFY, packet_types
+from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2, NOTIFY, get_exchange_types
 from ikeanalyze.wire.registries import ikev1, ikev2
 
 
 def test_no_exchange_of_ike_has_such_a_number():
     assert max(ikev2.ExchangeType) < EXCHANGE
-    assert max(ikev1.ExchangeType) < EXCHANGE
+    assert max(ikev1.Ikev1ExchangeType) < EXCHANGE
 
 
 # packet types of RFC 7401, section 5.3: I1 1, R1 2, I2 3, R2 4, UPDATE 16, NOTIFY 17, CLOSE 18, CLOSE_ACK 19
@@ -26,4 +26,4 @@ def test_packet_types(exchange, response, packet):
         exchange_type=np.array([exchange, 34], np.uint8),
         response=np.array([response, True]),
     )
-    assert packet_types(messages).tolist() == [packet, 34]
+    assert get_exchange_types(messages).tolist() == [packet, 34]

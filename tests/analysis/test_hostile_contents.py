@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from ikeanalyze.analysis.clear_edits import clear_edits
+from ikeanalyze.analysis.clear_edits import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.rewrite import rewrite
-from ikeanalyze.keys.sealed import Opener, seal
+from ikeanalyze.capture.rewrite import rewrite_capture
+from ikeanalyze.keys.sealed import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.analysed import obey
 from tests.analysis.looked import look, payloads_add_up
@@ -63,14 +63,14 @@ def test_damaged_captures_with_damaged_keys(name):
             capture.write_bytes(damaged(whole, rng, 24) if case % 4 else whole)
             text = keys if case % 2 else damaged(keys, rng, 0)
             file.write_bytes(gzip.compress(text) if case % 3 == 0 else text)
-            analysis = read(capture, ReadOptions(keys=file, payloads=case % 5 == 0, cleartext=True))
+            analysis = read_captures(capture, ReadOptions(keys=file, payloads=case % 5 == 0, cleartext=True))
             if not analysis.captures:
                 continue
             obey(analysis)
             payloads_add_up(analysis)
-            edits = clear_edits(analysis.frames, analysis.cleartexts)
+            edits = plan_decryption_edits(analysis.frames, analysis.cleartexts)
             try:
-                result = rewrite(str(capture), str(out), edits.edits)
+                result = rewrite_capture(str(capture), str(out), edits.edits)
             except CaptureError:
                 continue
             assert result.written == result.packets - result.removed + result.inserted
@@ -85,7 +85,7 @@ def hostile(first, plaintext, *, fragments=None):
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.init()
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.IKE_AUTH, ike.INITIATOR, 1, 0)
-    data = seal(Opener(sa.key_sets[0]), header, first, plaintext, bytes(16), fragment=fragments)
+    data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16), fragment=fragments)
     sa.message_id[True] = 2
     messages += [
         sa._message([data], ike.IKE_AUTH, 1, True, False),

@@ -5,7 +5,7 @@ import json
 import dpkt
 import pytest
 
-from ikeanalyze.analysis.verification import verify
+from ikeanalyze.analysis.verification import verify_capture
 from tests.analysis.verified import capture_of, log_of, outcomes, recorded
 from tests.keys.logs_of import CAPTURES, LOGS
 
@@ -43,7 +43,7 @@ def test_one_bit_of_a_message_changed(tmp_path):
         return frame
 
     path = rewritten("psk-classic", tmp_path / "x.pcap", change)
-    good, bad = icvs(verify(path, log_of("psk-classic")))
+    good, bad = icvs(verify_capture(path, log_of("psk-classic")))
     assert (good.outcome, good.frame) == ("passed", 3)
     assert (bad.outcome, bad.frame, bad.exchange) == ("failed", 4, "IKE_AUTH 1 response")
     assert bad.why == "it fits with none of the keys of its IKE SA"
@@ -56,7 +56,7 @@ def test_a_missing_fragment(tmp_path):
     numbers = [check.frame for check in icvs(recorded("pq-mlkem768-psk")) if "IKE_INTERMEDIATE 1 req" in check.exchange]
 
     path = rewritten("pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame)
-    found = verify(path, log_of("pq-mlkem768-psk"))
+    found = verify_capture(path, log_of("pq-mlkem768-psk"))
     (missing,) = (check for check in icvs(found) if check.outcome != "passed")
     assert (missing.outcome, missing.why) == ("not made", "of its 2 fragments, the capture lacks 2")
     # what IKE_INTERMEDIATE adds to the signed octets of both sides is not known now
@@ -124,6 +124,6 @@ def test_wrong_keys_that_name_the_ike_sa(tmp_path):
 
 @pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
 def test_ikev1(keys):
-    found = verify(CAPTURES / "ikev1-xauth.pcap", keys)
+    found = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)
     assert outcomes(found.checks) == {"not made": {"ICV": 1}}
     assert "IKEv1" in found.checks[0].why

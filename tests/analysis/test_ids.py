@@ -2,24 +2,24 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.ids import FirstIds, Numbering
+from ikeanalyze.analysis.ids import FirstRowIds, RowNumbering
 
 CAPTURES = np.array([0, 0, 2, 2, 2, 3])
 PATHS = ["a", "b", "c", "d"]
 
 
 def test_ids_through_all_captures():
-    assert Numbering(PATHS, FirstIds(7, 0, 0)).ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
+    assert RowNumbering(PATHS, FirstRowIds(7, 0, 0)).ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
 
 
 def test_ids_of_each_capture():
-    assert Numbering(PATHS, own=True).ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
-    assert Numbering(PATHS, own=True).ids(CAPTURES[:0], 1).tolist() == []
+    assert RowNumbering(PATHS, own=True).ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
+    assert RowNumbering(PATHS, own=True).ids(CAPTURES[:0], 1).tolist() == []
 
 
 @pytest.mark.parametrize(("paths", "expected"), [(PATHS, list("aacccd")), (["x"], ["x"] * 6)])
 def test_the_column_of_captures(paths, expected):
-    column = Numbering(paths).capture_column(CAPTURES)
+    column = RowNumbering(paths).capture_column(CAPTURES)
     table = pl.DataFrame({"row": range(6)}).select("row", column.alias("capture"))
     assert table["capture"].dtype == pl.Categorical
     assert table["capture"].to_list() == expected

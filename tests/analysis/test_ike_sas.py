@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from ikeanalyze.analysis.ike_sas import ike_sas
+from ikeanalyze.analysis.ike_sas import collect_ike_sas
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analysed import timed
 from tests.analysis.verified import log_of, taken_apart
 from tests.craft import Handshake
@@ -68,5 +68,5 @@ def test_captures_with_next_to_nothing(tmp_path, messages):
     sent = [(0, Handshake().init()[0])][:messages]
     path.write_bytes(timed(*sent).pcap())
     found = []
-    read(path, ReadOptions(payloads=True, looked=lambda *looked: found.extend(ike_sas(*looked, []))))
+    read_captures(path, ReadOptions(payloads=True, looked=lambda *looked: found.extend(collect_ike_sas(*looked, []))))
     assert [(sa.nonces, sa.response) for sa in found] == [(None, None)] * messages

@@ -5,10 +5,10 @@ import tempfile
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.insides import look_inside
+from ikeanalyze.analysis.insides import summarise_contents
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
-from ikeanalyze.keys.sealed import Opener, seal
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.keys.sealed import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
@@ -69,7 +69,7 @@ def test_a_chain_that_breaks_off():
 def _sealed(sa, first, plaintext):
 
     header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
-    data = seal(Opener(sa.key_sets[0]), header, first, plaintext, bytes(16))
+    data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16))
     return sa._message([data], ike.INFORMATIONAL, 2, True, False)
 
 
@@ -81,9 +81,9 @@ def test_successors_by_their_spis():
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(followup_keys())
         file.flush()
-        read(
+        read_captures(
             CAPTURES / "pq-followup-ke.pcap",
-            ReadOptions(keys=file.name, looked=lambda *all_: seen.append(look_inside(*all_))),
+            ReadOptions(keys=file.name, looked=lambda *all_: seen.append(summarise_contents(*all_))),
         )
     (insides,) = seen
     told = insides.successor_of(np.zeros(len(handshakes), np.int64))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikeanalyze.analysis.int_auth_checks import int_auth_checks
+from ikeanalyze.analysis.int_auth_checks import check_int_auth
 from tests.analysis.verified import changed_log, failed, log_of, outcomes, recorded, taken_apart
 from tests.keys.dumps import contents, log
 
@@ -18,7 +18,7 @@ def test_values_of_both_sides(name, count):
 def test_what_it_adds_to_the_signed_octets():
     """Both values, and the message ID of IKE_AUTH; they are the end of the octets in the log."""
     (sa,), logs = taken_apart(NAME)
-    _, intermediate = int_auth_checks(sa, logs)
+    _, intermediate = check_int_auth(sa, logs)
     dumps = log(NAME)
     assert intermediate.octets == b"".join(contents(dumps, "IntAuth_N = prf(Sk_px, data)")) + b"\0\0\0\2"
     for octets in contents(dumps, "octets = message + nonce + prf(Sk_px, IDx') + IntAuth"):
@@ -27,7 +27,7 @@ def test_what_it_adds_to_the_signed_octets():
 
 def test_without_intermediate_exchange_it_is_empty():
     (sa,), logs = taken_apart("psk-classic")
-    assert int_auth_checks(sa, logs)[1].octets == b""
+    assert check_int_auth(sa, logs)[1].octets == b""
 
 
 def test_a_bit_of_a_value(tmp_path):
@@ -50,9 +50,9 @@ def test_a_bit_of_sk_pi(tmp_path):
 def test_keys_alone(tmp_path):
     """Wireshark's table has no SK_pi and SK_pr."""
     from ikeanalyze.keys.files import read_keys
-    from ikeanalyze.keys.write import tables, write_tables
+    from ikeanalyze.keys.write import build_wireshark_tables, write_tables
 
-    made = tables(read_keys(str(log_of(NAME))).key_sets, [], [])
+    made = build_wireshark_tables(read_keys(str(log_of(NAME))).key_sets, [], [])
     write_tables(str(tmp_path), made)
     found = recorded(NAME, *sorted(path for path in tmp_path.rglob("*") if path.is_file()))
     assert outcomes(found.checks)["passed"] == {"ICV": 4}

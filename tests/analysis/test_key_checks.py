@@ -2,9 +2,9 @@
 
 import pytest
 
-from ikeanalyze.analysis.ike_sas import EpochKeys, IkeSa
-from ikeanalyze.analysis.key_checks import current_sk_d, key_checks
-from ikeanalyze.analysis.logged import logged
+from ikeanalyze.analysis.ike_sas import EpochKeys, IkeSaRecord
+from ikeanalyze.analysis.key_checks import check_key_schedule, get_current_sk_d
+from ikeanalyze.analysis.logged import index_daemon_logs
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.keys.files import read_keys
 from tests.analysis.verified import changed_log, failed, outcomes, recorded, taken_apart
@@ -73,7 +73,7 @@ def test_a_bit_of_a_secret_of_rekeying(tmp_path, nth, handshake):
 def test_sk_d_of_what_is_replaced(tmp_path):
     (first, second, third), logs = taken_apart("rekeys")
     assert (second.parent, third.parent) == (first, second)
-    assert current_sk_d(first, "another", logs.ppks) == first.key_sets[-1].keys.sk_d
+    assert get_current_sk_d(first, "another", logs.ppks) == first.key_sets[-1].keys.sk_d
     found = changed(tmp_path, "Sk_d secret", 0, "rekeys")
     assert [(one.id, check.what) for one in found.handshakes for check in one.checks if check.outcome == "failed"] == [
         (1, "SK_d"),
@@ -85,24 +85,24 @@ def test_without_the_capture_of_what_made_it():
     """A PPK (RFC 8784) as charon logged it; nothing is known of its IKE SA but what the log says."""
     file = read_keys(str(LOGS / "charon-5.9.8-ppk.i.log.gz"))
     keys = file.key_sets[0]
-    sa = IkeSa(0, Protocol.IKEV2, keys.spi_i, keys.spi_r, [], [], key_sets=[EpochKeys(0, keys)])
-    logs = logged([file])
-    checks = list(key_checks(sa, logs.ppks))
+    sa = IkeSaRecord(0, Protocol.IKEV2, keys.spi_i, keys.spi_r, [], [], key_sets=[EpochKeys(0, keys)])
+    logs = index_daemon_logs([file])
+    checks = list(check_key_schedule(sa, logs.ppks))
     assert outcomes(checks) == {
         "not made": {"SKEYSEED": 1, "SK_*": 1},
         "passed": {"SK_d with PPK": 1, "SK_pi with PPK": 1, "SK_pr with PPK": 1},
     }
-    assert current_sk_d(sa, "any", logs.ppks) == file.log.ppks[0].sk_d
+    assert get_current_sk_d(sa, "any", logs.ppks) == file.log.ppks[0].sk_d
 
 
 def test_a_file_that_has_no_secrets_adds_nothing(tmp_path):
     log = changed_log(NAME, tmp_path / "log", "Sk_pr secret", 1)
     (sa,), logs = taken_apart(NAME, log)
-    once = list(key_checks(sa, logs.ppks))
+    once = list(check_key_schedule(sa, logs.ppks))
     bare = [EpochKeys(one.epoch, type(one.keys)(
         one.keys.origin, sa.spi_i, sa.spi_r, one.keys.encryption, one.keys.integrity, one.keys.sk_ei, one.keys.sk_er
     )) for one in sa.key_sets]  # fmt: skip
     sa.key_sets.extend(bare)
-    assert list(key_checks(sa, logs.ppks)) == once
+    assert list(check_key_schedule(sa, logs.ppks)) == once
     sa.key_sets[:] = bare
-    assert outcomes(list(key_checks(sa, logs.ppks))) == {"not made": {"SKEYSEED": 2, "SK_*": 2}}
+    assert outcomes(list(check_key_schedule(sa, logs.ppks))) == {"not made": {"SKEYSEED": 2, "SK_*": 2}}

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 import ikeanalyze
-from ikeanalyze.analysis.key_exchanges import KeyExchangeRow, Part, key_exchanges
+from ikeanalyze.analysis.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, encapsulation_key, nameless, table
 from tests.analysis.recordings import CAPTURES, followup_keys
@@ -235,8 +235,8 @@ def test_the_recorded_rekeyings():
 
 
 def test_no_messages_have_no_key_exchanges():
-    assert key_exchanges([]) == ([], [])
-    row = KeyExchangeRow(0, "IKE SA", 0, 14, None, Part("public value", 256, ()), None)
+    assert collect_key_exchanges([]) == ([], [])
+    row = KeyExchangeRow(0, "IKE SA", 0, 14, None, KePayloadSummary("public value", 256, ()), None)
     assert row.response is None
 
 

@@ -1,5 +1,5 @@
-from ikeanalyze.analysis.ike_sas import values_of
-from ikeanalyze.analysis.logged import logged
+from ikeanalyze.analysis.ike_sas import get_key_values
+from ikeanalyze.analysis.logged import index_daemon_logs
 from ikeanalyze.keys.files import read_keys
 from tests.analysis.verified import log_of
 from tests.keys.logs_of import LOGS
@@ -7,14 +7,14 @@ from tests.keys.logs_of import LOGS
 
 def test_what_stands_beside_keys():
     file = read_keys(str(log_of("pq-mlkem768-psk")))
-    found = logged([file])
+    found = index_daemon_logs([file])
     first, second = file.key_sets
     # the keys of epoch 0 authenticate IKE_INTERMEDIATE, those of epoch 1 IKE_AUTH
     assert set(found.int_auths) == {first.sk_pi, first.sk_pr}
     assert set(found.auths) == {second.sk_pi, second.sk_pr}
     assert {one.secret for some in found.auths.values() for one in some} == {b"swordfish"}
-    assert found.sk_p(values_of(second), second.sk_pr, initiator=False) == [second.sk_pr]
-    assert found.sk_p(values_of(second), None, initiator=True) == []
+    assert found.sk_p(get_key_values(second), second.sk_pr, initiator=False) == [second.sk_pr]
+    assert found.sk_p(get_key_values(second), None, initiator=True) == []
     assert found.msks == []
 
 
@@ -22,18 +22,18 @@ def test_keys_made_with_a_ppk_go_first():
     file = read_keys(str(LOGS / "charon-5.9.8-ppk.i.log.gz"))
     keys = file.key_sets[0]
     (ppk,) = file.log.ppks
-    found = logged([file])
-    assert found.sk_p(values_of(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
-    assert found.sk_p(values_of(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
+    found = index_daemon_logs([file])
+    assert found.sk_p(get_key_values(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
+    assert found.sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
 
 
 def test_msks_are_told_once():
     file = read_keys(str(log_of("eap")))
-    assert len(logged([file, file]).msks) == len({one.value for one in file.log.msks})
+    assert len(index_daemon_logs([file, file]).msks) == len({one.value for one in file.log.msks})
 
 
 def test_no_secret_is_shown():
-    shown = repr(logged([read_keys(str(log_of("pq-mlkem768-psk")))]))
+    shown = repr(index_daemon_logs([read_keys(str(log_of("pq-mlkem768-psk")))]))
     assert "swordfish" not in shown
     assert len(shown) < 100
 
@@ -42,4 +42,4 @@ def test_files_that_are_no_logs(tmp_path):
     table = tmp_path / "table"
     row = ",".join(["0000000000000001", "0000000000000002", "00" * 20, "00" * 20])
     table.write_text(f'{row},"AES-GCM-128 with 16 octet ICV [RFC5282]","","","NONE [RFC4306]"\n')
-    assert logged([read_keys(str(table))]).auths == {}
+    assert index_daemon_logs([read_keys(str(table))]).auths == {}

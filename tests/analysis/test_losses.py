@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.losses import Loss, losses
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.losses import LossEvidence, infer_losses
+from ikeanalyze.analysis.read import read_captures
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
 MS = 1_000_000
@@ -18,7 +18,7 @@ LONG_AFTER = 60_000 * MS
 
 
 def lost(messages, *, one_sided=False, until_ns=LONG_AFTER):
-    return losses(messages, one_sided=one_sided, until_ns=until_ns)
+    return infer_losses(messages, one_sided=one_sided, until_ns=until_ns)
 
 
 def sent(*signs, protocol="IKEv2"):
@@ -45,11 +45,11 @@ def sent(*signs, protocol="IKEv2"):
     ("messages", "expected"),
     [
         (sent((0, "request"), (1, "response")), {}),
-        (sent((0, "request"), (500, "request"), (501, "response")), {1: Loss.UNANSWERED}),
-        (sent((0, "request"), (1, "response"), (500, "request"), (501, "response")), {2: Loss.IN_VAIN}),
+        (sent((0, "request"), (500, "request"), (501, "response")), {1: LossEvidence.UNANSWERED}),
+        (sent((0, "request"), (1, "response"), (500, "request"), (501, "response")), {2: LossEvidence.IN_VAIN}),
         # both transmissions of a request that was slow on its way are answered
         (sent((0, "request"), (500, "request"), (600, "response"), (1100, "response")), {}),
-        (sent((0, "request"), (500, "request")), {1: Loss.UNANSWERED, 2: Loss.UNANSWERED}),
+        (sent((0, "request"), (500, "request")), {1: LossEvidence.UNANSWERED, 2: LossEvidence.UNANSWERED}),
         (
             # at the responder's end of 600 ms: the repetition was under way when the response was
             sent((0, "request"), (1, "response"), (500, "request"), (501, "response"), (1101, "request", 2),
@@ -60,7 +60,7 @@ def sent(*signs, protocol="IKEv2"):
             # the quickest reaction takes 600 ms, the repetition came after 700
             sent((0, "request"), (1, "response"), (701, "request"), (702, "response"), (1302, "request", 2),
                  (1303, "response", 2)),
-            {2: Loss.IN_VAIN},
+            {2: LossEvidence.IN_VAIN},
         ),
     ],
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_losses_counted_by_hand(messages, expected):
 def test_the_end_of_an_aggressive_mode_needs_no_response():
     assert lost(sent((0, "request"), protocol="IKEv1")) == {}
     assert len(lost(sent((0, "request"), (500, "request"), protocol="IKEv1"))) == 2
-    assert lost(sent((0, "request"), protocol="RADIUS")) == {1: Loss.UNANSWERED}
+    assert lost(sent((0, "request"), protocol="RADIUS")) == {1: LossEvidence.UNANSWERED}
 
 
 @pytest.mark.parametrize("protocol", ["IKEv2", "RADIUS"])
@@ -82,8 +82,8 @@ def test_where_the_capture_ends_nothing_can_be_said(protocol):
         sent((0, "request"), (1000, "request"), protocol=protocol),
     )
     assert lost(once, until_ns=0) == lost(once, until_ns=4000 * MS) == lost(once, until_ns=None) == {}
-    assert lost(once, until_ns=4001 * MS) == {1: Loss.UNANSWERED}
-    assert lost(twice, until_ns=1000 * MS) == {1: Loss.UNANSWERED}
+    assert lost(once, until_ns=4001 * MS) == {1: LossEvidence.UNANSWERED}
+    assert lost(twice, until_ns=1000 * MS) == {1: LossEvidence.UNANSWERED}
     assert set(lost(twice, until_ns=5001 * MS)) == {1, 2}
 
 
@@ -111,7 +111,7 @@ def test_what_an_aaa_server_was_asked_for_has_arrived():
     ike = sent((0, "request"), (300, "request"), (700, "request"), (900, "response"))
     radius = sent((302, "request"), (890, "response"), protocol="RADIUS")
     together = ike + [one | {"message": one["message"] + 10, "sender": "responder"} for one in radius]
-    assert lost(together) == {1: Loss.UNANSWERED}
+    assert lost(together) == {1: LossEvidence.UNANSWERED}
 
 
 def test_messages_without_exchange_are_left_alone():
@@ -142,11 +142,11 @@ def looked_lost(name: str) -> Iterator[bool]:
         "initiator": received(LAB / f"{name}.responder.log.gz"),
         "responder": received(LAB / f"{name}.initiator.log.gz"),
     }
-    capture = read(LAB / f"{name}.pcapng")
+    capture = read_captures(LAB / f"{name}.pcapng")
     messages = capture.messages.to_dicts()
     for handshake in {message["handshake"] for message in messages}:
         some = [message for message in messages if message["handshake"] == handshake]
-        found = losses(some, one_sided=False, until_ns=capture.captures[0].last_ns)
+        found = infer_losses(some, one_sided=False, until_ns=capture.captures[0].last_ns)
         for message in some:
             if message["message"] in found:
                 sent_at = message["first_ns"] / 1e9
@@ -156,6 +156,6 @@ def looked_lost(name: str) -> Iterator[bool]:
 
 def test_a_handshake_of_which_the_logs_tell_all():
     """charon sent this IKE_SA_INIT request five times and answered three of them: two were lost, and two responses."""
-    messages = read(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
+    messages = read_captures(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
     found = lost(messages.to_dicts())
-    assert sorted(found.values()) == [Loss.IN_VAIN] * 2 + [Loss.UNANSWERED] * 2
+    assert sorted(found.values()) == [LossEvidence.IN_VAIN] * 2 + [LossEvidence.UNANSWERED] * 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikeanalyze.analysis.methods import AuthMethods, exchange_name, guess_auth, type_names
+from ikeanalyze.analysis.methods import AuthMethods, build_type_names, get_exchange_name, guess_auth
 from tests.analysis.analysed import Handshake, analyse, only
 from tests.craft import Trace, ike
 
@@ -92,15 +92,15 @@ def test_guesses_say_so():
 
 
 def test_names():
-    assert exchange_name(2, 34) == "IKE_SA_INIT"
-    assert exchange_name(2, 43) == "IKE_INTERMEDIATE"
-    assert "241" in exchange_name(2, 241)
-    assert exchange_name(1, 2) != exchange_name(2, 2)
-    names = type_names()
+    assert get_exchange_name(2, 34) == "IKE_SA_INIT"
+    assert get_exchange_name(2, 43) == "IKE_INTERMEDIATE"
+    assert "241" in get_exchange_name(2, 241)
+    assert get_exchange_name(1, 2) != get_exchange_name(2, 2)
+    names = build_type_names()
     assert len(names) == 4 * 256
     assert (names[34], names[256 + 2], names[512 + 11]) == (
         "IKE_SA_INIT",
-        exchange_name(1, 2),
+        get_exchange_name(1, 2),
         "Access-Challenge",
     )
     # HIP: packet types (RFC 7401, section 5.3), then exchanges

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ikeanalyze
-from ikeanalyze.analysis.nat import WORDS, describe
+from ikeanalyze.analysis.nat import WORDS, classify_nat
 from tests.analysis.analysed import Handshake, analyse, only
 from tests.craft import MS, Trace, ike, ikev1
 
@@ -92,7 +92,7 @@ def test_both_sides_make_one_word():
     unknown, no, yes = -1, 0, 1
     sides = [(unknown, unknown), (no, unknown), (yes, no), (unknown, yes), (yes, yes), (no, no)]
     one, other = (np.array(side, np.int8) for side in zip(*sides, strict=True))
-    assert [WORDS[index] for index in describe(one, other)] == [
+    assert [WORDS[index] for index in classify_nat(one, other)] == [
         None,
         "none",
         "initiator",

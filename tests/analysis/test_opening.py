@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import ikeanalyze
-from ikeanalyze.analysis.opening import NO_KEYS, Keys
+from ikeanalyze.analysis.opening import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.keyset import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.looked import is_what_was_sealed, look
@@ -436,9 +436,9 @@ def test_the_spis_that_keys_are_for():
         origin=Origin("x", 1), spi_i=bytes(7) + b"\1", spi_r=None, encryption=12, integrity=12, sk_ei=b"", sk_er=b""
     )
     phase1 = Phase1Key(Origin("x", 1), bytes(7) + b"\2", b"")
-    assert Keys([named], [phase1]).spis() == {1, 2}
-    assert Keys([named, replace(named, spi_i=None)]).spis() is None
+    assert CaptureKeys([named], [phase1]).spis() == {1, 2}
+    assert CaptureKeys([named, replace(named, spi_i=None)]).spis() is None
     assert NO_KEYS.spis() == frozenset()
     assert not NO_KEYS
-    assert Keys([named])
-    assert Keys((), [phase1])
+    assert CaptureKeys([named])
+    assert CaptureKeys((), [phase1])

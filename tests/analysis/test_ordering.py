@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.ordering import (
-    Runs,
-    bring_together,
-    distinct,
-    run_starts,
-    stable_order,
-    within_captures,
+    RowGroups,
+    argsort_stable,
+    find_distinct,
+    find_group_starts,
+    group_order,
+    number_within_captures,
 )
 from ikeanalyze.capture.network import CAPTURE_BIT
 
@@ -21,13 +21,13 @@ large = st.lists(st.sampled_from((0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)), 
 @given(small | st.lists(st.integers(0, 2**62), max_size=20))
 def test_stable_order(keys):
     key = np.array(keys, np.int64)
-    assert stable_order(key).tolist() == np.argsort(key, kind="stable").tolist()
+    assert argsort_stable(key).tolist() == np.argsort(key, kind="stable").tolist()
 
 
 def same_together(values, order):
     ordered = values[order]
     assert sorted(order.tolist()) == list(range(len(values)))
-    runs = [*np.flatnonzero(run_starts(ordered)).tolist(), len(values)]
+    runs = [*np.flatnonzero(find_group_starts(ordered)).tolist(), len(values)]
     assert len(runs) - 1 == len(set(values.tolist()))
     for begin, end in pairwise(runs):
         assert (np.diff(order[begin:end]) > 0).all()
@@ -36,36 +36,36 @@ def same_together(values, order):
 @given(small | large)
 def test_bring_together(values):
     values = np.array(values, np.uint64)
-    same_together(values, bring_together(values))
+    same_together(values, group_order(values))
 
 
 def test_values_that_look_alike():
     """Multiplied and cut to the bits that are left beside the row number, these are all equal."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
     alike = np.array([number * inverse % 2**64 for number in (3, 1, 2, 3, 1, 9, 2**40, 2, 3)], np.uint64)
-    same_together(alike, bring_together(alike))
+    same_together(alike, group_order(alike))
 
 
 @given(small | large)
 def test_distinct(values):
     values = np.array(values, np.uint64)
-    different, place = distinct(values)
+    different, place = find_distinct(values)
     assert len(set(different.tolist())) == len(different)
     assert different[place].tolist() == values.tolist()
 
 
 def test_run_starts():
     one, two = np.array([1, 1, 2, 2, 2]), np.array([0, 0, 0, 0, 1])
-    assert run_starts(one).tolist() == [True, False, True, False, False]
-    assert run_starts(one, two).tolist() == [True, False, True, False, True]
-    assert run_starts(one[:0]).tolist() == []
+    assert find_group_starts(one).tolist() == [True, False, True, False, False]
+    assert find_group_starts(one, two).tolist() == [True, False, True, False, True]
+    assert find_group_starts(one[:0]).tolist() == []
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=30), st.booleans())
 def test_runs(rows, rising):
     new = np.array([first or row == 0 for row, (first, _) in enumerate(rows)], np.bool_)
     values = np.array([value for _, value in rows], np.int64)
-    runs = Runs(new)
+    runs = RowGroups(new)
     if rising:
         values = np.sort(values)
     pieces = [piece.tolist() for piece in np.split(values, runs.start[1:])] if len(rows) else []
@@ -77,7 +77,7 @@ def test_runs(rows, rising):
 
 def test_totals_beyond_the_range_of_the_type():
     values = np.array([2**64 - 1, 5, 2**64 - 1], np.uint64)
-    assert Runs(np.array([True, False, True])).total(values).tolist() == [4, 2**64 - 1]
+    assert RowGroups(np.array([True, False, True])).total(values).tolist() == [4, 2**64 - 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30))
@@ -85,7 +85,7 @@ def test_within_captures(rows):
     rows.sort(key=lambda row: row[0])
     values = np.array([value for _, value, _ in rows], np.uint64)
     codes = np.array([capture << CAPTURE_BIT | address for capture, _, address in rows], np.uint64)
-    found = within_captures(values, codes).tolist()
+    found = number_within_captures(values, codes).tolist()
     of = [(capture, value) for capture, value, _ in rows]
     for place, one in enumerate(found):
         assert [one == other for other in found] == [of[place] == other for other in of]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ikeanalyze.analysis.outcome import Evidence, Outcome, decide
+from ikeanalyze.analysis.outcome import Evidence, Outcome, decide_outcome
 from tests.analysis.analysed import Handshake, analyse, only, timed
 from tests.craft import MS, SECOND, Trace, ike, udp_packet
 
@@ -42,7 +42,7 @@ def evidence(**given):
     ],
 )
 def test_outcome_by_the_rules(given, outcome):
-    assert decide(evidence(**given)).tolist() == [outcome]
+    assert decide_outcome(evidence(**given)).tolist() == [outcome]
 
 
 def ended(trace):

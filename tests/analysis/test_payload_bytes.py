@@ -8,9 +8,9 @@ from ikeanalyze.analysis.payload_bytes import (
     IKE_HEADERS,
     NOT_READ,
     REPEATED,
-    Sent,
-    payload_bytes,
-    payload_name,
+    MessageSize,
+    count_payload_bytes,
+    get_payload_name,
 )
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
@@ -130,18 +130,18 @@ def test_cut_anew():
 )
 def test_lengths_that_cannot_be(frame_bytes, ike_bytes, headers):
     one = content(ike.IKE_AUTH, [ike.nonce(bytes(16))])
-    assert payload_bytes([Sent(one, frame_bytes, ike_bytes, headers)], 7) == {NOT_READ: 100, REPEATED: 7}
+    assert count_payload_bytes([MessageSize(one, frame_bytes, ike_bytes, headers)], 7) == {NOT_READ: 100, REPEATED: 7}
 
 
 def test_unread_messages_have_frame_and_header_bytes_only():
-    assert payload_bytes([], 0) == {}
-    assert payload_bytes([Sent(None, 100, 58, 1)], 0) == {FRAMES: 42, NOT_READ: 30, IKE_HEADERS: 28}
+    assert count_payload_bytes([], 0) == {}
+    assert count_payload_bytes([MessageSize(None, 100, 58, 1)], 0) == {FRAMES: 42, NOT_READ: 30, IKE_HEADERS: 28}
 
 
 def test_names():
-    assert payload_name(ike.ID_I, ikev1_=False) == "IDi"
-    assert payload_name(5, ikev1_=True) == "ID"
-    assert payload_name(200, ikev1_=False) == "200"
+    assert get_payload_name(ike.ID_I, ikev1_=False) == "IDi"
+    assert get_payload_name(5, ikev1_=True) == "ID"
+    assert get_payload_name(200, ikev1_=False) == "200"
 
 
 def test_other_links():

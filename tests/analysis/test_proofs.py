@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 import ikeanalyze
-from ikeanalyze.analysis.contents import Content
-from ikeanalyze.analysis.proofs import certificates, prove
+from ikeanalyze.analysis.contents import DecodedMessage
+from ikeanalyze.analysis.proofs import collect_certificates, outcome_from_payloads
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.chain import Payload
 from tests.analysis.looked import look
@@ -33,7 +33,7 @@ ML_DSA_65 = bytes.fromhex("300b0609608648016503040312")
 
 def content(exchange_type, payloads, *, initiator=True, response=False, ident=1, encrypted=True, exchange=None):
     listed = tuple(Payload(kind, False, body, 0) for kind, body in payloads)
-    return Content(
+    return DecodedMessage(
         handshake=0, exchange=ident if exchange is None else exchange, protocol=Protocol.IKEV2,
         exchange_type=exchange_type, message_id=ident, from_initiator=initiator, response=response,
         set_up=exchange_type in (ike.IKE_SA_INIT, ike.IKE_AUTH), frame=1, header=bytes(28), payloads=listed,
@@ -171,31 +171,33 @@ def test_the_recorded_handshakes():
 
 
 def test_nothing_to_read():
-    assert prove([]) == prove([content(ike.IKE_SA_INIT, [ike.nonce(bytes(32))], encrypted=False)])
-    assert ended(prove([])) == (None, None, False)
-    assert prove([]).auth is None
+    assert outcome_from_payloads([]) == outcome_from_payloads(
+        [content(ike.IKE_SA_INIT, [ike.nonce(bytes(32))], encrypted=False)]
+    )
+    assert ended(outcome_from_payloads([])) == (None, None, False)
+    assert outcome_from_payloads([]).auth is None
 
 
 def test_a_request_alone():
-    proof = prove(rounds(([ME, PSK, *CHILD], None)))
+    proof = outcome_from_payloads(rounds(([ME, PSK, *CHILD], None)))
     assert ended(proof) == (None, None, False)
     assert (proof.auth.initiator, proof.auth.responder) == ("psk", None)
 
 
 def test_the_last_response_counts():
     first = ([ME, *CHILD], [YOU, PSK, (ike.EAP, eap.eap(eap.REQUEST, 1, eap.MD5, bytes(17)))])
-    assert ended(prove(rounds(first))) == (None, None, True)
-    assert ended(prove(rounds(first, ([PSK], [PSK, *CHILD])))) == ("established", None, False)
-    assert ended(prove(rounds(first, ([PSK], [FAILED])))) == ("failed", "AUTHENTICATION_FAILED", False)
+    assert ended(outcome_from_payloads(rounds(first))) == (None, None, True)
+    assert ended(outcome_from_payloads(rounds(first, ([PSK], [PSK, *CHILD])))) == ("established", None, False)
+    assert ended(outcome_from_payloads(rounds(first, ([PSK], [FAILED])))) == ("failed", "AUTHENTICATION_FAILED", False)
     refused = content(ike.INFORMATIONAL, [FAILED], ident=3)
-    assert ended(prove([*rounds(first, ([PSK], [PSK])), refused])) == (
+    assert ended(outcome_from_payloads([*rounds(first, ([PSK], [PSK])), refused])) == (
         "failed",
         "AUTHENTICATION_FAILED",
         False,
     )
     # the responder's is about something else
     other = content(ike.INFORMATIONAL, [FAILED], initiator=False, ident=0)
-    assert ended(prove([*rounds(first, ([PSK], [PSK])), other])) == ("established", None, False)
+    assert ended(outcome_from_payloads([*rounds(first, ([PSK], [PSK])), other])) == ("established", None, False)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_the_last_response_counts():
     ],
 )
 def test_the_words_for_authentication_methods(payload, word):
-    proof = prove(rounds(([ME, payload], [YOU, PSK])))
+    proof = outcome_from_payloads(rounds(([ME, payload], [YOU, PSK])))
     assert (proof.auth.initiator, proof.auth.responder, proof.auth.guessed) == (word, "psk", False)
 
 
@@ -230,10 +232,10 @@ def test_the_curve_is_that_of_the_certificate(curve, word):
     """The algorithm identifier names the hash alone; the first certificate is the sender's own (RFC 7296, 3.6)."""
     own = certificate(ec.generate_private_key(curve), hashes.SHA256())
     authority = certificate(ed25519.Ed25519PrivateKey.generate())
-    proof = prove(rounds(([ME, own, authority, signature(ECDSA_SHA384)], [YOU, PSK])))
+    proof = outcome_from_payloads(rounds(([ME, own, authority, signature(ECDSA_SHA384)], [YOU, PSK])))
     assert proof.auth.initiator == word
     # the other side's certificate says nothing of it
-    proof = prove(rounds(([ME, own, PSK], [YOU, signature(ECDSA_SHA384)])))
+    proof = outcome_from_payloads(rounds(([ME, own, PSK], [YOU, signature(ECDSA_SHA384)])))
     assert proof.auth.responder == "ecdsa"
 
 
@@ -241,17 +243,17 @@ def test_certificates():
     der = (MADE / "mldsa65.der").read_bytes()
     mine = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     contents = rounds(([ME, (ike.CERT, b"\x04" + der), mine, signature(ML_DSA_65)], [YOU, (ike.CERT, b""), PSK]))
-    found = certificates(contents)
+    found = collect_certificates(contents)
     assert [(side, view.key.name, view.size) for side, view in found] == [
         (True, "ML-DSA-65", len(der)),
         (True, "ECDSA P-256", len(mine[1]) - 1),
     ]
-    assert prove(contents).auth.initiator == "ml-dsa-65"
+    assert outcome_from_payloads(contents).auth.initiator == "ml-dsa-65"
 
 
 def test_certificates_of_the_set_up_alone():
     later = content(ike.INFORMATIONAL, [certificate(ed25519.Ed25519PrivateKey.generate())], ident=5)
-    assert certificates([later]) == []
+    assert collect_certificates([later]) == []
 
 
 # ---- EAP
@@ -273,14 +275,14 @@ LAST = ([PSK], [PSK, *CHILD])
     ],
 )
 def test_eap(first, responder):
-    proof = prove(rounds(([ME, *CHILD], first), ([ANSWER], [SUCCESS]), LAST))
+    proof = outcome_from_payloads(rounds(([ME, *CHILD], first), ([ANSWER], [SUCCESS]), LAST))
     assert ended(proof) == ("established", None, False)
     auth = proof.auth
     assert (auth.initiator, auth.responder, auth.eap) == ("eap", responder, "EAP-MSCHAPv2")
 
 
 def test_eap_alone_that_did_not_come_to_its_end():
-    proof = prove(rounds(([ME, *CHILD], [YOU, CHALLENGE])))
+    proof = outcome_from_payloads(rounds(([ME, *CHILD], [YOU, CHALLENGE])))
     assert (proof.auth.initiator, proof.auth.responder) == ("eap", None)
     assert proof.undone
 
@@ -291,13 +293,17 @@ def test_eap_alone_that_did_not_come_to_its_end():
 @pytest.mark.parametrize("body", [b"", b"\x0e", b"\xff\xff"])
 def test_broken_payloads_prove_nothing(body):
     broken = [(kind, body) for kind in (ike.NOTIFY, ike.CERT, ike.EAP, ike.ID_R)]
-    assert ended(prove(rounds((broken, broken)))) == (None, None, True)
-    assert ended(prove(rounds((broken, [*broken, FAILED])))) == ("failed", "AUTHENTICATION_FAILED", False)
-    assert not any(view.x509 or view.key for _, view in certificates(rounds((broken, broken))))
+    assert ended(outcome_from_payloads(rounds((broken, broken)))) == (None, None, True)
+    assert ended(outcome_from_payloads(rounds((broken, [*broken, FAILED])))) == (
+        "failed",
+        "AUTHENTICATION_FAILED",
+        False,
+    )
+    assert not any(view.x509 or view.key for _, view in collect_certificates(rounds((broken, broken))))
 
 
 def test_no_secret_in_a_proof():
-    assert ESP[1].hex() not in repr(prove(rounds(([ME, PSK, ESP], [YOU, PSK, ESP]))))
+    assert ESP[1].hex() not in repr(outcome_from_payloads(rounds(([ME, PSK, ESP], [YOU, PSK, ESP]))))
 
 
 # ---- IKEv1

@@ -5,7 +5,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from ikeanalyze.wire.radius import read_radius
+from ikeanalyze.wire.radius import parse_radius
 from tests.analysis.analysed import AROUND, Handshake, analyse, analyse_files, only, rows
 from tests.craft import MS, SECOND, Trace
 from tests.craft import eap as eap_
@@ -340,10 +340,10 @@ def forwarded(trace, at, packets, *, identifier, more=(), proxy=AAA, home=HOME):
     rng = Random(identifier)
     for place in (0, 1):
         request, response = packets[2 * place : 2 * place + 2]
-        eap, state = read_radius(request).eap_message, read_radius(request).state
+        eap, state = parse_radius(request).eap_message, parse_radius(request).state
         time = at + ((place + 2) * 30 + 3) * MS
         own = radius_.access_request(identifier + place, eap, rng, state=state, more=more)
-        answer = read_radius(response)
+        answer = parse_radius(response)
         theirs = radius_.answer(own, answer.code, answer.eap_message, state=answer.state, more=more)
         trace.send(time + MS, own, sport=45000, dport=1812, source=proxy, destination=home)
         trace.send(time + 3 * MS, theirs, sport=1812, dport=45000, source=home, destination=proxy)
@@ -377,7 +377,7 @@ def test_a_proxy_asks_for_two_users_with_one_identity():
             trace.message(place * 10 * MS + number * 10 * MS, message)
         packets.append(login.packets)
         ask(trace, (50 + 10 * place) * MS, packets[place][0], port=40000 + place)
-    own = radius_.access_request(70, read_radius(packets[0][0]).eap_message, Random(1))
+    own = radius_.access_request(70, parse_radius(packets[0][0]).eap_message, Random(1))
     tell(trace, 64 * MS, packets[1][1], port=40001)
     trace.send(66 * MS, own, sport=45000, dport=1812, source=AAA, destination=HOME)
     frames = analyse(trace).frames
@@ -408,6 +408,6 @@ def test_a_proxy_beside_the_responder():
 def test_a_second_server_is_asked_by_the_responder_itself():
     login = Login()
     trace = login.play(Trace())
-    other = radius_.access_request(99, read_radius(login.packets[0]).eap_message, Random(7))
+    other = radius_.access_request(99, parse_radius(login.packets[0]).eap_message, Random(7))
     ask(trace, 62 * MS, other, server=HOME)
     assert counts(only(analyse(trace)))[0] == 3

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analysed import analyse, analyse_files, obey, only, unsorted
 from tests.craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
 from tests.craft.link import ethernet
@@ -241,7 +241,7 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
 
 def test_tables_are_told_as_they_become_complete():
     told = {}
-    found = read(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=told.__setitem__))
+    found = read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=told.__setitem__))
     assert set(told) == {"frames", "messages", "exchanges", "handshakes"}
     for name, table in told.items():
         assert_frame_equal(table, getattr(found, name))
@@ -249,7 +249,7 @@ def test_tables_are_told_as_they_become_complete():
 
 def test_tables_of_several_captures_are_not_told_one_by_one():
     told = []
-    read(
+    read_captures(
         [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"],
         ReadOptions(finished=lambda *one: told.append(one)),
     )

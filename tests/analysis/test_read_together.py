@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from ikeanalyze.analysis import read as reading
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from tests.analysis.analysed import obey
 from tests.analysis.protected import Sa, table
@@ -32,8 +32,8 @@ def same_as_alone(paths, *, keys=(), own_keys=None, **options) -> Analysis:
     """All captures in one call, which must say what one call for each says."""
     paths = [str(path) for path in paths]
     own = own_keys or {}
-    alone = [read(path, ReadOptions(keys=[*keys, *own.get(path, ())], **options)) for path in paths]
-    together = read(paths, ReadOptions(keys=keys, own_keys=own_keys, own_ids=True, **options))
+    alone = [read_captures(path, ReadOptions(keys=[*keys, *own.get(path, ())], **options)) for path in paths]
+    together = read_captures(paths, ReadOptions(keys=keys, own_keys=own_keys, own_ids=True, **options))
     for name in TABLES:
         assert_frame_equal(getattr(together, name), pl.concat([getattr(one, name) for one in alone]))
     for name in ("captures", "skipped"):
@@ -119,7 +119,7 @@ def test_keys_for_all_captures(recorded):
 
 def test_ids_through_all_captures(recorded):
     paths, _ = recorded
-    own, through = read(paths, ReadOptions(own_ids=True)), obey(read(paths))
+    own, through = read_captures(paths, ReadOptions(own_ids=True)), obey(read_captures(paths))
     for name in TABLES:
         ids = [one for one in ("message", "exchange", "handshake") if one in getattr(own, name).columns]
         assert_frame_equal(getattr(own, name).drop(ids), getattr(through, name).drop(ids))
@@ -251,14 +251,14 @@ def test_a_key_file_that_cannot_be_read_costs_no_capture(tmp_path):
 def whole(recorded):
     """Some of the recordings, read without limits to the groups."""
     paths, keys = recorded
-    return read(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
+    return read_captures(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
 
 
 @pytest.mark.parametrize(("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("_SMALL", 4_000), ("_SMALL", 0)])
 def test_where_groups_end_makes_no_difference(recorded, whole, monkeypatch, name, limit):
     paths, keys = recorded
     monkeypatch.setattr(reading, name, limit)
-    parts = read(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
+    parts = read_captures(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
     for each in TABLES:
         assert_frame_equal(getattr(whole, each), getattr(parts, each))
     assert whole.cleartexts == parts.cleartexts
@@ -268,7 +268,7 @@ def test_where_groups_end_makes_no_difference(recorded, whole, monkeypatch, name
 
 def test_what_was_decrypted_is_told_by_ids_of_one_message_each():
     with pytest.raises(ValueError, match="own_ids"):
-        read(RECORDED[:2], ReadOptions(cleartext=True, own_ids=True))
+        read_captures(RECORDED[:2], ReadOptions(cleartext=True, own_ids=True))
 
 
 def test_captures_without_packets(tmp_path):

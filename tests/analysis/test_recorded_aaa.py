@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from tests.analysis.recordings import CAPTURES
 
 NAME = "lab/eap-aaa-loss"
@@ -37,7 +37,7 @@ def logged() -> dict[int, tuple[float, float, int]]:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6])
 def test_waits_are_not_the_servers_work(number):
-    found = read(CAPTURES / f"{NAME}.pcapng")
+    found = read_captures(CAPTURES / f"{NAME}.pcapng")
     row = found.handshakes.row(number - 1, named=True)
     answers, waits, again = logged()[number]
     # the log has whole milliseconds, and three requests

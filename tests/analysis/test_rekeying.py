@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from ikeanalyze.analysis.rekeying import successors
+from ikeanalyze.analysis.rekeying import find_rekeyed_sas
 from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
@@ -55,7 +55,7 @@ def test_every_message_of_it_is_what_the_daemons_made():
 
 @pytest.mark.parametrize("by_initiator", [True, False])
 def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
-    (one,) = successors(exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator))
+    (one,) = find_rekeyed_sas(exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator))
     assert (one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) == (SPI_I, SPI_R)
     assert one.nonces == b"i" * 32 + b"r" * 16
     assert one.exchange == 5
@@ -75,12 +75,12 @@ def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
     ],
 )
 def test_what_makes_no_ike_sa(request_, response):
-    assert list(successors(exchange(request_, response))) == []
+    assert list(find_rekeyed_sas(exchange(request_, response))) == []
 
 
 def test_a_nonce_that_is_missing():
     without = [payload for payload in offer(SPI_R) if payload[0] != ike.NONCE]
-    (one,) = successors(exchange(offer(SPI_I), without))
+    (one,) = find_rekeyed_sas(exchange(offer(SPI_I), without))
     assert one.nonces is None
 
 
@@ -90,7 +90,7 @@ def test_both_rekey_at_once():
         *exchange(offer(SPI_I), offer(SPI_R), ident=5),
         *exchange(offer(SPI_R[::-1]), offer(SPI_I[::-1]), by_initiator=False, ident=6),
     ]
-    found = [(one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) for one in successors(both)]
+    found = [(one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) for one in find_rekeyed_sas(both)]
     assert found == [(SPI_I, SPI_R), (SPI_R[::-1], SPI_I[::-1])]
 
 

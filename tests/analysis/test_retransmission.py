@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.analysis.retransmission import Sent, Turn, find_turns, turns
+from ikeanalyze.analysis.retransmission import SlotUnit, UnitTransmission, classify_slot, classify_transmissions
 from tests.analysis.analysed import Handshake, analyse, only, rows, size, sizes
 from tests.craft import MS, SECOND, Trace, ike
 
 
-def sent(text: str) -> list[Sent]:
+def sent(text: str) -> list[SlotUnit]:
     """Units of one slot, 20 us apart: "1/3" fragment 1 of 3, "a" a whole message; "|" is a second's pause.
 
     The bytes of a fragment are told by number and total; a letter behind them makes them others.
@@ -25,18 +25,18 @@ def sent(text: str) -> list[Sent]:
         number, _, rest = word.partition("/")
         fragmented = bool(rest)
         total = int("".join(c for c in rest if c.isdigit())) if fragmented else 0
-        units.append(Sent(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
+        units.append(SlotUnit(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
         time += 20_000
     return units
 
 
 def transmissions(text: str) -> list[tuple[int, int]]:
-    return [(turn.body, turn.transmission) for turn in turns(sent(text))]
+    return [(turn.body, turn.transmission) for turn in classify_slot(sent(text))]
 
 
 def needed(text: str) -> list[int]:
     """Places of the first copies."""
-    return [place for place, turn in enumerate(turns(sent(text))) if turn.first_copy]
+    return [place for place, turn in enumerate(classify_slot(sent(text))) if turn.first_copy]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,14 @@ def test_another_content_is_another_message():
 
 def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
     # main mode: messages 1 and 3 are whole, 5 comes in two fragments, of which only the last tells how many
-    units = [Sent(0, 0, 0, 1), Sent(SECOND, 0, 0, 2), Sent(2 * SECOND, 1, 0, 3), Sent(2 * SECOND, 2, 2, 4)]
-    again = [Sent(3 * SECOND, 1, 0, 3), Sent(3 * SECOND, 2, 2, 4)]
-    found = turns(units + again, ikev1=True)
+    units = [
+        SlotUnit(0, 0, 0, 1),
+        SlotUnit(SECOND, 0, 0, 2),
+        SlotUnit(2 * SECOND, 1, 0, 3),
+        SlotUnit(2 * SECOND, 2, 2, 4),
+    ]
+    again = [SlotUnit(3 * SECOND, 1, 0, 3), SlotUnit(3 * SECOND, 2, 2, 4)]
+    found = classify_slot(units + again, ikev1=True)
     assert [(turn.body, turn.transmission) for turn in found] == [
         (0, 1),
         (1, 1),
@@ -112,23 +117,25 @@ units_of_a_slot = st.lists(
 @settings(max_examples=200)
 @given(st.lists(st.tuples(units_of_a_slot, st.booleans()), max_size=4))
 def test_columns_equal_the_rules(slots):
-    expected: list[Turn] = []
+    expected: list[UnitTransmission] = []
     columns: list[list[int]] = [[], [], [], [], [], []]
     for slot, (units, ikev1) in enumerate(slots):
         time, listed = 0, []
         for pause, (number, total), content in units:
             time += pause * 1000
-            listed.append(Sent(time, number, total, content * 100 + number * 10 + total))
-        expected += turns(listed, ikev1=ikev1)
+            listed.append(SlotUnit(time, number, total, content * 100 + number * 10 + total))
+        expected += classify_slot(listed, ikev1=ikev1)
         for unit in listed:
             values = (slot * 2, unit.time_ns, unit.fragment, unit.total, unit.digest, ikev1)
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     slot_, time_, number_, total_ = (np.array(column, np.int64) for column in columns[:4])
-    body, transmission, first_copy = find_turns(
+    body, transmission, first_copy = classify_transmissions(
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
-    found = [Turn(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)]
+    found = [
+        UnitTransmission(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
+    ]
     assert found == expected
 
 
@@ -137,7 +144,7 @@ def test_columns_equal_the_rules(slots):
 def test_columns_equal_the_rules_for_regular_repetition(seed):
     """Whole rounds of fragments, as a loss-free path gives them, with here and there an irregularity."""
     rng = Random(seed)
-    expected: list[Turn] = []
+    expected: list[UnitTransmission] = []
     columns: list[list[int]] = [[], [], [], [], []]
     for slot in range(rng.randrange(1, 30)):
         total, rounds = rng.randrange(1, 6), rng.randrange(1, 4)
@@ -148,16 +155,16 @@ def test_columns_equal_the_rules_for_regular_repetition(seed):
                 if rng.random() < 0.05:
                     continue
                 time += rng.choice((10, 10, 10, 800))
-                listed.append(Sent(time, number, total, number + 10 * (rng.random() < 0.05)))
+                listed.append(SlotUnit(time, number, total, number + 10 * (rng.random() < 0.05)))
         if listed:
-            expected += turns(listed)
+            expected += classify_slot(listed)
         for unit in listed:
             values = (slot, unit.time_ns, unit.fragment, unit.total, unit.digest)
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     arrays = [np.array(column, np.int64) for column in columns]
-    found = find_turns(*arrays[:4], arrays[4].astype(np.uint64), np.zeros(len(arrays[0]), np.bool_))
-    assert [Turn(*one) for one in zip(*(column.tolist() for column in found), strict=True)] == expected
+    found = classify_transmissions(*arrays[:4], arrays[4].astype(np.uint64), np.zeros(len(arrays[0]), np.bool_))
+    assert [UnitTransmission(*one) for one in zip(*(column.tolist() for column in found), strict=True)] == expected
 
 
 def test_a_request_sent_four_times_is_three_retransmissions():

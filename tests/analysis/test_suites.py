@@ -1,6 +1,6 @@
-from ikeanalyze.analysis.suites import prf_of, suite_of
-from ikeanalyze.keys.algorithms import Suite
-from ikeanalyze.wire.ikev2 import Proposal, read_sa
+from ikeanalyze.analysis.suites import get_prf, get_suite
+from ikeanalyze.keys.algorithms import IkeSuite
+from ikeanalyze.wire.ikev2 import Proposal, parse_sa
 
 #: SA payloads by hand (RFC 7296, section 3.3): AES-CBC with 256 bits, PRF_HMAC_SHA2_384, AUTH_HMAC_SHA2_384_192;
 #: AES-GCM-16 with 128 bits and PRF 99, which is not assigned.
@@ -9,20 +9,20 @@ GCM = "0000001c010100020300000c01000014800e00800000000802000063"
 
 
 def chosen(text: str) -> Proposal:
-    return read_sa(bytes.fromhex(text)).proposals[0]
+    return parse_sa(bytes.fromhex(text)).proposals[0]
 
 
 def test_a_block_cipher():
-    assert suite_of(chosen(CBC)) == Suite(12, 256, 13)
-    assert prf_of(chosen(CBC)).size == 48
+    assert get_suite(chosen(CBC)) == IkeSuite(12, 256, 13)
+    assert get_prf(chosen(CBC)).size == 48
 
 
 def test_an_aead_cipher_and_an_unknown_prf():
-    assert suite_of(chosen(GCM)) == Suite(20, 128, 0)
-    assert prf_of(chosen(GCM)) is None
+    assert get_suite(chosen(GCM)) == IkeSuite(20, 128, 0)
+    assert get_prf(chosen(GCM)) is None
 
 
 def test_an_incomplete_proposal_has_no_suite():
-    assert suite_of(None) is None
-    assert prf_of(None) is None
-    assert suite_of(chosen("00000010010100010000000802000006")) is None
+    assert get_suite(None) is None
+    assert get_prf(None) is None
+    assert get_suite(chosen("00000010010100010000000802000006")) is None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ikeanalyze.analysis.duplicates import find_duplicates
-from ikeanalyze.analysis.units import make_units
+from ikeanalyze.analysis.units import group_datagrams
 from ikeanalyze.capture.frames import read_frames
 from tests.analysis.analysed import Handshake
 from tests.craft import MS, SECOND, Trace, ike
@@ -11,7 +11,7 @@ from tests.craft import MS, SECOND, Trace, ike
 
 def units_of(trace, tmp_path):
     columns = read_frames(str(trace.write(tmp_path / "one.pcap"))).columns
-    return make_units(columns, find_duplicates(columns).mask)
+    return group_datagrams(columns, find_duplicates(columns).mask)
 
 
 def test_a_datagram_in_ip_fragments_is_one_unit(tmp_path):

@@ -3,7 +3,7 @@
 import dpkt
 import pytest
 
-from ikeanalyze.analysis.verification import verify
+from ikeanalyze.analysis.verification import verify_capture
 from ikeanalyze.keys.psk import PskError
 from tests.analysis.verified import RECORDED, capture_of, log_of, outcomes, recorded
 from tests.keys.dumps import log
@@ -55,26 +55,26 @@ def test_order_of_the_checks():
 def test_several_key_files_of_which_one_is_none(tmp_path):
     bad = tmp_path / "bad.log"
     bad.write_text("nothing of use\n")
-    found = verify(capture_of("psk-classic"), [bad, log_of("psk-classic")])
+    found = verify_capture(capture_of("psk-classic"), [bad, log_of("psk-classic")])
     assert set(outcomes(found.checks)) == {"passed"}
     assert [(one.path, one.keys) for one in found.skipped] == [(str(bad), True)]
     assert not found.skipped[0].reason.startswith(str(bad))
 
 
 def test_no_capture(tmp_path):
-    found = verify(tmp_path / "none", log_of("psk-classic"))
+    found = verify_capture(tmp_path / "none", log_of("psk-classic"))
     assert (found.captures, found.checks, len(found.skipped)) == ([], [], 1)
 
 
 def test_no_usable_psk(tmp_path):
     with pytest.raises(PskError):
-        verify(capture_of("psk-classic"), log_of("psk-classic"), psk=tmp_path / "none")
+        verify_capture(capture_of("psk-classic"), log_of("psk-classic"), psk=tmp_path / "none")
 
 
 def test_what_has_no_ike(tmp_path):
     empty = tmp_path / "x.pcap"
     empty.write_bytes(capture_of("psk-classic").read_bytes()[:24])
-    assert verify(empty, log_of("psk-classic")).checks == []
+    assert verify_capture(empty, log_of("psk-classic")).checks == []
 
 
 def test_radius_responses_without_their_requests(tmp_path):
@@ -86,13 +86,13 @@ def test_radius_responses_without_their_requests(tmp_path):
             udp = dpkt.ethernet.Ethernet(frame).data.data
             if not (isinstance(udp, dpkt.udp.UDP) and udp.dport == 1812):
                 writer.writepkt(frame, time)
-    found = verify(path, log_of("eap-md5-radius"))
+    found = verify_capture(path, log_of("eap-md5-radius"))
     assert set(outcomes(found.checks)) == {"passed"}
 
 
 def test_keys_of_others_only():
     """Four handshakes, of which the log says nothing: one check each."""
-    found = verify(CAPTURES / "ip-fragments-loss10.pcap", LOGS / "charon-5.9.8-rekeys.i.log.gz")
+    found = verify_capture(CAPTURES / "ip-fragments-loss10.pcap", LOGS / "charon-5.9.8-rekeys.i.log.gz")
     assert {check.outcome for check in found.checks} == {"not made"}
     assert len(found.checks) == len(found.handshakes) == 4
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ikeanalyze.analysis.checks import Check
-from ikeanalyze.analysis.ike_sas import IkeSa, ike_sas
-from ikeanalyze.analysis.logged import Logged, logged
+from ikeanalyze.analysis.checks import VerificationCheck
+from ikeanalyze.analysis.ike_sas import IkeSaRecord, collect_ike_sas
+from ikeanalyze.analysis.logged import DaemonLogIndex, index_daemon_logs
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
-from ikeanalyze.analysis.verification import Verification, verify
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.verification import Verification, verify_capture
 from ikeanalyze.keys.files import read_keys
 from tests.keys.logs_of import CAPTURES, LOGS
 
@@ -55,10 +55,10 @@ def changed_log(name: str, path: Path, label: str, nth: int = 0, byte: int = 0) 
 
 def recorded(name: str, *keys: Path, psk: Path | None = None) -> Verification:
     """A verification with its own log, or with other files."""
-    return verify(capture_of(name), keys or (log_of(name),), psk=psk)
+    return verify_capture(capture_of(name), keys or (log_of(name),), psk=psk)
 
 
-def outcomes(checks: Sequence[Check]) -> dict[str, Counter[str]]:
+def outcomes(checks: Sequence[VerificationCheck]) -> dict[str, Counter[str]]:
     """For each outcome, how many checks of what had it."""
     found: dict[str, Counter[str]] = {}
     for check in checks:
@@ -71,14 +71,14 @@ def failed(verification: Verification) -> list[tuple[str, int | None]]:
     return [(check.what, check.epoch) for check in verification.checks if check.outcome == "failed"]
 
 
-def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSa], Logged]:
+def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSaRecord], DaemonLogIndex]:
     """The IKE SAs of a capture, and what its log says beside keys."""
     files = [read_keys(str(path)) for path in keys or (log_of(name),)]
-    found: list[IkeSa] = []
+    found: list[IkeSaRecord] = []
 
     def look(conversation, sealed, contents):
         key_sets = [one for file in files for one in file.key_sets]
-        found.extend(ike_sas(conversation, sealed, contents, key_sets))
+        found.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
 
-    read(capture_of(name), ReadOptions(keys=files, payloads=True, looked=look))
-    return found, logged(files)
+    read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, looked=look))
+    return found, index_daemon_logs(files)

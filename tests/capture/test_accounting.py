@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.capture.accounting import Accounting, Category
+from ikeanalyze.capture.accounting import Accounting, PacketCategory
 from tests.capture.laws import KEPT, counted, read, read_packets, read_trace, total
 from tests.craft import (
     MS,
@@ -182,10 +182,10 @@ def test_every_category_by_name() -> None:
 def test_lengths_of_gigabytes_are_summed_exactly() -> None:
     accounting = Accounting()
     lengths = np.array([2**32 - 1, 2**32 - 1, 5, 7], np.int64)
-    kinds = np.array([Category.ESP, Category.ESP, Category.PENDING, Category.IKE], np.uint8)
+    kinds = np.array([PacketCategory.ESP, PacketCategory.ESP, PacketCategory.PENDING, PacketCategory.IKE], np.uint8)
     for _ in range(3):
         accounting.add_batch(kinds, lengths)
-    accounting.add(Category.IKE, 2, 11)
+    accounting.add(PacketCategory.IKE, 2, 11)
     assert accounting.bytes()["esp"] == 6 * (2**32 - 1)
     assert accounting.bytes()["ike"] == 3 * 7 + 11
     assert accounting.packets()["ike"] == 5

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.craft.checksum
-from ikeanalyze.capture.checksums import frame_check_sequence, internet
+from ikeanalyze.capture.checksums import frame_check_sequence, internet_checksum
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from ikeanalyze.capture.checksums import frame_check_sequence, internet
     ],
 )
 def test_known_sums(data: bytes, expected: int) -> None:
-    assert internet(data) == expected
+    assert internet_checksum(data) == expected
 
 
 @given(st.binary(min_size=1, max_size=200).filter(any))
 def test_sums_word_by_word(data: bytes) -> None:
-    assert internet(data) == tests.craft.checksum.internet(data)
-    assert internet(bytearray(data)) == internet(data)
+    assert internet_checksum(data) == tests.craft.checksum.internet(data)
+    assert internet_checksum(bytearray(data)) == internet_checksum(data)
 
 
 def test_frame_check_sequence() -> None:

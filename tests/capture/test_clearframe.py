@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, Clear, UnwritableError, clear_frame
+from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, CleartextMessage, FrameRewriteError, build_cleartext_frame
 from ikeanalyze.capture.linktypes import LinkType
 from tests.craft import ike, ip, ip_fragments, ipv4, ipv6, link, tcp, udp, udp_packet
 from tests.craft.ip import destination_options, hop_by_hop, routing
@@ -32,12 +32,12 @@ def opened(size: int = 70) -> bytes:
     )
 
 
-def raw(packet: bytes, clear: Clear) -> bytes:
-    return clear_frame(packet, LinkType.RAW, 0, clear).frame
+def raw(packet: bytes, clear: CleartextMessage) -> bytes:
+    return build_cleartext_frame(packet, LinkType.RAW, 0, clear).frame
 
 
-def why(packet: bytes, clear: Clear) -> str:
-    with pytest.raises(UnwritableError) as error:
+def why(packet: bytes, clear: CleartextMessage) -> str:
+    with pytest.raises(FrameRewriteError) as error:
         raw(packet, clear)
     return str(error.value)
 
@@ -59,19 +59,19 @@ def test_a_datagram(ends, sport, dport, marked, checksum, before, message) -> No
     marker = MARKER if marked else b""
     with_checksum = checksum or ends == V6
     old = ip.packet(udp(marker + sealed(before), sport, dport, *ends, with_checksum=with_checksum), *ends, ttl=3)
-    assert raw(old, Clear(message)) == udp_packet(marker + message, sport, dport, *ends, ttl=3)
+    assert raw(old, CleartextMessage(message)) == udp_packet(marker + message, sport, dport, *ends, ttl=3)
 
 
 def test_all_of_an_ipv4_header_stays() -> None:
     rest = {"ttl": 7, "ident": 77, "options": b"\x94\x04\0\0", "dont": True, "tos": 0xB8}
     old = ipv4(udp(sealed(), 500, 500, *V4), *V4, **rest)
-    assert raw(old, Clear(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4, **rest)
+    assert raw(old, CleartextMessage(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4, **rest)
 
 
 @pytest.mark.parametrize("length", [0, 65535])
 def test_a_total_length_that_offload_left(length: int) -> None:
     old = ipv4(udp(sealed(), 500, 500, *V4), *V4, total_length=length)
-    assert raw(old, Clear(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4)
+    assert raw(old, CleartextMessage(opened())) == ipv4(udp(opened(), 500, 500, *V4), *V4)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_ipv6_extension_headers_stay_and_fragment_headers_go(extensions, mtu: in
     old = ipv6(udp(sealed(900), 500, 500, *V6), *V6, extensions=extensions)
     new = ipv6(udp(opened(), 500, 500, *V6), *V6, extensions=extensions)
     first, *_ = ip_fragments(old, mtu, 9)
-    assert raw(first, Clear(opened())) == new
+    assert raw(first, CleartextMessage(opened())) == new
 
 
 @pytest.mark.parametrize(("kind", "first"), [(0, False), (2, False), (4, True)])
@@ -99,13 +99,13 @@ def test_the_checksum_is_made_with_the_final_destination(kind: int, first: bool)
     addresses = (final + way) if first else (way + final)
     header = routing(kind, 2, bytes(4) + addresses)
     old = ipv6(udp(sealed(), 500, 500, V6[0], end), *V6, extensions=[header])
-    assert raw(old, Clear(opened())) == ipv6(udp(opened(), 500, 500, V6[0], end), *V6, extensions=[header])
+    assert raw(old, CleartextMessage(opened())) == ipv6(udp(opened(), 500, 500, V6[0], end), *V6, extensions=[header])
 
 
 def test_a_checksum_of_zero_is_sent_as_ones() -> None:
-    without = raw(udp_packet(sealed()), Clear(opened(100) + bytes(2)))
+    without = raw(udp_packet(sealed()), CleartextMessage(opened(100) + bytes(2)))
     message = opened(100) + without[26:28]  # its own checksum makes the sum of all come out as 0
-    new = raw(udp_packet(sealed()), Clear(message))
+    new = raw(udp_packet(sealed()), CleartextMessage(message))
     assert new[26:28] == b"\xff\xff"
     assert new == udp_packet(message)
 
@@ -123,17 +123,17 @@ def test_any_fragment_becomes_a_whole_datagram(ends, port: int) -> None:
     new = make(udp(marker + opened(2000), 500, port, *ends), *ends, **rest)
     fragments = ip_fragments(old, 1280, 9)
     assert len(fragments) == 4
-    assert raw(fragments[0], Clear(opened(2000))) == new
+    assert raw(fragments[0], CleartextMessage(opened(2000))) == new
     for fragment in fragments:
-        assert raw(fragment, Clear(opened(2000), ports=(500, port))) == new
-    assert "fragment" in why(fragments[-1], Clear(opened()))
+        assert raw(fragment, CleartextMessage(opened(2000), ports=(500, port))) == new
+    assert "fragment" in why(fragments[-1], CleartextMessage(opened()))
 
 
 def test_a_later_ipv6_fragment_with_options_behind_its_fragment_header() -> None:
     old = ipv6(udp(sealed(4000), 500, 500, *V6), *V6, extensions=[hop_by_hop(), destination_options()])
     last = ip_fragments(old, 1280, 9)[-1]
     new = ipv6(udp(opened(), 500, 500, *V6), *V6, extensions=[hop_by_hop()])
-    assert raw(last, Clear(opened(), ports=(500, 500))) == new
+    assert raw(last, CleartextMessage(opened(), ports=(500, 500))) == new
 
 
 # ---- ports and the non-ESP marker
@@ -143,14 +143,14 @@ def test_an_spi_that_looks_like_a_marker() -> None:
     spi = MARKER + b"abcd"
     for marker in (b"", MARKER):
         old = udp_packet(marker + spi + bytes(30), 500, 4500)
-        assert raw(old, Clear(spi + bytes(40))) == udp_packet(marker + spi + bytes(40), 500, 4500)
+        assert raw(old, CleartextMessage(spi + bytes(40))) == udp_packet(marker + spi + bytes(40), 500, 4500)
 
 
 @pytest.mark.parametrize("port", [500, 4500])
 @pytest.mark.parametrize("marker", [True, False])
 def test_ports_and_marker_as_told(port: int, marker: bool) -> None:
     old = udp_packet(sealed(), 500, port)
-    told = Clear(opened(), ports=(1, 2), marker=marker)
+    told = CleartextMessage(opened(), ports=(1, 2), marker=marker)
     assert raw(old, told) == udp_packet((MARKER if marker else b"") + opened(), 1, 2)
 
 
@@ -158,7 +158,7 @@ def test_ports_and_marker_as_told(port: int, marker: bool) -> None:
 def test_a_message_of_other_spis_goes_by_the_port(port: int) -> None:
     marker = MARKER if port == 4500 else b""
     old = udp_packet(marker + sealed(), 500, port)
-    assert raw(old, Clear(bytes(8) + opened())) == udp_packet(marker + bytes(8) + opened(), 500, port)
+    assert raw(old, CleartextMessage(bytes(8) + opened())) == udp_packet(marker + bytes(8) + opened(), 500, port)
 
 
 # ---- TCP
@@ -177,13 +177,13 @@ def test_a_message_of_other_spis_goes_by_the_port(port: int) -> None:
 )
 def test_a_tcp_segment_becomes_udp_with_a_port_that_tells_what_it_is(ends, ports, shown) -> None:
     segment = tcp(tcp_framed(sealed()) + b"and more", *ports, 1, 1, source=ends[0], destination=ends[1])
-    made = clear_frame(ip.packet(segment, *ends, ip.TCP), LinkType.RAW, 0, Clear(opened()))
+    made = build_cleartext_frame(ip.packet(segment, *ends, ip.TCP), LinkType.RAW, 0, CleartextMessage(opened()))
     assert made.tcp
     assert made.frame == udp_packet(MARKER + opened(), *shown, *ends)
 
 
 def test_udp_is_not_tcp() -> None:
-    assert not clear_frame(udp_packet(sealed()), LinkType.RAW, 0, Clear(opened())).tcp
+    assert not build_cleartext_frame(udp_packet(sealed()), LinkType.RAW, 0, CleartextMessage(opened())).tcp
 
 
 # ---- link layers
@@ -229,19 +229,19 @@ def test_link_headers_stay_and_lengths_in_them_are_right(name, ends, before, aft
     old, new = (udp_packet(SPI_I + bytes([n % 256]) * n, 500, 500, *ends) for n in (before, after))
     frame = framer(old)
     at = frame.index(old)
-    made = clear_frame(frame + trailer, kind, at, Clear(SPI_I + bytes([after % 256]) * after))
+    made = build_cleartext_frame(frame + trailer, kind, at, CleartextMessage(SPI_I + bytes([after % 256]) * after))
     assert made.frame == (link.ethernet if name == "padded" else framer)(new)
 
 
 def test_what_is_too_long_for_a_length_gets_an_ethernet_type() -> None:
     at = snap(b"").index(bytes.fromhex("0800")) + 2
-    assert clear_frame(snap(udp_packet(sealed())), 1, at, Clear(opened(2000))).frame == link.ethernet(
-        udp_packet(opened(2000))
-    )
+    assert build_cleartext_frame(
+        snap(udp_packet(sealed())), 1, at, CleartextMessage(opened(2000))
+    ).frame == link.ethernet(udp_packet(opened(2000)))
     tag = bytes.fromhex("81000007")
-    assert clear_frame(snap(udp_packet(sealed()), tag), 1, at + 4, Clear(opened(2000))).frame == link.ethernet(
-        udp_packet(opened(2000)), vlans=[(0x8100, 7)]
-    )
+    assert build_cleartext_frame(
+        snap(udp_packet(sealed()), tag), 1, at + 4, CleartextMessage(opened(2000))
+    ).frame == link.ethernet(udp_packet(opened(2000)), vlans=[(0x8100, 7)])
 
 
 # ---- what cannot be done
@@ -253,20 +253,20 @@ def test_the_longest_message() -> None:
     for ends in (V4, V6):
         old = udp_packet(MARKER + sealed(), **marked, source=ends[0], destination=ends[1])
         new = udp_packet(MARKER + message, **marked, source=ends[0], destination=ends[1])
-        assert raw(old, Clear(message)) == new
+        assert raw(old, CleartextMessage(message)) == new
     options = {"options": b"\x01" * 40}
     old = link.pppoe(ipv4(udp(MARKER + sealed(), 4500, 4500, *V4), *V4, **options))
     new = link.pppoe(ipv4(udp(MARKER + message, 4500, 4500, *V4), *V4, **options))
-    assert clear_frame(old, 1, 22, Clear(message)).frame == new
-    assert "does not fit" in why(udp_packet(sealed()), Clear(message + bytes(100)))
+    assert build_cleartext_frame(old, 1, 22, CleartextMessage(message)).frame == new
+    assert "does not fit" in why(udp_packet(sealed()), CleartextMessage(message + bytes(100)))
     deep = ipv6(udp(sealed(), 500, 500, *V6), *V6, extensions=[destination_options(bytes(250))] * 4)
-    assert "does not fit" in why(deep, Clear(message))
+    assert "does not fit" in why(deep, CleartextMessage(message))
 
 
 def test_too_long_for_pppoe() -> None:
     old = link.pppoe(udp_packet(sealed()))
-    with pytest.raises(UnwritableError, match="PPPoE"):
-        clear_frame(old, 1, 22, Clear(SPI_I + bytes(65535 - 28 - 8)))
+    with pytest.raises(FrameRewriteError, match="PPPoE"):
+        build_cleartext_frame(old, 1, 22, CleartextMessage(SPI_I + bytes(65535 - 28 - 8)))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_too_long_for_pppoe() -> None:
     ],
 )
 def test_frames_that_cannot_take_a_message(packet: bytes, reason: str) -> None:
-    assert reason in why(packet, Clear(opened()))
+    assert reason in why(packet, CleartextMessage(opened()))
 
 
 @given(
@@ -309,13 +309,13 @@ def test_anything_is_written_or_refused(frame: bytes, kind: int, at: int) -> Non
     # an IP packet stands behind the whole link header, or nobody says that it stands there
     at = max(at, {1: 14, 51: 7, 113: 16, 276: 20}.get(kind, 0))
     try:
-        made = clear_frame(frame, kind, at, Clear(opened()))
-    except UnwritableError:
+        made = build_cleartext_frame(frame, kind, at, CleartextMessage(opened()))
+    except FrameRewriteError:
         return
     assert made.frame.endswith(opened())
 
 
 def test_what_was_encrypted_is_not_shown() -> None:
-    clear = Clear(b"a secret")
-    made = clear_frame(udp_packet(sealed()), LinkType.RAW, 0, clear)
+    clear = CleartextMessage(b"a secret")
+    made = build_cleartext_frame(udp_packet(sealed()), LinkType.RAW, 0, clear)
     assert "secret" not in repr(clear) + repr(made)

@@ -4,14 +4,14 @@ import tempfile
 
 import pytest
 
-from ikeanalyze.capture.collector import Collector
-from ikeanalyze.capture.kept import Kept, MessageBytes
+from ikeanalyze.capture.collector import FrameCollector
+from ikeanalyze.capture.kept import MessageBytes, MessageStore
 from ikeanalyze.capture.reader import open_capture
 from ikeanalyze.capture.rows import LAYOUT, FrameRows
 from tests.craft import SECOND, Handshake, Trace
 
 
-def collect(*traces: Trace) -> list[Collector]:
+def collect(*traces: Trace) -> list[FrameCollector]:
     """A collector for each trace."""
     result = []
     for trace in traces:
@@ -19,7 +19,7 @@ def collect(*traces: Trace) -> list[Collector]:
             file.write(trace.pcap())
             file.flush()
             with open_capture(file.name) as reader:
-                collector = Collector((), reader.interfaces, FrameRows(LAYOUT), Kept())
+                collector = FrameCollector((), reader.interfaces, FrameRows(LAYOUT), MessageStore())
                 for batch in reader.batches():
                     collector.add(batch, None)
                 collector.finish()

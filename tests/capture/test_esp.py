@@ -8,7 +8,7 @@ import pytest
 
 from ikeanalyze.capture import esp as module
 from ikeanalyze.capture.esp import LAYOUT, read_esp
-from ikeanalyze.capture.frames import address_text, read_frames
+from ikeanalyze.capture.frames import format_address_code, read_frames
 from ikeanalyze.capture.records import CaptureError
 from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
 
@@ -47,7 +47,7 @@ def test_in_ip_and_in_udp():
     assert columns["bytes"] == [len(frame) for frame in frames]
     assert columns["encapsulation"] == [4, 1, 1, 4, 3]
     assert columns["time_ns"] == [10**18 + n * MS for n in range(5)]
-    sources = [address_text(code, found.addresses) for code in columns["source"]]
+    sources = [format_address_code(code, found.addresses) for code in columns["source"]]
     assert sources == ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::1", "192.0.2.1"]
     assert counted["esp"] == 5
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ikeanalyze.capture.forked import Helper, can_help
+from ikeanalyze.capture.forked import WorkerProcess, can_fork_reader
 from ikeanalyze.capture.kept import shared_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
@@ -20,7 +20,7 @@ def test_a_helper_sends_its_result() -> None:
         shared[:] = [1, 2, 3, 4]
         return [os.getppid()] * 100_000
 
-    one = Helper(work)
+    one = WorkerProcess(work)
     assert one.result() == [os.getpid()] * 100_000
     assert one.progress == 99
     assert shared.tolist() == [1, 2, 3, 4]
@@ -37,12 +37,12 @@ def gives_up(progress: Any) -> None:
 
 @pytest.mark.parametrize("work", [fails, gives_up])
 def test_a_helper_that_fails_has_no_result(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    assert Helper(work).result() is None
+    assert WorkerProcess(work).result() is None
     assert capfd.readouterr().err == ""
 
 
 def test_a_stopped_helper_leaves_no_process() -> None:
-    one = Helper(lambda progress: threading.Event().wait())
+    one = WorkerProcess(lambda progress: threading.Event().wait())
     one.stop()
     one.stop()
     with pytest.raises(ChildProcessError):
@@ -56,7 +56,7 @@ def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(os, "fork", refuse)
     with pytest.raises(BlockingIOError):
-        Helper(gives_up)
+        WorkerProcess(gives_up)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -64,15 +64,15 @@ def test_when_there_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "polars", raising=False)
-    assert can_help()
+    assert can_fork_reader()
     monkeypatch.setattr(threading, "active_count", lambda: 2)
-    assert not can_help()
+    assert not can_fork_reader()
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
-    assert not can_help()
+    assert not can_fork_reader()
 
 
 def test_not_with_the_threads_of_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setitem(sys.modules, "polars", np)
-    assert not can_help()
+    assert not can_fork_reader()

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from ikeanalyze.capture import frames, reader
-from ikeanalyze.capture.frames import CaptureFrames, address_text, read_frames
+from ikeanalyze.capture.frames import CaptureFrames, format_address_code, read_frames
 from tests.capture.laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
 
@@ -56,8 +56,8 @@ def test_summary() -> None:
 
 
 def test_addresses() -> None:
-    assert address_text(0xC0000201, []) == "192.0.2.1"
-    assert address_text((1 << 32) + 1, [bytes(16), bytes(15) + b"\1"]) == "::1"
+    assert format_address_code(0xC0000201, []) == "192.0.2.1"
+    assert format_address_code((1 << 32) + 1, [bytes(16), bytes(15) + b"\1"]) == "::1"
     capture = read_packets(
         link.ethernet(udp_packet(Handshake(1).init()[0].ike[0], 500, 500, "fe80::1", "2001:db8::ff"))
     )

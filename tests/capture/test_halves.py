@@ -11,7 +11,7 @@ import pytest
 
 from ikeanalyze.capture import forked, halves
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
-from ikeanalyze.capture.halves import SecondHalf
+from ikeanalyze.capture.halves import ParallelReader
 from tests.capture.laws import obey, read
 from tests.craft import MS, SECOND, Handshake, Trace, transport, udp_packet
 
@@ -22,16 +22,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has
 def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Reads with a helper; whether what it found could be used."""
     told: list[bool] = []
-    result = SecondHalf.result
+    result = ParallelReader.result
 
-    def listen(half: SecondHalf) -> object:
+    def listen(half: ParallelReader) -> object:
         found = result(half)
         told.append(found is not None)
         return found
 
     monkeypatch.setattr(forked, "LEAST_SIZE", 0)
-    monkeypatch.setattr(forked, "can_help", lambda: True)
-    monkeypatch.setattr(SecondHalf, "result", listen)
+    monkeypatch.setattr(forked, "can_fork_reader", lambda: True)
+    monkeypatch.setattr(ParallelReader, "result", listen)
     return told
 
 
@@ -72,7 +72,7 @@ def both(
 ) -> CaptureFrames:
     two = read(data, spis=spis)
     assert used == usable
-    monkeypatch.setattr(forked, "can_help", lambda: False)
+    monkeypatch.setattr(forked, "can_fork_reader", lambda: False)
     one = read(data, spis=spis)
     equal(one, two)
     return one
@@ -189,7 +189,7 @@ def test_random_traces(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> Non
         trace.drop(rng.sample(trace.packets, len(trace.packets) // 10))
         trace.repeat(rng.sample(trace.packets, 5), after=rng.randrange(10 * SECOND))
         data = trace.pcap()
-        monkeypatch.setattr(forked, "can_help", lambda: True)
+        monkeypatch.setattr(forked, "can_fork_reader", lambda: True)
         two = read(data)
-        monkeypatch.setattr(forked, "can_help", lambda: False)
+        monkeypatch.setattr(forked, "can_fork_reader", lambda: False)
         equal(read(data), two)

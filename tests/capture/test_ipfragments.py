@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.capture.ipfragments import TIMEOUT_NS, Fragment, Reassembler
+from ikeanalyze.capture.ipfragments import TIMEOUT_NS, IpFragment, IpReassembler
 from tests.capture.laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total
 from tests.craft import (
     MS,
@@ -304,8 +304,8 @@ def test_smallest_fragments_in_any_order() -> None:
 
 
 def test_reassembler_forgets_what_it_has_given() -> None:
-    reassembler = Reassembler()
-    template = Fragment(1, 0, 0, 100, 100, 64, 0, True, bytes(80), 80)
+    reassembler = IpReassembler()
+    template = IpFragment(1, 0, 0, 100, 100, 64, 0, True, bytes(80), 80)
     for number in range(20000):
         key = (1, 2, number % 65536, 17)
         time = number * 10 * MS

@@ -1,7 +1,7 @@
 import dpkt
 import pytest
 
-from ikeanalyze.capture.linktypes import LinkType, link_type_name
+from ikeanalyze.capture.linktypes import LinkType, get_link_type_name
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from ikeanalyze.capture.linktypes import LinkType, link_type_name
     ],
 )
 def test_name(number: int, name: str) -> None:
-    assert link_type_name(number) == name
+    assert get_link_type_name(number) == name
 
 
 def test_agrees_with_dpkt() -> None:

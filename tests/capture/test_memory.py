@@ -10,9 +10,9 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(autouse=True)
 def again() -> Iterator[None]:
-    memory.keep_freed_memory.cache_clear()
+    memory.tune_malloc.cache_clear()
     yield
-    memory.keep_freed_memory.cache_clear()
+    memory.tune_malloc.cache_clear()
 
 
 def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> No
             return 1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
-    memory.keep_freed_memory()
+    memory.tune_malloc()
     assert {option for option, _ in asked} == {
         -1,
         -2,
@@ -33,7 +33,7 @@ def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> No
         -8,
     }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
     count = len(asked)
-    memory.keep_freed_memory()
+    memory.tune_malloc()
     assert len(asked) == count
 
 
@@ -43,4 +43,4 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch, error
         raise error
 
     monkeypatch.setattr(ctypes, "CDLL", refuse)
-    memory.keep_freed_memory()
+    memory.tune_malloc()

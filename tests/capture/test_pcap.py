@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.capture.pcap import Pcap, is_pcap
-from ikeanalyze.capture.records import PADDING, Walked
+from ikeanalyze.capture.records import PADDING, WalkResult
 from tests.capture.savefiles import MODIFIED, NANOSECONDS, pcap_header, pcap_record
 
 SECOND = 1_000_000_000
 
 
-def walk(header: bytes, records: bytes) -> tuple[Walked, bytearray]:
+def walk(header: bytes, records: bytes) -> tuple[WalkResult, bytearray]:
     buffer = bytearray(records + bytes(PADDING))
     return Pcap(header).walk(buffer, np.frombuffer(buffer, np.uint8), 0, len(records)), buffer
 
 
-def packets(walked: Walked, buffer: bytearray) -> list[tuple[bytes, int, int]]:
+def packets(walked: WalkResult, buffer: bytearray) -> list[tuple[bytes, int, int]]:
     b = walked.batch
     rows = zip(b.offset.tolist(), b.captured.tolist(), b.length.tolist(), b.time_ns.tolist(), strict=True)
     return [(bytes(buffer[at : at + captured]), length, time) for at, captured, length, time in rows]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.capture import records
-from ikeanalyze.capture.pcapblocks import file_head, packet_blocks, timestamps
+from ikeanalyze.capture.pcapblocks import encode_file_header, encode_packet_blocks, encode_timestamps
 from ikeanalyze.capture.reader import open_capture
 from tests.capture.savefiles import interface as interface_block
 from tests.capture.savefiles import option, section
@@ -32,42 +32,42 @@ def test_as_others_write_them(tmp_path, nanoseconds, order, left_out, behind) ->
     with open_capture(path) as reader:
         (batch,) = reader.batches()
         mask = np.isin(np.arange(len(PACKETS)), left_out)
-        assert bytes(packet_blocks(batch, interface.tsresol, mask, behind)) == expected
-        high, low = timestamps(batch, interface.tsresol)
+        assert bytes(encode_packet_blocks(batch, interface.tsresol, mask, behind)) == expected
+        high, low = encode_timestamps(batch, interface.tsresol)
     ticks = [packet.time_ns // (1 if nanoseconds else 1000) for packet in PACKETS]
     assert [int(upper) << 32 | int(lower) for upper, lower in zip(high, low, strict=True)] == ticks
 
 
 def test_the_section_and_interface_of_the_head() -> None:
     names = option(4, b"me") + option(1, b"why") + bytes(4)
-    head = file_head(records.Interface(113, None, 1000, 9, None), "me", "why", 500)
+    head = encode_file_header(records.Interface(113, None, 1000, 9, None), "me", "why", 500)
     assert head == section(options=names) + interface_block(113, 1000, options=option(9, b"\x09") + bytes(4))
 
 
 def test_the_snapshot_length_grows_with_what_is_written() -> None:
-    no_limit = file_head(records.Interface(1, None, 0), "me", None, 500)
-    limited = file_head(records.Interface(1, None, 96), "me", None, 500)
+    no_limit = encode_file_header(records.Interface(1, None, 0), "me", None, 500)
+    limited = encode_file_header(records.Interface(1, None, 96), "me", None, 500)
     rest = section(options=option(4, b"me") + bytes(4))
     assert no_limit == rest + interface_block(1, 0, options=option(9, b"\x06") + bytes(4))
     assert limited == rest + interface_block(1, 500, options=option(9, b"\x06") + bytes(4))
 
 
 def test_the_frame_check_sequence_is_told_in_bits() -> None:
-    head = file_head(records.Interface(1, None, 0, 6, 4), "me", None, 0)
+    head = encode_file_header(records.Interface(1, None, 0, 6, 4), "me", None, 0)
     assert head.endswith(interface_block(1, 0, options=option(9, b"\x06") + option(13, b"\x20") + bytes(4)))
 
 
 def test_a_link_type_that_has_no_room() -> None:
     with pytest.raises(ValueError, match="link type 65536"):
-        file_head(records.Interface(65536, None, 0), "me", None, 0)
+        encode_file_header(records.Interface(65536, None, 0), "me", None, 0)
 
 
 def test_what_is_written_is_read_again(tmp_path) -> None:
     (tmp_path / "in.pcap").write_bytes(pcap(PACKETS))
     with open_capture(tmp_path / "in.pcap") as reader:
         (batch,) = reader.batches()
-        blocks = bytes(packet_blocks(batch, 9, np.zeros(len(PACKETS), np.bool_), {}))
-    head = file_head(records.Interface(1, None, 262144, 9), "me", None, 0)
+        blocks = bytes(encode_packet_blocks(batch, 9, np.zeros(len(PACKETS), np.bool_), {}))
+    head = encode_file_header(records.Interface(1, None, 262144, 9), "me", None, 0)
     (tmp_path / "out.pcapng").write_bytes(head + blocks)
     with open_capture(tmp_path / "out.pcapng") as reader:
         (batch,) = reader.batches()

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.capture.pcapng import Clock, Pcapng, header_size, is_pcapng
-from ikeanalyze.capture.records import PADDING, Walked
+from ikeanalyze.capture.pcapng import InterfaceClock, Pcapng, get_section_header_size, is_pcapng
+from ikeanalyze.capture.records import PADDING, WalkResult
 from tests.capture.savefiles import block, enhanced, interface, obsolete, option, section, simple
 
 US = 1000
 
 
-def walk(data: bytes, reader: Pcapng | None = None) -> tuple[Walked, bytearray, Pcapng]:
+def walk(data: bytes, reader: Pcapng | None = None) -> tuple[WalkResult, bytearray, Pcapng]:
     buffer = bytearray(data + bytes(PADDING))
     reader = reader or Pcapng()
     return reader.walk(buffer, np.frombuffer(buffer, np.uint8), 0, len(data)), buffer, reader
 
 
-def packets(walked: Walked, buffer: bytearray) -> list[tuple[bytes, int, int, int]]:
+def packets(walked: WalkResult, buffer: bytearray) -> list[tuple[bytes, int, int, int]]:
     """Bytes, length on the wire, time and interface of each."""
     b = walked.batch
     rows = zip(*(c.tolist() for c in (b.offset, b.captured, b.length, b.time_ns, b.interface)), strict=True)
@@ -48,7 +48,7 @@ def test_packet_blocks(order: str, length: int) -> None:
         + enhanced(b"", 5, 0, 0, order)
     )
     assert is_pcapng(data[:4])
-    assert header_size(data[:12]) == len(section(order, options=option(4, b"editor", order)))
+    assert get_section_header_size(data[:12]) == len(section(order, options=option(4, b"editor", order)))
     assert read(data) == [
         (b"one", 90, (1 << 40) * US, 1),
         (b"two", 3, (1 << 40) * US, 0),
@@ -138,7 +138,7 @@ def expected_time(ticks: int, resolution: int, offset: int) -> int:
     st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100, 100),
 )
 def test_time_is_exact_for_any_resolution(ticks: list[int], resolution: int, offset: int) -> None:
-    got = Clock(resolution, offset).nanoseconds(np.array(ticks, np.uint64)).tolist()
+    got = InterfaceClock(resolution, offset).nanoseconds(np.array(ticks, np.uint64)).tolist()
     assert got == [expected_time(t, resolution, offset) for t in ticks]
 
 
@@ -146,7 +146,7 @@ def test_time_is_exact_for_any_resolution(ticks: list[int], resolution: int, off
 def test_time_of_today_needs_no_wide_integers(resolution: int) -> None:
     unit = 2 ** (resolution & 127) if resolution & 128 else 10 ** (resolution & 127)
     ticks = min(1_700_000_000 * unit + 123_456_789 * unit // 10**9, (1 << 64) - 1)
-    clock = Clock(resolution)
+    clock = InterfaceClock(resolution)
     assert clock._unsigned(np.array([ticks], np.uint64)) is not None
     assert clock.nanoseconds(np.array([ticks], np.uint64)).tolist() == [expected_time(ticks, resolution, 0)]
 
@@ -217,7 +217,7 @@ def test_unfinished(whole: bytes, kept: int, text: str) -> None:
 @pytest.mark.parametrize("head", [bytes(12), section()[:8] + bytes(4), block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a")])
 def test_wrong_section_header(head: bytes) -> None:
     with pytest.raises(ValueError, match=r"magic|bytes long"):
-        header_size(head[:12])
+        get_section_header_size(head[:12])
 
 
 SMALL = GOOD + simple(b"two") + section(">") + interface(order=">", options=option(9, b"\x8a", ">"))

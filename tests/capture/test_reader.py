@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.capture.reader import CHUNK, CaptureReader, open_capture
-from ikeanalyze.capture.records import MAX_RECORD, PADDING, CaptureError, Damage
+from ikeanalyze.capture.records import MAX_RECORD, PADDING, CaptureDamage, CaptureError
 from tests.capture.savefiles import (
     MODIFIED,
     NANOSECONDS,
@@ -70,7 +70,7 @@ def drain(reader: CaptureReader) -> list[Packet]:
     return packets
 
 
-def read(path: Path, chunk: int = CHUNK) -> tuple[list[Packet], Damage | None]:
+def read(path: Path, chunk: int = CHUNK) -> tuple[list[Packet], CaptureDamage | None]:
     with open_capture(path, chunk=chunk) as reader:
         return drain(reader), reader.damage
 
@@ -175,7 +175,7 @@ def test_packet_beyond_the_maximum(file: Path) -> None:
     file.write_bytes(content + pcap_record(bytes(MAX_RECORD + 1)))
     packets, damage = read(file)
     assert len(packets) == 1
-    assert damage == Damage(len(content), "a packet is said to be 16777217 bytes long")
+    assert damage == CaptureDamage(len(content), "a packet is said to be 16777217 bytes long")
 
 
 def test_damage_in_a_later_chunk_has_its_offset_in_the_file(file: Path) -> None:
@@ -250,7 +250,7 @@ def test_cut_compressed_capture(file: Path) -> None:
     file.write_bytes(compressed[:-4])
     packets, damage = read(file)
     assert packets == whole
-    assert damage == Damage(path.stat().st_size, "the gzip data ends too early")
+    assert damage == CaptureDamage(path.stat().st_size, "the gzip data ends too early")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

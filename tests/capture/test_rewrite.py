@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, Clear
+from ikeanalyze.capture.clearframe import LONGEST_MESSAGE, CleartextMessage
 from ikeanalyze.capture.frames import read_frames
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.rewrite import Edit, RewriteResult, rewrite
+from ikeanalyze.capture.rewrite import PacketEdit, RewriteResult, rewrite_capture
 from tests.capture.savefiles import block, enhanced, obsolete, option, section, simple
 from tests.capture.savefiles import interface as interface_block
 from tests.craft import Interface, Packet, ike, ip, ip_fragments, link, pcap, pcapng, pcapng_file, tcp, udp_packet
@@ -43,20 +43,20 @@ def sealed(size: int = 60) -> bytes:
 
 SEALED, OPENED = udp_packet(sealed()), udp_packet(message())
 FRAME, CLEAR = link.ethernet(SEALED), link.ethernet(OPENED)
-EDIT = Edit((Clear(message(), "why"),))
+EDIT = PacketEdit((CleartextMessage(message(), "why"),))
 
 
-def run(data: bytes, edits: dict[int, Edit], comment: str | None = None) -> tuple[bytes, RewriteResult]:
+def run(data: bytes, edits: dict[int, PacketEdit], comment: str | None = None) -> tuple[bytes, RewriteResult]:
     out = io.BytesIO()
     with tempfile.NamedTemporaryFile() as source:
         source.write(data)
         source.flush()
-        result = rewrite(source.name, out, edits, comment=comment)
+        result = rewrite_capture(source.name, out, edits, comment=comment)
     assert result.written == result.packets - result.removed + result.inserted
     return out.getvalue(), result
 
 
-def written(data: bytes, edits: dict[int, Edit], comment: str | None = None) -> bytes:
+def written(data: bytes, edits: dict[int, PacketEdit], comment: str | None = None) -> bytes:
     out, result = run(data, edits, comment)
     assert not result.warnings
     assert result.damage is None
@@ -79,7 +79,7 @@ LINKS = [(kind, framer) for kind, framer in link.FRAMERS.items() if kind != 229]
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[Packet], dict[int, Edit], list[Packet], list[int]]:
+def cases(draw: st.DrawFn) -> tuple[list[Packet], dict[int, PacketEdit], list[Packet], list[int]]:
     """Packets of several interfaces, edits of them, what should come of that, and the interfaces' link types."""
     links = draw(st.lists(st.sampled_from(LINKS), min_size=1, max_size=3))
     packets, edits, expected = [], {}, []
@@ -98,8 +98,8 @@ def cases(draw: st.DrawFn) -> tuple[list[Packet], dict[int, Edit], list[Packet],
         )
         packets.append(old)
         sizes = draw(st.lists(st.integers(0, 2000), max_size=2))
-        edit = Edit(
-            tuple(Clear(message(size), draw(st.sampled_from([None, "ä", "c" * 50]))) for size in sizes),
+        edit = PacketEdit(
+            tuple(CleartextMessage(message(size), draw(st.sampled_from([None, "ä", "c" * 50]))) for size in sizes),
             keep=draw(st.booleans()),
         )
         if draw(st.booleans()):
@@ -147,7 +147,7 @@ def test_sections_of_both_byte_orders() -> None:
 def test_numbers_count_over_all_pieces_of_a_large_file(tmp_path: Path) -> None:
     # the reader takes 4 MiB at once
     packets = [Packet(TIME + n, FRAME + bytes(1000)) for n in range(9000)]
-    changed = {1: EDIT, 3900: EDIT, 3901: EDIT, 8999: Edit(into=9000), 9000: EDIT}
+    changed = {1: EDIT, 3900: EDIT, 3901: EDIT, 8999: PacketEdit(into=9000), 9000: EDIT}
     expected = [
         replace(packet, data=CLEAR, comment="why") if number in changed else packet
         for number, packet in enumerate(packets, 1)
@@ -186,7 +186,7 @@ def test_all_other_blocks_stay_where_they_are(order: str) -> None:
     new += between(1) + enhanced(CLEAR, 1, order=order, options=comment)
     new += between(2) + between(3) + enhanced(FRAME, 3, order=order)
     new += enhanced(CLEAR, 3, order=order, options=comment) + between(4)
-    assert written(old, {1: EDIT, 2: Edit(), 3: replace(EDIT, keep=True)}) == new
+    assert written(old, {1: EDIT, 2: PacketEdit(), 3: replace(EDIT, keep=True)}) == new
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -206,7 +206,7 @@ def test_options_of_a_packet(order: str) -> None:
     first = enhanced(OPENED, 7, order=order, options=kept + ours)
     again = enhanced(OPENED, 7, order=order, options=flags(0b01001) + ours)
     assert written(source, {1: EDIT}) == head + first
-    assert written(source, {1: Edit(EDIT.clear * 2)}) == head + first + again
+    assert written(source, {1: PacketEdit(EDIT.clear * 2)}) == head + first + again
     assert written(source, {1: replace(EDIT, keep=True)}) == source + again
 
 
@@ -219,14 +219,14 @@ def test_obsolete_packet_blocks_become_enhanced_ones(order: str) -> None:
     assert written(source, {1: EDIT, 2: EDIT}) == head + enhanced(CLEAR, 7, 0, order=order, options=comment) + enhanced(
         OPENED, 8, 1, order=order, options=lost + comment
     )
-    assert written(source, {1: Edit()}) == head + obsolete(SEALED, 8, 1, 3, order)
+    assert written(source, {1: PacketEdit()}) == head + obsolete(SEALED, 8, 1, 3, order)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_simple_packet_blocks_stay_simple(order: str) -> None:
     head = section(order) + interface_block(1, len(CLEAR), order)
     source = head + simple(FRAME, order=order) + simple(FRAME, 2000, order)
-    quiet = Edit((Clear(message()),))
+    quiet = PacketEdit((CleartextMessage(message()),))
     assert written(source, {1: quiet}) == head + simple(CLEAR, order=order) + simple(FRAME, 2000, order)
     assert written(source, {2: replace(quiet, keep=True)}) == source + simple(CLEAR, order=order)
     unlimited = section(order) + interface_block(1, 0, order)
@@ -310,9 +310,9 @@ def test_a_frame_check_sequence_in_pcap() -> None:
 def test_ip_fragments_of_a_message_become_one_packet() -> None:
     whole = udp_packet(sealed(3000), 4500, 4500)[20:]
     old = [link.ethernet(one) for one in ip_fragments(ip.ipv4(whole, ident=5), 1500)]
-    clear = Clear(message(3500), "3 IP fragments", (4500, 4500))
+    clear = CleartextMessage(message(3500), "3 IP fragments", (4500, 4500))
     packets = [Packet(TIME + n, frame) for n, frame in enumerate([*old, FRAME])]
-    edits = {1: Edit(into=3), 2: Edit(into=3), 3: Edit((clear,))}
+    edits = {1: PacketEdit(into=3), 2: PacketEdit(into=3), 3: PacketEdit((clear,))}
     new = link.ethernet(ip.ipv4(udp_packet(bytes(4) + message(3500), 4500, 4500)[20:], ident=5))
     expected = [Packet(TIME + 2, new, comment="3 IP fragments"), packets[3]]
     out, result = run(pcapng(packets), edits)
@@ -324,7 +324,7 @@ def test_messages_of_a_tcp_segment_follow_it() -> None:
     payload = tcp_framed(sealed()) + tcp_framed(sealed()) + b"\0"
     segment = link.ethernet(ip.ipv4(tcp(payload, 40000, 4500, 1, 1), protocol=ip.TCP))
     old = Packet(TIME, segment)
-    edit = Edit((Clear(message(1), "one"), Clear(message(2))), keep=True)
+    edit = PacketEdit((CleartextMessage(message(1), "one"), CleartextMessage(message(2))), keep=True)
     new = [
         Packet(TIME, link.ethernet(udp_packet(bytes(4) + message(size), 40000, 4500)), comment=comment)
         for size, comment in ((1, f"one; {IN_TCP}"), (2, IN_TCP))
@@ -340,11 +340,11 @@ def test_messages_of_a_tcp_segment_follow_it() -> None:
 def test_a_message_that_is_too_long_stays_with_all_its_fragments() -> None:
     source = pcapng([Packet(TIME, FRAME)] * 5)
     edits = {
-        1: Edit(into=3),
-        2: Edit(into=4),
-        3: Edit((Clear(bytes(LONGEST_MESSAGE + 1)),)),
+        1: PacketEdit(into=3),
+        2: PacketEdit(into=4),
+        3: PacketEdit((CleartextMessage(bytes(LONGEST_MESSAGE + 1)),)),
         4: EDIT,
-        5: Edit(into=77),
+        5: PacketEdit(into=77),
     }
     out, result = run(source, edits)
     assert out == pcapng([Packet(TIME, FRAME), Packet(TIME, FRAME), Packet(TIME, CLEAR, comment="why")])
@@ -384,7 +384,7 @@ def test_warnings_are_counted_when_there_are_too_many() -> None:
 
 
 def test_edits_behind_the_end() -> None:
-    _, result = run(pcap([Packet(TIME, FRAME)] * 2), {2: EDIT, 3: EDIT, 99: Edit()})
+    _, result = run(pcap([Packet(TIME, FRAME)] * 2), {2: EDIT, 3: EDIT, 99: PacketEdit()})
     assert result.warnings == [(None, "2 packets to be written in clear are not there: the capture has 2")]
 
 
@@ -414,7 +414,7 @@ def test_a_damaged_block() -> None:
 def test_what_is_no_capture_leaves_no_file(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "in").write_bytes(data)
     with pytest.raises(CaptureError):
-        rewrite(str(tmp_path / "in"), str(tmp_path / "out"), {})
+        rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), {})
     assert [one.name for one in tmp_path.iterdir()] == ["in"]
 
 
@@ -424,7 +424,7 @@ def test_a_link_type_without_room() -> None:
 
 
 def test_what_is_in_clear_is_not_shown() -> None:
-    assert "secret" not in repr(Edit((Clear(b"a secret"),)))
+    assert "secret" not in repr(PacketEdit((CleartextMessage(b"a secret"),)))
 
 
 # ---- files and streams
@@ -436,9 +436,9 @@ def test_the_source_is_not_written_over(tmp_path: Path, through: str) -> None:
     path.write_bytes(pcap([]))
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(CaptureError, match="is the output as well"):
-        rewrite(str(path), f"{tmp_path}/{through}{'' if through == 'link' else 'in'}", {})
+        rewrite_capture(str(path), f"{tmp_path}/{through}{'' if through == 'link' else 'in'}", {})
     with path.open("ab") as out, pytest.raises(CaptureError, match="is the output as well"):
-        rewrite(str(path), out, {})
+        rewrite_capture(str(path), out, {})
     assert path.read_bytes() == pcap([])
 
 
@@ -446,7 +446,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(pcap([Packet(TIME, FRAME)] * 99))
     with pytest.raises(OSError, match="No space"):
-        rewrite(str(path), "/dev/full", {})
+        rewrite_capture(str(path), "/dev/full", {})
 
 
 def test_compressed_standard_input_to_standard_output() -> None:
@@ -466,7 +466,7 @@ def test_progress(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(pcap([Packet(TIME, FRAME)] * 99))
     seen: list[tuple[int, int | None]] = []
-    rewrite(str(path), io.BytesIO(), {}, progress=lambda *now: seen.append(now))
+    rewrite_capture(str(path), io.BytesIO(), {}, progress=lambda *now: seen.append(now))
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
 
@@ -507,10 +507,10 @@ def test_recorded_captures(tmp_path: Path, name: str) -> None:
     for row in range(0, len(columns["number"]), 3):
         ports = int(columns["source_port"][row]), int(columns["destination_port"][row])
         if columns["spi_i"][row]:
-            edits[int(columns["number"][row])] = Edit((Clear(shown, f"frame {row}, epoch 0", ports),))
+            edits[int(columns["number"][row])] = PacketEdit((CleartextMessage(shown, f"frame {row}, epoch 0", ports),))
     gone, followed, *_ = edits
-    edits |= {gone: Edit(), followed: replace(edits[followed], keep=True)}
-    result = rewrite(str(source), str(out), edits)
+    edits |= {gone: PacketEdit(), followed: replace(edits[followed], keep=True)}
+    result = rewrite_capture(str(source), str(out), edits)
     assert not result.warnings
     kept = ("frame.time_epoch", "frame.interface_name", "ip.src", "ip.dst", "ip.ttl")
     new = (
@@ -528,7 +528,7 @@ def test_recorded_captures(tmp_path: Path, name: str) -> None:
     assert len(after) == len(before) - 1 + 1 == result.written
     at = 0
     for number, packet in enumerate(before, 1):
-        edit = edits.get(number, Edit(keep=True))
+        edit = edits.get(number, PacketEdit(keep=True))
         if edit.keep:
             assert after[at][:6] == packet
             assert new_bytes[at] == old_bytes[number - 1]
@@ -554,7 +554,7 @@ def test_every_link_type(tmp_path: Path) -> None:
     ]
     names = [Interface(kind, name=f"if{index}") for index, (kind, _) in enumerate(kinds)]
     (tmp_path / "in").write_bytes(pcapng(packets, interfaces=names))
-    rewrite(str(tmp_path / "in"), str(tmp_path / "out"), dict.fromkeys(range(1, len(packets) + 1), EDIT))
+    rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), dict.fromkeys(range(1, len(packets) + 1), EDIT))
     found = fields(
         tmp_path / "out",
         "isakmp.notify.msgtype",
@@ -570,7 +570,7 @@ def test_every_link_type(tmp_path: Path) -> None:
 def test_frames_longer_than_the_snapshot_length_are_read_whole(tmp_path: Path) -> None:
     source, out, again = (tmp_path / name for name in ("in", "out", "again"))
     source.write_bytes(pcapng([Packet(TIME, FRAME)] * 2, interfaces=[Interface(snaplen=len(FRAME))]))
-    rewrite(str(source), str(out), {2: Edit((Clear(message(3000)),))})
+    rewrite_capture(str(source), str(out), {2: PacketEdit((CleartextMessage(message(3000)),))})
     subprocess.run(["editcap", str(out), str(again)], check=True, capture_output=True)
     for path in (out, again):
         found = fields(path, "frame.len", "frame.cap_len", "isakmp.notify.msgtype", "udp.checksum.status")
@@ -591,7 +591,7 @@ def test_a_frame_check_sequence_is_right(tmp_path: Path, form: str) -> None:
         "flags": section() + interface_block() + enhanced(frame, options=option(2, struct.pack("<I", 4 << 5)) + END),
     }
     (tmp_path / "in").write_bytes(told[form])
-    rewrite(str(tmp_path / "in"), str(tmp_path / "out"), {1: EDIT})
+    rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), {1: EDIT})
     command = ["tshark", "-n", "-r", str(tmp_path / "out"), "-oeth.check_fcs:TRUE", *CHECKED, "-Tfields"]
     command += [x for name in ("eth.fcs.status", "eth.trailer", "udp.checksum.status") for x in ("-e", name)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.source import Source, open_source
+from ikeanalyze.capture.source import CaptureSource, open_source
 
 #: Bytes that do not compress away, in which every position can be told from others.
 DATA = b"".join(i.to_bytes(4, "big") for i in range(50_000))
@@ -36,7 +36,7 @@ WAYS = {
 }
 
 
-def drain(source: Source, piece: int = 65536) -> bytes:
+def drain(source: CaptureSource, piece: int = 65536) -> bytes:
     target, out = memoryview(bytearray(piece)), bytearray()
     while count := source.read_into(target):
         out += target[:count]
@@ -143,7 +143,7 @@ def test_reading_fails(tmp_path: Path) -> None:
         def readinto(self, target: object) -> int:
             raise OSError(5, "Input/output error")
 
-    source = Source("disk", Failing(), None, b"head")
+    source = CaptureSource("disk", Failing(), None, b"head")
     assert drain(source) == b"head"
     assert source.damage == "reading fails (Input/output error)"
 

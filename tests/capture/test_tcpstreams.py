@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.capture import tcpstreams
 from ikeanalyze.capture.datagrams import Encapsulation
-from ikeanalyze.capture.tcpstreams import Segment, Streams
+from ikeanalyze.capture.tcpstreams import TcpSegment, TcpStreams
 from tests.capture.laws import bytes_by_unit, counted, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Trace, ike, link, transport
 from tests.craft.transport import ACK, FIN, RST, SYN, TCP_PREFIX, tcp_framed, tcp_framed_esp
@@ -360,11 +360,11 @@ def test_other_ports() -> None:
 
 def test_connections_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcpstreams, "_MOST_CONNECTIONS", 10)
-    streams = Streams()
+    streams = TcpStreams()
     header = transport.tcp(TCP_PREFIX + tcp_framed(LARGE)[:60], PORT, 4500, 7)
     settled = 0
     for number in range(100):
-        segment = Segment(number, 0, 0, 200, 200, 64, 1, number, 0, 5, 0, wire_size=len(header))
+        segment = TcpSegment(number, 0, 0, 200, 200, 64, 1, number, 0, 5, 0, wire_size=len(header))
         assert streams.add(segment, header) is None
         settled += len(streams.settled())
     assert settled == 90

@@ -1,9 +1,9 @@
 import numpy as np
 
-from ikeanalyze.capture.frames import address_text
-from ikeanalyze.capture.network import addresses_of, captures_of
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.network import get_capture_numbers, strip_capture_numbers
 from ikeanalyze.capture.rows import LAYOUT
-from ikeanalyze.capture.traffic import Group, alone, kept_bytes
+from ikeanalyze.capture.traffic import CombinedFramesBuilder, retained_size, single_capture
 from tests.capture.laws import read, read_trace
 from tests.craft import Handshake, Trace, pcap
 
@@ -20,29 +20,33 @@ def traces():
 
 def test_one_capture_is_as_it_was_read():
     capture = read_trace(traces()[0])
-    traffic = alone(capture)
+    traffic = single_capture(capture)
     assert traffic.columns is capture.columns
     assert traffic.last_ns.tolist() == [capture.last_ns]
-    assert not captures_of(traffic.columns["source"]).any()
+    assert not get_capture_numbers(traffic.columns["source"]).any()
 
 
 def test_captures_stand_one_behind_the_other():
     one, other = traces()
     captures = [read_trace(one), read(pcap([])), read_trace(other)]
-    group = Group()
+    group = CombinedFramesBuilder()
     for capture in captures:
         group.add(capture)
     assert len(group) == 3
     traffic = group.traffic()
     assert traffic.last_ns.tolist() == [captures[0].last_ns, 0, captures[2].last_ns]
     columns = traffic.columns
-    assert captures_of(columns["source"]).tolist() == captures_of(columns["destination"]).tolist() == [0] * 4 + [2] * 4
+    assert (
+        get_capture_numbers(columns["source"]).tolist()
+        == get_capture_numbers(columns["destination"]).tolist()
+        == [0] * 4 + [2] * 4
+    )
     # a host of one capture is none of another, and yet has its address
     assert len(set(columns["source"].tolist())) == 4
     initiator = ["2001:db8::1", "2001:db8::2"]
-    asked = [address_text(code, traffic.addresses) for code in columns["source"].tolist()]
+    asked = [format_address_code(code, traffic.addresses) for code in columns["source"].tolist()]
     assert asked == [*initiator * 2, *initiator[::-1] * 2]
-    assert len(np.unique(addresses_of(columns["source"]))) == 2
+    assert len(np.unique(strip_capture_numbers(columns["source"]))) == 2
     assert len(np.unique(columns["unit"])) == 8
     for name in set(LAYOUT) - {"source", "destination", "unit"}:
         own = np.concatenate([captures[place].columns[name] for place in (0, 2)])
@@ -51,7 +55,7 @@ def test_captures_stand_one_behind_the_other():
 
 def test_bytes_of_messages_are_found_by_their_units():
     one, other = (read_trace(trace) for trace in traces())
-    group = Group()
+    group = CombinedFramesBuilder()
     for capture in (one, other):
         group.add(capture)
     traffic = group.traffic()
@@ -63,5 +67,5 @@ def test_bytes_of_messages_are_found_by_their_units():
 def test_what_a_capture_takes():
     capture = read_trace(traces()[0])
     clear = sum(map(len, capture.clear.values()))
-    assert kept_bytes(capture) == clear + sum(column.nbytes for column in capture.columns.values())
-    assert kept_bytes(read(pcap([]))) == 0
+    assert retained_size(capture) == clear + sum(column.nbytes for column in capture.columns.values())
+    assert retained_size(read(pcap([]))) == 0

@@ -159,7 +159,7 @@ class Terminal(io.StringIO):
 
 def test_progress_for_people_who_look(monkeypatch):
     from ikeanalyze.cli.commands.batch import _show_progress
-    from ikeanalyze.dataset.batch import Status
+    from ikeanalyze.dataset.batch import BatchStatus
 
     screen = Terminal()
     monkeypatch.setenv("COLUMNS", "120")
@@ -167,7 +167,7 @@ def test_progress_for_people_who_look(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", screen)
     with _show_progress(quiet=False) as tell:
-        tell(Status(2000, 500, 40_000_000, 10_000_000, 3))
+        tell(BatchStatus(2000, 500, 40_000_000, 10_000_000, 3))
     shown = screen.getvalue()
     assert "500/2,000 captures" in shown
     assert "10.0/40.0 MB" in shown

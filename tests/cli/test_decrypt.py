@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.analysis.clear_edits import clear_edits
-from ikeanalyze.capture.rewrite import rewrite
+from ikeanalyze.analysis.clear_edits import plan_decryption_edits
+from ikeanalyze.capture.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
 from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
@@ -152,10 +152,10 @@ def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
     if not trace.packets:
         return
     found = look(trace, table(*(keys for sa in sas for keys in sa.key_sets)), cleartext=True)
-    edits = clear_edits(found.analysis.frames, found.analysis.cleartexts)
+    edits = plan_decryption_edits(found.analysis.frames, found.analysis.cleartexts)
     with tempfile.TemporaryDirectory() as directory:
         path, out = trace.write(Path(directory) / "in.pcap"), Path(directory) / "out.pcapng"
-        result = rewrite(str(path), str(out), edits.edits)
+        result = rewrite_capture(str(path), str(out), edits.edits)
         before, after = packets(path), packets(out)
     assert result.written == result.packets - result.removed + result.inserted == len(after)
     assert (result.packets, result.unchanged, result.warnings) == (len(before), 0, [])

@@ -7,8 +7,8 @@ import pytest
 from ikeanalyze.cli.commands import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.manifest import Handshake, Step
-from ikeanalyze.lab.output import claimed
+from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake
+from ikeanalyze.lab.output import exclusive_output_dir
 
 
 def test_a_wrong_scenario_is_one_line(tmp_path):
@@ -108,14 +108,14 @@ def test_an_ordinary_user_is_told_to_be_root(tmp_path):
 @pytest.mark.parametrize(
     ("established", "child", "why", "steps", "said"),
     [
-        (True, True, None, [Step("ping", True, None)], "13 ms"),
+        (True, True, None, [HandshakeAction("ping", True, None)], "13 ms"),
         (False, False, "no answer", [], "failed: no answer"),
         (True, False, "TS_UNACCEPTABLE", [], "13 ms; without a CHILD_SA (TS_UNACCEPTABLE)"),
-        (True, True, None, [Step("ping", False, "no answer")], "13 ms; ping failed: no answer"),
+        (True, True, None, [HandshakeAction("ping", False, "no answer")], "13 ms; ping failed: no answer"),
     ],
 )
 def test_a_handshake_that_went_wrong_in_part_says_so(established, child, why, steps, said):
-    assert command._describe(Handshake(1, established, child, why, 12.6, None, None, {}, steps)) == said
+    assert command._describe(RecordedLabHandshake(1, established, child, why, 12.6, None, None, {}, steps)) == said
 
 
 def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkeypatch, capsys):
@@ -123,15 +123,15 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
     (tmp_path / "x.toml").write_text("link.rtt_ms = [1, 2]\n")
 
     def run(case, out, **_):
-        with pytest.raises(LabError, match="another run"), claimed(out):
+        with pytest.raises(LabError, match="another run"), exclusive_output_dir(out):
             pass
         return out / case.name
 
     monkeypatch.setattr(command, "run_case", run)
-    monkeypatch.setattr(command, "needs", lambda case: None)
+    monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
     monkeypatch.setattr(command, "_check_machine", lambda: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))
     assert capsys.readouterr().out.count("\n") == 2
-    with claimed(tmp_path / "out"):
+    with exclusive_output_dir(tmp_path / "out"):
         pass  # free again

@@ -1,4 +1,4 @@
-from ikeanalyze.analysis.result import Skipped
+from ikeanalyze.analysis.result import SkippedFile
 from tests.render.handmade import CAPTURE, analysis
 
 
@@ -25,7 +25,7 @@ def test_payloads_are_asked_for_and_keys_handed_on(run, reader):
 
 
 def test_a_file_with_keys_is_skipped(run, reader):
-    reader.analysis = analysis(skipped=[Skipped("k", "no such file")])
+    reader.analysis = analysis(skipped=[SkippedFile("k", "no such file")])
     done = run("ladder", CAPTURE, "--keys", "k", "--quiet")
     assert (done.exit_code, done.stderr) == (3, "ikeanalyze: k: no such file\n")
     assert "IKE_SA_INIT 0 request" in done.stdout
@@ -52,6 +52,6 @@ def test_no_handshake_at_all(run, reader):
 def test_not_readable(run, reader):
     from dataclasses import replace
 
-    reader.analysis = replace(analysis([], skipped=[Skipped("x", "no such file")]), captures=[])
+    reader.analysis = replace(analysis([], skipped=[SkippedFile("x", "no such file")]), captures=[])
     done = run("ladder", "x")
     assert (done.exit_code, done.stderr) == (1, "ikeanalyze: x: no such file\n")

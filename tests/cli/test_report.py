@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
 from ikeanalyze.render import Format
 from tests.render import handmade
 from tests.render.handmade import CAPTURE, analysis
@@ -140,7 +140,7 @@ def test_keys_are_not_overwritten(run, reader, tmp_path):
 
 def test_nothing_could_be_read(run, reader, tmp_path):
     reader.analysis = replace(
-        analysis([], skipped=[Skipped("bad.pcap", "no pcap or pcapng file. Name a capture")]), captures=[]
+        analysis([], skipped=[SkippedFile("bad.pcap", "no pcap or pcapng file. Name a capture")]), captures=[]
     )
     out = tmp_path / "out"
     done = run("report", "bad.pcap", "-o", str(out))
@@ -150,7 +150,7 @@ def test_nothing_could_be_read(run, reader, tmp_path):
 
 
 def test_some_skipped(run, reader):
-    reader.analysis = analysis(skipped=[Skipped("bad.pcap", "empty file"), Skipped("-", "empty file")])
+    reader.analysis = analysis(skipped=[SkippedFile("bad.pcap", "empty file"), SkippedFile("-", "empty file")])
     done = run("report", CAPTURE, "bad.pcap", "-", "--quiet")
     assert done.exit_code == 3
     assert done.stdout
@@ -163,13 +163,13 @@ def test_damaged_is_done_with_a_warning(run, reader):
     done = run("report", CAPTURE)
     assert done.exit_code == 0
     assert f"{CAPTURE}: truncated or damaged after packet 42" in done.stderr
-    reader.analysis = replace(reader.analysis, warnings=[Warning(CAPTURE, None, "cut in packet 43")])
+    reader.analysis = replace(reader.analysis, warnings=[AnalysisWarning(CAPTURE, None, "cut in packet 43")])
     assert run("report", CAPTURE).stderr == f"ikeanalyze: {CAPTURE}: cut in packet 43\n"
     assert run("report", CAPTURE, "--quiet").stderr == ""
 
 
 def test_ten_warnings_per_capture(run, reader):
-    warnings = [Warning(path, i, "odd") for i in range(1, 13) for path in (CAPTURE, "other")]
+    warnings = [AnalysisWarning(path, i, "odd") for i in range(1, 13) for path in (CAPTURE, "other")]
     reader.analysis = replace(
         analysis(warnings=warnings), captures=[handmade.summary(CAPTURE), handmade.summary("other")]
     )
@@ -196,5 +196,5 @@ def test_output_that_cannot_be_written(run, reader, tmp_path):
 
 
 def test_what_a_capture_says_does_not_reach_the_terminal(run, reader):
-    reader.analysis = analysis(warnings=[Warning(CAPTURE, 1, "bad \x1b[2J\nname")])
+    reader.analysis = analysis(warnings=[AnalysisWarning(CAPTURE, 1, "bad \x1b[2J\nname")])
     assert run("report", CAPTURE).stderr == f"ikeanalyze: {CAPTURE}: packet 1: bad \\x1b[2J name\n"

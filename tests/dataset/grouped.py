@@ -7,7 +7,7 @@ import polars as pl
 
 import ikeanalyze
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
-from ikeanalyze.dataset.compare_source import Tables
+from ikeanalyze.dataset.compare_source import ComparisonTables
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
 
@@ -18,7 +18,7 @@ def tables(rows, labels=("config",), **more):
     defaults = [{"capture": "a.pcap", "handshake": i + 1, "outcome": "completed", **row} for i, row in enumerate(rows)]
     handshakes = pl.DataFrame(defaults, schema={**HANDSHAKES, **kinds}).with_columns(pl.col("capture").cast(pl.String))
     exchanges = pl.LazyFrame(schema={**EXCHANGES, "capture": pl.String})
-    return Tables("ds", handshakes.lazy(), exchanges, list(labels), **more)
+    return ComparisonTables("ds", handshakes.lazy(), exchanges, list(labels), **more)
 
 
 def times(config, *values, **more):
@@ -49,4 +49,4 @@ def recorded(**captures):
         label = pl.lit(float(loss.removeprefix("loss"))).alias("loss")
         handshakes.append(found.handshakes.with_columns(capture, label))
         exchanges.append(found.exchanges.with_columns(capture))
-    return Tables("lab", pl.concat(handshakes).lazy(), pl.concat(exchanges).lazy(), ["loss"])
+    return ComparisonTables("lab", pl.concat(handshakes).lazy(), pl.concat(exchanges).lazy(), ["loss"])

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ikeanalyze.dataset import plan
-from ikeanalyze.dataset.batch import Options, Summary, run
-from ikeanalyze.dataset.labels import read_pattern
-from ikeanalyze.dataset.task import perform
+from ikeanalyze.dataset.batch import BatchOptions, BatchSummary, run_batch
+from ikeanalyze.dataset.labels import parse_pattern
+from ikeanalyze.dataset.task import run_task
 from tests.craft.handshake import Handshake
 from tests.craft.packet import MS
 from tests.craft.trace import Trace
@@ -48,7 +48,7 @@ class Here:
         self.tasks.append(task)
         future = Future()
         try:
-            future.set_result(perform(task))
+            future.set_result(run_task(task))
         except Exception as error:
             future.set_exception(error)
         return future
@@ -73,12 +73,12 @@ class Told(list):
         self.append(line)
 
 
-def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> Summary:
+def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> BatchSummary:
     """A batch in this process."""
-    patterns = None if label is None else [read_pattern(text) for text in label]
-    asked = Options([str(path) for path in paths], Path(dataset), patterns=patterns, **options)
+    patterns = None if label is None else [parse_pattern(text) for text in label]
+    asked = BatchOptions([str(path) for path in paths], Path(dataset), patterns=patterns, **options)
     here = Here() if workers is None else workers
-    return run(asked, lambda _: here, None, print if say is None else say)
+    return run_batch(asked, lambda _: here, None, print if say is None else say)
 
 
 def small_groups(monkeypatch, count: int = 3) -> None:

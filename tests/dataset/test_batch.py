@@ -9,7 +9,7 @@ import ikeanalyze
 from ikeanalyze.dataset import task
 from ikeanalyze.dataset.labels import LabelError
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.task import Reading
+from ikeanalyze.dataset.task import BatchReadOptions
 from tests.dataset.made import (
     MESSAGES,
     TABLES,
@@ -242,14 +242,14 @@ def test_what_cannot_be_read_has_its_reason(out):
 def test_what_could_not_be_opened_is_tried_again(out, monkeypatch):
     runs(Path("runs"), 2)
     os.chmod("runs/psk/loss0/0000.pcap", 0)
-    digest = ikeanalyze.dataset.task.digest_of
+    digest = ikeanalyze.dataset.task.hash_file
 
     def refused(path):
         if not os.stat(path).st_mode & 0o400:
             raise PermissionError(13, "Permission denied")  # what others than root get
         return digest(path)
 
-    monkeypatch.setattr(ikeanalyze.dataset.task, "digest_of", refused)
+    monkeypatch.setattr(ikeanalyze.dataset.task, "hash_file", refused)
     batch(out, "runs")
     assert column(out, "captures", "reason") == [None, "cannot be read (Permission denied)"]
     os.chmod("runs/psk/loss0/0000.pcap", 0o600)
@@ -260,8 +260,8 @@ def test_what_could_not_be_opened_is_tried_again(out, monkeypatch):
 def test_another_way_of_reading(out):
     runs(Path("runs"), 2)
     batch(out, "runs")
-    assert len(again(out, "runs", reading=Reading(ports=(4711,)))) == 2
-    assert again(out, "runs", reading=Reading(ports=(4711,))) == []
+    assert len(again(out, "runs", reading=BatchReadOptions(ports=(4711,)))) == 2
+    assert again(out, "runs", reading=BatchReadOptions(ports=(4711,))) == []
 
 
 def test_another_version_tries_failures_again(out, monkeypatch):
@@ -394,7 +394,7 @@ def test_what_is_not_listed_is_removed(out):
 def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
     runs(Path("runs"), 3)
     path = Path("runs/psk/loss0/0000.pcap")
-    read = task.read
+    read = task.read_captures
 
     def slow(*args, **options):
         with open(path, "ab") as file:
@@ -402,7 +402,7 @@ def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
         return read(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(task, "read", slow)
+        patch.setattr(task, "read_captures", slow)
         summary = batch(out, "runs")
     assert [(one.capture, one.sha256) for one in summary.failed] == [(str(path), None)]
     assert summary.failed[0].reason.startswith("it changed while it was read")
@@ -414,14 +414,14 @@ def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
 @pytest.mark.parametrize("bug", [ZeroDivisionError, pl.exceptions.PanicException])
 def test_a_bug_of_ours_costs_one_capture(out, monkeypatch, bug):
     runs(Path("runs"), 3)
-    read = task.read
+    read = task.read_captures
 
     def wrong(paths, options):
         if any("0001" in path for path in paths):
             raise bug("what")
         return read(paths, options)
 
-    monkeypatch.setattr(task, "read", wrong)
+    monkeypatch.setattr(task, "read_captures", wrong)
     summary = batch(out, "runs")
     (one,) = summary.failed
     assert one.capture == "runs/eap/loss5/0001.pcap"
@@ -431,7 +431,7 @@ def test_a_bug_of_ours_costs_one_capture(out, monkeypatch, bug):
     # it is not the capture's fault: it is tried again as long as that goes wrong
     assert column(out, "captures", "sha256")[0] is None
     assert again(out, "runs") == ["0001.pcap"]
-    monkeypatch.setattr(task, "read", read)
+    monkeypatch.setattr(task, "read_captures", read)
     assert again(out, "runs") == ["0001.pcap"]
     assert again(out, "runs") == []
     assert column(out, "captures", "state") == ["read"] * 3
@@ -444,7 +444,7 @@ def test_too_little_memory_is_tried_again(out, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(task, "read", none)
+        patch.setattr(task, "read_captures", none)
         (one,) = batch(out, "runs").failed
     assert (one.reason, one.sha256) == ("not enough memory. Split it (editcap -c)", None)
     assert again(out, "runs") == ["0000.pcap"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.dataset.batch import Options, run
+from ikeanalyze.dataset.batch import BatchOptions, run_batch
 from tests.dataset.made import Here, Told, batch, capture, runs, small_groups
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -87,19 +87,19 @@ def test_how_far_it_is(out):
             return 10 * total
 
     told = []
-    run(Options(["runs"], out), lambda _: Reading(), told.append, print)
+    run_batch(BatchOptions(["runs"], out), lambda _: Reading(), told.append, print)
     assert (told[0].captures, told[0].captures_done, told[0].bytes) == (4, 0, total)
     assert all(status.bytes_done == total for status in told)
     told.clear()
     shutil.rmtree(out)
-    run(Options(["runs"], out), lambda _: Here(), told.append, print)
+    run_batch(BatchOptions(["runs"], out), lambda _: Here(), told.append, print)
     assert (told[0].bytes_done, told[-1].bytes_done, told[-1].captures_done) == (0, total, 4)
 
 
 def test_workers_are_told_how_many_tasks_there_are(out):
     runs(Path("runs"), 7)
     asked = []
-    run(Options(["runs"], out), lambda tasks: asked.append(tasks) or Here(), None, print)
+    run_batch(BatchOptions(["runs"], out), lambda tasks: asked.append(tasks) or Here(), None, print)
     assert asked == [3]
 
 

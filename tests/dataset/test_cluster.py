@@ -15,8 +15,8 @@ import dask
 import distributed
 import pytest
 
-from ikeanalyze.dataset.cluster import Cluster
-from ikeanalyze.dataset.processes import Processes
+from ikeanalyze.dataset.cluster import DaskWorkers
+from ikeanalyze.dataset.processes import LocalWorkers
 from ikeanalyze.dataset.task import TaskError
 from tests.dataset.made import MESSAGES, batch, files, manifest, runs, small_groups, tables
 
@@ -50,15 +50,15 @@ def captures(tmp_path, monkeypatch):
 
 def test_the_same_files_as_by_processes(cluster, captures):
     label = ["{config}/loss{loss:float}/{run:int}.pcap"]
-    summary = batch("by-cluster", "runs", workers=Cluster(cluster.scheduler_address), label=label)
-    batch("by-processes", "runs", workers=Processes(2), label=label)
+    summary = batch("by-cluster", "runs", workers=DaskWorkers(cluster.scheduler_address), label=label)
+    batch("by-processes", "runs", workers=LocalWorkers(2), label=label)
     assert files(captures / "by-cluster") == files(captures / "by-processes")
     assert (summary.read, len(summary.failed), summary.handshakes) == (25, 1, 24)
     assert sum(one["rows"]["messages"] for one in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
 
 
 def test_both_workers_do_it(cluster, captures):
-    workers = Cluster(cluster.scheduler_address)
+    workers = DaskWorkers(cluster.scheduler_address)
     assert workers.width == 2
     seen = set()
     submit = workers.submit
@@ -77,8 +77,8 @@ def test_both_workers_do_it(cluster, captures):
 def test_a_worker_is_lost(cluster, captures):
     for copy in range(2):
         shutil.copytree("runs", f"runs/copy{copy}")
-    batch("whole", "runs", workers=Processes(2))
-    workers = Cluster(cluster.scheduler_address)
+    batch("whole", "runs", workers=LocalWorkers(2))
+    workers = DaskWorkers(cluster.scheduler_address)
     pids = list(workers._client.run(os.getpid).values())
 
     def kill():
@@ -98,9 +98,9 @@ def test_no_scheduler(monkeypatch):
 
     monkeypatch.setattr(module, "_PATIENCE", "0.5s")
     with pytest.raises(TaskError, match=r"--cluster tcp://127.0.0.1:9: no scheduler there \("):
-        Cluster("tcp://127.0.0.1:9")
+        DaskWorkers("tcp://127.0.0.1:9")
     with pytest.raises(TaskError, match="no scheduler there"):
-        Cluster("nonsense://x y")
+        DaskWorkers("nonsense://x y")
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def address_in(began, process):
 
 def test_a_scheduler_that_goes(captures):
     with scheduler(captures, os.environ) as (process, address):
-        workers = Cluster(address)
+        workers = DaskWorkers(address)
         assert workers.waiting() == f"the cluster {address} has no workers"
         threading.Timer(1, process.kill).start()
         with pytest.raises(TaskError, match=f"--cluster {address}: the scheduler is gone"):
@@ -156,7 +156,7 @@ def test_a_scheduler_that_is_gone_is_no_disk_that_is_full(captures, monkeypatch,
 
     monkeypatch.setattr(module, "_PATIENCE", "2s")
     with scheduler(captures, os.environ) as (process, address):
-        workers = Cluster(address)
+        workers = DaskWorkers(address)
         process.kill()
         process.wait()
         if given_up:
@@ -176,7 +176,7 @@ def test_a_scheduler_without_ikeanalyze(captures):
     (captures / "other" / "ikeanalyze.py").write_text("")  # found before any other
     environment = {**os.environ, "PYTHONPATH": str(captures / "other")}
     with scheduler(captures, environment) as (_, address):
-        workers = Cluster(address)
+        workers = DaskWorkers(address)
         with pytest.raises(TaskError, match="the scheduler or a worker does not have ikeanalyze as it is here"):
             batch("out", "runs", workers=workers)
 
@@ -184,4 +184,4 @@ def test_a_scheduler_without_ikeanalyze(captures):
 def test_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(TaskError, match=r"pip install 'ikeanalyze\[cluster\]'"):
-        Cluster("tcp://127.0.0.1:9")
+        DaskWorkers("tcp://127.0.0.1:9")

@@ -3,7 +3,13 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis import schema
-from ikeanalyze.dataset.columns import columns_of, described, labelled, made_plain, reserved
+from ikeanalyze.dataset.columns import (
+    add_label_columns,
+    describe_columns,
+    get_columns,
+    get_reserved_names,
+    to_portable_types,
+)
 from tests.dataset.made import TABLES, capture
 
 SIGNED = {pl.Int32, pl.Int64, pl.Float64, pl.String, pl.Boolean}
@@ -22,7 +28,7 @@ def leaves(dtype):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_types_that_every_reader_has(table):
-    for dtype in columns_of(table, {"a": "int", "b": "float", "c": "str", "d": "bool"}).values():
+    for dtype in get_columns(table, {"a": "int", "b": "float", "c": "str", "d": "bool"}).values():
         assert set(leaves(dtype)) <= SIGNED
 
 
@@ -31,23 +37,23 @@ def test_types_that_every_reader_has(table):
     [("handshakes", schema.HANDSHAKES), ("exchanges", schema.EXCHANGES), ("messages", schema.MESSAGES)],
 )
 def test_columns_are_those_of_the_analysis(table, columns):
-    assert list(columns_of(table, {})) == list(columns)
+    assert list(get_columns(table, {})) == list(columns)
 
 
 def test_labels_stand_last_where_they_stand():
     for table in ("captures", "handshakes"):
-        assert list(columns_of(table, {"x": "int", "y": "str"}).items())[-2:] == [
+        assert list(get_columns(table, {"x": "int", "y": "str"}).items())[-2:] == [
             ("x", pl.Int64()),
             ("y", pl.String()),
         ]
-    assert "x" not in columns_of("messages", {"x": "int"})
-    assert {"capture", "outcome", "sha256"} <= reserved()
-    assert "x" not in reserved()
+    assert "x" not in get_columns("messages", {"x": "int"})
+    assert {"capture", "outcome", "sha256"} <= get_reserved_names()
+    assert "x" not in get_reserved_names()
 
 
 def test_described_for_the_manifest():
-    assert described({"x": "int"})["handshakes"]["x"] == "Int64"
-    assert set(described({})) == set(TABLES)
+    assert describe_columns({"x": "int"})["handshakes"]["x"] == "Int64"
+    assert set(describe_columns({})) == set(TABLES)
 
 
 def test_made_plain_keeps_the_values(tmp_path):
@@ -55,8 +61,8 @@ def test_made_plain_keeps_the_values(tmp_path):
     analysis = ikeanalyze.read(tmp_path / "a.pcap")
     for name in TABLES[1:]:
         table = getattr(analysis, name)
-        plain = made_plain(table, name)
-        assert dict(plain.schema) == columns_of(name, {})
+        plain = to_portable_types(table, name)
+        assert dict(plain.schema) == get_columns(name, {})
         for row, before in zip(plain.iter_rows(named=True), table.iter_rows(named=True), strict=True):
             if name == "messages":
                 row["digest"] %= 1 << 64
@@ -65,8 +71,8 @@ def test_made_plain_keeps_the_values(tmp_path):
 
 def test_labelled():
     table = pl.DataFrame({"capture": ["b", "a", "b"], "handshake": [1, 1, 2]})
-    found = labelled(table, {"a": {"run": 3}, "b": {"config": "x"}}, {"run": "int", "config": "str"})
+    found = add_label_columns(table, {"a": {"run": 3}, "b": {"config": "x"}}, {"run": "int", "config": "str"})
     assert found.rows() == [("b", 1, None, "x"), ("a", 1, 3, None), ("b", 2, None, "x")]
-    again = labelled(found, {"a": {}, "b": {"loss": 5.0}}, {"loss": "float"})
+    again = add_label_columns(found, {"a": {}, "b": {"loss": 5.0}}, {"loss": "float"})
     assert again.rows() == [("b", 1, 5.0), ("a", 1, None), ("b", 2, 5.0)]
-    assert labelled(table.clear(), {}, {"loss": "float"}).schema["loss"] == pl.Float64
+    assert add_label_columns(table.clear(), {}, {"loss": "float"}).schema["loss"] == pl.Float64

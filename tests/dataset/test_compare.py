@@ -4,8 +4,8 @@ from statistics import median as median_of
 
 import pytest
 
-from ikeanalyze.dataset.compare import compare
-from ikeanalyze.dataset.compare_columns import Condition
+from ikeanalyze.dataset.compare import compare_groups
+from ikeanalyze.dataset.compare_columns import RowCondition
 from ikeanalyze.dataset.compare_error import CompareError
 from tests.dataset.grouped import LAB, manifest, recorded, retransmissions, tables, times
 
@@ -27,7 +27,7 @@ def test_recorded_with_and_without_loss():
     lossy, sent = bytes_of_log("loss20-classic", {57, 65})
     assert least == 4
     data = recorded(loss20=LAB.parent / "loss20-classic.pcap", loss0=LAB.parent / "psk-classic.pcap")
-    found = compare(data, ["loss"], metrics=["bytes", "retransmissions", "round_trips"])
+    found = compare_groups(data, ["loss"], metrics=["bytes", "retransmissions", "round_trips"])
     assert [(group.values, group.handshakes, group.captures) for group in found.groups] == [
         ((0.0,), 1, 1),
         ((20.0,), 25, 1),
@@ -44,7 +44,7 @@ def test_recorded_with_and_without_loss():
 
 def test_recorded_at_two_rates_of_loss():
     data = recorded(**{f"loss{loss}": LAB / f"loss_loss-percent-{loss}.pcapng" for loss in (20, 5)})
-    found = compare(data, ["loss"], metrics=["setup_ms", "retransmissions"])
+    found = compare_groups(data, ["loss"], metrics=["setup_ms", "retransmissions"])
     assert [group.values for group in found.groups] == [(5.0,), (20.0,)]
     times, again = (metric.groups for metric in found.metrics)
     for i, loss in enumerate((5, 20)):
@@ -62,7 +62,7 @@ def test_what_a_paper_found():
         {"config": "rsa", "setup_ns": 83_900_000, "initiator_bytes": 1365, "responder_bytes": 4184},
         {"config": "ecdsa", "setup_ns": 58_700_000, "initiator_bytes": 1365, "responder_bytes": 1772},
     ]
-    found = compare(tables(rows), ["config"], metrics=["setup_ms", "bytes"])
+    found = compare_groups(tables(rows), ["config"], metrics=["setup_ms", "bytes"])
     ratios = [metric.groups[1].against.ratio for metric in found.metrics]
     assert [group.values for group in found.groups] == [("ecdsa",), ("rsa",)]
     assert [one.value for one in ratios] == pytest.approx([1.429, 1.769], abs=1e-3)
@@ -72,7 +72,7 @@ def test_what_a_paper_found():
 
 def test_a_difference_that_is_more_than_noise():
     rows = times("classic", *range(100, 130)) + times("pq", *range(140, 170))
-    (metric,) = compare(tables(rows), ["config"], metrics=["setup_ms"]).metrics
+    (metric,) = compare_groups(tables(rows), ["config"], metrics=["setup_ms"]).metrics
     classic, pq = metric.groups
     assert (classic.mean.value, classic.median.value, pq.mean.value) == (114.5, 114.5, 154.5)
     assert (classic.least, classic.greatest) == (100, 129)
@@ -88,7 +88,7 @@ def test_a_difference_that_is_more_than_noise():
 
 def test_baseline():
     rows = times("a", 1, 2) + times("b", 2, 4) + times("c", 3, 6)
-    found = compare(tables(rows), ["config"], metrics=["setup_ms"], baseline="b")
+    found = compare_groups(tables(rows), ["config"], metrics=["setup_ms"], baseline="b")
     assert [group.baseline for group in found.groups] == [1, None, 1]
     ratios = [one.against and one.against.ratio.value for one in found.metrics[0].groups]
     assert ratios == [0.5, None, 1.5]
@@ -101,7 +101,9 @@ def test_the_baseline_agrees_in_the_other_columns():
             ("pq", 5.0, 60), ("pq", 20.0, 900), ("classic", 5.0, 20), ("classic", 20.0, 100), ("tcp", 0.0, 1),
         )
     ]  # fmt: skip
-    found = compare(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], baseline="classic")
+    found = compare_groups(
+        tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], baseline="classic"
+    )
     assert [group.values for group in found.groups] == [
         ("classic", 5.0),
         ("classic", 20.0),
@@ -125,14 +127,14 @@ def test_who_is_counted():
         {"config": "a"},
         *times("b", 5),
     ]
-    found = compare(tables(rows), ["config"], metrics=["setup_ms"])
+    found = compare_groups(tables(rows), ["config"], metrics=["setup_ms"])
     group, one = found.groups[0], found.metrics[0].groups[0]
     assert (group.handshakes, group.failures) == (8, 3)
     assert group.outcomes == {"established": 1, "completed": 3, "failed": 2, "unanswered": 1, "cut": 1}
     assert (one.counted, one.mean.value) == (3, 4)
     assert one.left_out == {"failed": 2, "unanswered": 1, "cut": 1, "not known": 1}
     assert one.counted + sum(one.left_out.values()) == group.handshakes
-    failed = compare(tables(rows), ["config"], metrics=["setup_ms"], outcomes=["failed"])
+    failed = compare_groups(tables(rows), ["config"], metrics=["setup_ms"], outcomes=["failed"])
     assert failed.metrics[0].groups[0].mean.value == 1000
     assert failed.metrics[0].groups[1].counted == 0
     assert failed.metrics[0].groups[1].mean is None
@@ -144,15 +146,15 @@ def test_an_ike_sa_that_replaced_another_is_no_handshake():
         *times("a", 5),
         {"config": "a", "outcome": "established", "reason": "REKEYED", "initiator_bytes": 0},
     ]
-    found = compare(tables(rows), ["config"])
+    found = compare_groups(tables(rows), ["config"])
     assert (found.groups[0].handshakes, found.rekeyed) == (1, 1)
     with pytest.raises(CompareError, match="no handshake"):
-        compare(tables(rows[1:]), ["config"])
+        compare_groups(tables(rows[1:]), ["config"])
 
 
 def test_several_comparisons_are_corrected():
     rows = [row for name, low in (("a", 1), ("b", 4), ("c", 5)) for row in times(name, *range(low, low + 5))]
-    _, b, c = compare(tables(rows), ["config"], metrics=["setup_ms"]).metrics[0].groups
+    _, b, c = compare_groups(tables(rows), ["config"], metrics=["setup_ms"]).metrics[0].groups
     # Benjamini and Yekutieli: of two, the smaller one counts 2 * (1 + 1/2) times, the greater one 1 + 1/2 times
     assert c.against.test.p < b.against.test.p
     assert c.against.p_corrected == pytest.approx(min(3 * c.against.test.p, 1.5 * b.against.test.p))
@@ -162,14 +164,14 @@ def test_several_comparisons_are_corrected():
 def test_where():
     rows = [{"config": c, "loss": loss, "setup_ns": 1} for c in "abc" for loss in (0.0, 5.0, 20.0, None)]
     data = tables(rows, ("config", "loss"))
-    found = compare(
-        data, ["config"], where=[Condition("loss", "5"), Condition("loss", "20.0"), Condition("config", "a")]
+    found = compare_groups(
+        data, ["config"], where=[RowCondition("loss", "5"), RowCondition("loss", "20.0"), RowCondition("config", "a")]
     )
     assert [(group.values, group.handshakes) for group in found.groups] == [(("a",), 2)]
-    found = compare(data, ["loss"], where=[Condition("loss", "-")])
+    found = compare_groups(data, ["loss"], where=[RowCondition("loss", "-")])
     assert [(group.values, group.handshakes) for group in found.groups] == [((None,), 3)]
     with pytest.raises(CompareError, match="that meets the conditions") as error:
-        compare(data, ["config"], where=[Condition("config", "x")])
+        compare_groups(data, ["config"], where=[RowCondition("config", "x")])
     assert error.value.argument == "where"
 
 
@@ -186,15 +188,15 @@ def test_where():
         ({"metrics": ["nonsense"]}, "metric", "there is no metric 'nonsense'; there are aaa_bytes, "),
         ({"metrics": ["handshake"]}, "metric", "there is no metric 'handshake'"),
         ({"baseline": "nonsense"}, "baseline", "config is never 'nonsense'; it is a"),
-        ({"where": [Condition("nonsense", "1")]}, "where", "there is no column 'nonsense'"),
-        ({"where": [Condition("setup_ns", "x")]}, "where", "setup_ns is a number, and 'x' is none"),
+        ({"where": [RowCondition("nonsense", "1")]}, "where", "there is no column 'nonsense'"),
+        ({"where": [RowCondition("setup_ns", "x")]}, "where", "setup_ns is a number, and 'x' is none"),
         ({"outcomes": ["won"]}, "outcome", "there is no outcome 'won'; there are established, completed, "),
     ],
 )
 def test_what_cannot_be_compared(wrong, argument, what):
     data = tables(times("a", *range(1001)))
     with pytest.raises(CompareError) as error:
-        compare(data, wrong.pop("by", ["config"]), **wrong)
+        compare_groups(data, wrong.pop("by", ["config"]), **wrong)
     assert str(error.value).startswith(what)
     assert error.value.argument == argument
     assert "\n" not in str(error.value)
@@ -202,18 +204,18 @@ def test_what_cannot_be_compared(wrong, argument, what):
 
 def test_nothing_in_it():
     with pytest.raises(CompareError, match="ds: there is no handshake in it") as error:
-        compare(tables([], ()), ["protocol"])
+        compare_groups(tables([], ()), ["protocol"])
     assert error.value.argument is None
 
 
 def test_what_the_source_lacks_is_passed_on():
-    found = compare(tables(times("a", 1), unread=3, complete=False), ["config"])
+    found = compare_groups(tables(times("a", 1), unread=3, complete=False), ["config"])
     assert (found.unread, found.complete) == (3, False)
 
 
 def test_naming_something_twice_is_no_difference():
     rows = tables(times("a", 1) + times("b", 2))
-    twice = compare(rows, ["config", "config"], metrics=["setup_ms", "setup_ms"])
+    twice = compare_groups(rows, ["config", "config"], metrics=["setup_ms", "setup_ms"])
     assert (twice.by, [metric.name for metric in twice.metrics]) == (("config",), ["setup_ms"])
 
 
@@ -221,7 +223,7 @@ def test_labels_too_large_to_be_added_up():
     """The largest float is 1.8e308: two of 1.7e308 have no mean, and a JSON number is finite."""
     rows = [{"config": config, "load": load} for config in "ab" for load in (1.7e308, 1e99)]
     rows += [{"config": "c", "load": 5e-324}, {"config": "d", "load": 1.0}]
-    found = compare(tables(rows, ("config", "load")), ["config"], metrics=["load"], baseline="c")
+    found = compare_groups(tables(rows, ("config", "load")), ["config"], metrics=["load"], baseline="c")
     a, b, c, d = found.metrics[0].groups
     assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [(1, {"not known": 1}, 1e99)] * 2
     assert (c.mean.value, d.mean.value) == (5e-324, 1.0)

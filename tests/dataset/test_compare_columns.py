@@ -2,11 +2,19 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.schema import HANDSHAKES
-from ikeanalyze.dataset.compare_columns import Condition, column, in_order, is_meant, listed, meets, text
+from ikeanalyze.dataset.compare_columns import (
+    RowCondition,
+    format_value,
+    get_group_column,
+    join_values,
+    match_conditions,
+    matches_value,
+    sort_groups,
+)
 
 
 def ordered(*values):
-    return [key[0] for key in in_order({(value,): None for value in values})]
+    return [key[0] for key in sort_groups({(value,): None for value in values})]
 
 
 def test_order():
@@ -15,12 +23,12 @@ def test_order():
     assert ordered("0.25", "10", "0.5", "9") == ["0.25", "0.5", "9", "10"]
     assert ordered("b", "a", "", "a b") == ["", "a", "a b", "b"]
     assert ordered(True, False) == [False, True]
-    assert list(in_order({("b", 1): 0, ("a", 2): 0, ("a", 1): 0})) == [("a", 1), ("a", 2), ("b", 1)]
+    assert list(sort_groups({("b", 1): 0, ("a", 2): 0, ("a", 1): 0})) == [("a", 1), ("a", 2), ("b", 1)]
 
 
 def test_values_are_written_as_the_shell_takes_them():
-    assert listed([5.0, 0.1, 12, True, None, "x"]) == "5, 0.1, 12, true, -, x"
-    assert text(1e-3) == "0.001"
+    assert join_values([5.0, 0.1, 12, True, None, "x"]) == "5, 0.1, 12, true, -, x"
+    assert format_value(1e-3) == "0.001"
 
 
 @pytest.mark.parametrize(
@@ -37,12 +45,12 @@ def test_values_are_written_as_the_shell_takes_them():
     ],
 )
 def test_text_matches_the_value_it_means(value, given, meant):
-    assert is_meant(value, given) is meant
+    assert matches_value(value, given) is meant
 
 
 def values(name, *rows):
     table = pl.DataFrame([{name: row} for row in rows], schema={name: HANDSHAKES[name]})
-    return table.select(column(name, table.schema, [], "by"))[name].to_list()
+    return table.select(get_group_column(name, table.schema, [], "by"))[name].to_list()
 
 
 def test_columns_that_are_not_plain():
@@ -63,7 +71,9 @@ def test_conditions():
     table = pl.DataFrame({"a": ["x", "y", None], "n": [1.0, 2.0, None], "b": [True, False, None]})
 
     def which(*conditions):
-        chosen = table.with_row_index().filter(meets([Condition(*one) for one in conditions], table.schema, []))
+        chosen = table.with_row_index().filter(
+            match_conditions([RowCondition(*one) for one in conditions], table.schema, [])
+        )
         return chosen["index"].to_list()
 
     assert which() == [0, 1, 2]
@@ -72,4 +82,4 @@ def test_conditions():
     assert which(("a", "x"), ("n", "2")) == []
     assert which(("n", "1.0"), ("b", "true")) == [0]
     assert which(("b", "-")) == [2]
-    assert str(Condition("a", "x")) == "a=x"
+    assert str(RowCondition("a", "x")) == "a=x"

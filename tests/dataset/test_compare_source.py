@@ -1,9 +1,9 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze.dataset.compare import compare
+from ikeanalyze.dataset.compare import compare_groups
 from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import tables
+from ikeanalyze.dataset.compare_source import open_tables
 from ikeanalyze.render import parquet
 from tests.dataset.grouped import LAB
 from tests.dataset.made import batch, capture
@@ -13,7 +13,7 @@ from tests.dataset.made import batch, capture
 def report(tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     captures = [LAB / "psk.pcapng", LAB / "rsa-chain3.pcapng"]
-    parquet.write(ikeanalyze.read([str(one) for one in captures]), str(directory))
+    parquet.write_parquet(ikeanalyze.read([str(one) for one in captures]), str(directory))
     return directory
 
 
@@ -24,23 +24,23 @@ def copied(report, tmp_path):
 
 
 def test_a_directory_of_report(report):
-    found = tables(str(report))
+    found = open_tables(str(report))
     assert (found.path, found.labels, found.unread, found.complete) == (str(report), (), 0, True)
     # joins handshakes and exchanges, and groups by what is a category there
-    groups = compare(found, ["capture"], metrics=["round_trips"]).metrics[0].groups
+    groups = compare_groups(found, ["capture"], metrics=["round_trips"]).metrics[0].groups
     assert [one.mean.value for one in groups] == [2, 2]
 
 
 def test_a_capture_is_no_dataset():
     with pytest.raises(CompareError, match=r"psk\.pcapng: is a file, not a dataset; `ikeanalyze batch` makes one$"):
-        tables(str(LAB / "psk.pcapng"))
+        open_tables(str(LAB / "psk.pcapng"))
 
 
 def test_a_damaged_file(report, tmp_path):
     path = copied(report, tmp_path) / "handshakes.parquet"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CompareError, match=r"handshakes\.parquet: cannot be read") as error:
-        tables(str(tmp_path))
+        open_tables(str(tmp_path))
     assert "\n" not in str(error.value)
 
 
@@ -50,7 +50,7 @@ def test_damage_that_shows_late(report, tmp_path):
     content[4:2000] = bytes(1996)
     path.write_bytes(content)
     with pytest.raises(CompareError, match="cannot be read"):
-        compare(tables(str(tmp_path)), ["capture"])
+        compare_groups(open_tables(str(tmp_path)), ["capture"])
 
 
 def test_a_dataset_of_which_a_file_is_damaged(tmp_path):
@@ -62,33 +62,33 @@ def test_a_dataset_of_which_a_file_is_damaged(tmp_path):
     file = sorted((out / "handshakes").iterdir())[1]
     file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 4))
     with pytest.raises(CompareError, match=f"{file}: cannot be read .*Remove it, and run the batch again"):
-        compare(tables(str(out)), ["capture"])
+        compare_groups(open_tables(str(out)), ["capture"])
     file.write_bytes(b"PAR1")
     with pytest.raises(CompareError, match=f"{file}: is damaged: it has 4 bytes.*Run the batch again"):
-        tables(str(out))
+        open_tables(str(out))
 
 
 def test_a_table_of_something_else(report, tmp_path):
     copied(report, tmp_path)
     (tmp_path / "handshakes.parquet").write_bytes((tmp_path / "captures.parquet").read_bytes())
     with pytest.raises(CompareError, match="is no table of handshakes, it has no column aaa_address"):
-        tables(str(tmp_path))
+        open_tables(str(tmp_path))
 
 
 def test_a_file_is_missing(report, tmp_path):
     (copied(report, tmp_path) / "exchanges.parquet").unlink()
     with pytest.raises(CompareError, match=r"exchanges\.parquet: cannot be read"):
-        tables(str(tmp_path))
+        open_tables(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["", "none"])
 def test_no_dataset(tmp_path, name):
     with pytest.raises(CompareError, match=r"`ikeanalyze batch PATH\.\.\. -o DATASET` makes one"):
-        tables(str(tmp_path / name))
+        open_tables(str(tmp_path / name))
 
 
 def test_a_folder_that_nobody_may_look_into(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "a" * 300  # which no file system has, so that root cannot look into it either
     with pytest.raises(CompareError, match="cannot be read"):
-        tables(name)
+        open_tables(name)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import find_captures, stem_of
+from ikeanalyze.dataset.finding import find_captures, get_capture_stem
 
 
 @pytest.fixture
@@ -187,4 +187,4 @@ def test_size_and_path(here):
     [("a.pcap", "a"), ("a.b.pcapng.gz", "a.b"), ("x.pcap3", "x"), ("dump.bin", "dump"), ("plain", "plain")],
 )
 def test_stems(name, stem):
-    assert stem_of(name) == stem
+    assert get_capture_stem(name) == stem

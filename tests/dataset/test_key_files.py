@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import Listed
-from ikeanalyze.dataset.key_files import KeyFiles, digest_of_all, file_state
+from ikeanalyze.dataset.finding import CaptureFile
+from ikeanalyze.dataset.key_files import KeyFileFinder, get_file_state, hash_files
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 
@@ -24,7 +24,7 @@ def made(tmp_path):
 
 def of(capture, keys=None):
     path = os.path.abspath(capture)
-    found = (keys or KeyFiles()).of(Listed(path, path, 1, 1))
+    found = (keys or KeyFileFinder()).of(CaptureFile(path, path, 1, 1))
     return [Path(one.path).name for one in found]
 
 
@@ -47,7 +47,7 @@ def test_the_recorded_ones():
 
 def test_in_a_folder_by_name(made):
     root = made("keys/a.log", "keys/a.b.json", "keys/ab.log", "keys/x/b.log", "keys/b.log", "runs/a.keys")
-    keys = KeyFiles(folders=[str(root / "keys")])
+    keys = KeyFileFinder(folders=[str(root / "keys")])
     assert of(root / "runs/a.pcapng.gz", keys) == ["a.keys", "a.b.json", "a.log"]
     assert of(root / "runs/a.b.pcap", keys) == ["a.b.json"]
     assert of(root / "runs/c.pcap", keys) == []
@@ -55,10 +55,10 @@ def test_in_a_folder_by_name(made):
 
 def test_in_folders_of_a_folder(made):
     root = made("keys/psk/1.log", "keys/eap/1.log", "keys/1.log", "keys/deep/psk/1.log")
-    keys = KeyFiles(folders=[str(root / "keys")])
+    keys = KeyFileFinder(folders=[str(root / "keys")])
 
     def where(capture):
-        return [os.path.relpath(one.path, root) for one in keys.of(Listed(capture, str(root / capture), 1, 1))]
+        return [os.path.relpath(one.path, root) for one in keys.of(CaptureFile(capture, str(root / capture), 1, 1))]
 
     assert where("runs/psk/1.pcap") == ["keys/psk/1.log"]
     assert where("runs/eap/1.pcap") == ["keys/eap/1.log"]
@@ -80,19 +80,19 @@ def test_in_a_folder_what_is_no_file_with_keys_is_left_out(made):
         ),
         *("k/a.manifest.json", "k/a.truth.json", "k/a.aaa.log.gz"),
     )
-    keys = KeyFiles(folders=[str(root / "k")])
+    keys = KeyFileFinder(folders=[str(root / "k")])
     assert of(root / "k/a.pcapng", keys) == ["a.keys.json", "a.initiator.log.gz", "a.responder.log.gz"]
 
 
 def test_a_capture_is_not_a_file_with_its_own_keys(made):
     """One that is named may have any name."""
     root = made("k/dump.bin", "k/dump.log")
-    assert of(root / "k/dump.bin", KeyFiles(folders=[str(root / "k")])) == ["dump.log"]
+    assert of(root / "k/dump.bin", KeyFileFinder(folders=[str(root / "k")])) == ["dump.log"]
 
 
 def test_which_folders_have_something(made):
     root = made("k/a.keys", "l/a.keys", "l/x/b.keys", "a.pcap", "b.pcap")
-    keys = KeyFiles(folders=[str(root / "k"), str(root / "l")])
+    keys = KeyFileFinder(folders=[str(root / "k"), str(root / "l")])
     of(root / "b.pcap", keys)
     assert keys.fitting == set()
     of(root / "a.pcap", keys)
@@ -107,10 +107,10 @@ def test_a_folder_with_keys_that_cannot_be_read(made):
     (root / "k/x").chmod(0o700)
     here = os.getcwd()
     os.chdir(root)
-    keys = KeyFiles(folders=["k"])
+    keys = KeyFileFinder(folders=["k"])
     os.seteuid(65534)
     try:
-        keys.of(Listed("a.pcap", "a.pcap", 1, 1))
+        keys.of(CaptureFile("a.pcap", "a.pcap", 1, 1))
     finally:
         os.seteuid(0)
         os.chdir(here)
@@ -120,19 +120,19 @@ def test_a_folder_with_keys_that_cannot_be_read(made):
 def test_state(made):
     path = made("a") / "a"
     os.utime(path, ns=(5, 7_000_000_001))
-    state = file_state(str(path))
+    state = get_file_state(str(path))
     assert (state.bytes, state.mtime_ns) == (1, 7_000_000_001)
-    assert file_state(str(path) + "x") is None
+    assert get_file_state(str(path) + "x") is None
 
 
 def test_digest_of_all(made):
     root = made("a", "b")
-    a, b = file_state(str(root / "a")), file_state(str(root / "b"))
+    a, b = get_file_state(str(root / "a")), get_file_state(str(root / "b"))
     each = sorted(hashlib.sha256(name).hexdigest() for name in (b"a", b"b"))
-    assert digest_of_all([a, b]) == digest_of_all([b, a]) == hashlib.sha256("\n".join(each).encode()).hexdigest()
-    assert digest_of_all([]) is None
+    assert hash_files([a, b]) == hash_files([b, a]) == hashlib.sha256("\n".join(each).encode()).hexdigest()
+    assert hash_files([]) is None
     (root / "a").unlink()
-    gone = file_state(str(root / "b"))
+    gone = get_file_state(str(root / "b"))
     (root / "b").unlink()
-    digest_of_all.__globals__["_digest_or_reason"].cache_clear()
-    assert digest_of_all([gone]) == hashlib.sha256(b"No such file or directory").hexdigest()
+    hash_files.__globals__["_digest_or_reason"].cache_clear()
+    assert hash_files([gone]) == hashlib.sha256(b"No such file or directory").hexdigest()

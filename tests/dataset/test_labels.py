@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import Listed
-from ikeanalyze.dataset.labels import LabelError, PatternError, label, merged, read_pattern
+from ikeanalyze.dataset.finding import CaptureFile
+from ikeanalyze.dataset.labels import LabelError, PatternError, label_captures, merge_label_columns, parse_pattern
 
 LAB = Path(__file__).parent.parent.parent / "captures" / "lab"
 
 
 def listed(*paths):
-    return [Listed(Path(path).name, str(path), 1, 1) for path in paths]
+    return [CaptureFile(Path(path).name, str(path), 1, 1) for path in paths]
 
 
 def labelled(paths, *patterns, reserved=()):
-    return label(listed(*paths), [read_pattern(text) for text in patterns], reserved)
+    return label_captures(listed(*paths), [parse_pattern(text) for text in patterns], reserved)
 
 
 def test_by_the_first_pattern_that_fits():
@@ -44,11 +44,11 @@ def test_two_kinds():
     with pytest.raises(LabelError, match=r"run is str in --label .\{run\}\.cap., but int elsewhere"):
         labelled(["/r/x.cap"], "{run:int}.cap", "{run}.cap")
     with pytest.raises(LabelError, match="the label run is int in this batch, but str elsewhere"):
-        merged({"a": "int", "run": "str"}, {"run": "int"})
+        merge_label_columns({"a": "int", "run": "str"}, {"run": "int"})
 
 
 def test_merged_keeps_the_order():
-    assert list(merged({"b": "int", "a": "str"}, {"c": "int", "a": "str"})) == ["b", "a", "c"]
+    assert list(merge_label_columns({"b": "int", "a": "str"}, {"c": "int", "a": "str"})) == ["b", "a", "c"]
 
 
 def test_the_manifest_of_the_lab():
@@ -113,7 +113,7 @@ def test_what_no_column_can_have_is_no_label(tmp_path, name, value):
 
 
 def labels_of(pattern, path):
-    return read_pattern(pattern).labels(path)
+    return parse_pattern(pattern).labels(path)
 
 
 def test_the_contract():
@@ -169,7 +169,7 @@ def test_a_field_does_not_reach_over_folders():
 )
 def test_invalid_patterns(pattern, why):
     with pytest.raises(PatternError) as raised:
-        read_pattern(pattern)
+        parse_pattern(pattern)
     assert str(raised.value).startswith(repr(pattern))
     assert why in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -8,19 +8,19 @@ import pytest
 
 from ikeanalyze.dataset.manifest import (
     SCHEMA,
+    CaptureEntry,
     Change,
     DatasetError,
-    Entry,
-    Journal,
-    Manifest,
+    DatasetManifest,
+    ManifestJournal,
     Shard,
-    load,
-    locked,
-    save,
+    load_manifest,
+    lock_dataset,
+    save_manifest,
 )
 
-ENTRY = Entry("a.pcap", "/r/a.pcap", 5, 6, "ab", "read", None, {"run": 1}, [("/r/a.keys", 7, 8)], "cd")
-FAILED = Entry("b.pcap", "/r/b.pcap", 0, 6, None, "failed", "the file is empty", {}, [], None)
+ENTRY = CaptureEntry("a.pcap", "/r/a.pcap", 5, 6, "ab", "read", None, {"run": 1}, [("/r/a.keys", 7, 8)], "cd")
+FAILED = CaptureEntry("b.pcap", "/r/b.pcap", 0, 6, None, "failed", "the file is empty", {}, [], None)
 
 
 def shard(name, *entries):
@@ -28,8 +28,8 @@ def shard(name, *entries):
 
 
 def saved(folder, *shards, complete=True):
-    manifest = Manifest(complete, {"run": "int"}, ["{run:int}.pcap"], {one.name: one for one in shards})
-    save(folder, manifest, "1.0", {"captures": {"capture": "String"}})
+    manifest = DatasetManifest(complete, {"run": "int"}, ["{run:int}.pcap"], {one.name: one for one in shards})
+    save_manifest(folder, manifest, "1.0", {"captures": {"capture": "String"}})
     return manifest
 
 
@@ -39,7 +39,7 @@ def as_lists(manifest):
 
 def test_what_is_saved_is_loaded(tmp_path):
     saved(tmp_path, shard("x", ENTRY), shard("y", FAILED))
-    manifest = load(tmp_path)
+    manifest = load_manifest(tmp_path)
     assert manifest.complete
     assert (manifest.labels, manifest.patterns) == ({"run": "int"}, ["{run:int}.pcap"])
     assert as_lists(manifest) == {"x": [[ENTRY], {"captures": 1}], "y": [[FAILED], {"captures": 1}]}
@@ -66,7 +66,7 @@ def test_the_order_of_shards_is_that_of_captures(tmp_path):
 
 def journalled(folder):
     saved(folder, shard("x", ENTRY))
-    with Journal(folder) as journal:
+    with ManifestJournal(folder) as journal:
         journal.add(Change(labels={"config": "str"}, patterns=["{config}"]))
         journal.add(Change(add=shard("y", FAILED)))
         journal.add(Change(drop=["x"], add=shard("z", ENTRY)))
@@ -75,7 +75,7 @@ def journalled(folder):
 
 def test_the_journal_counts(tmp_path):
     wanted = journalled(tmp_path)
-    manifest = load(tmp_path)
+    manifest = load_manifest(tmp_path)
     assert as_lists(manifest) == wanted
     assert (manifest.labels, manifest.patterns) == ({"config": "str"}, ["{config}"])
     assert not manifest.complete
@@ -84,10 +84,10 @@ def test_the_journal_counts(tmp_path):
 def test_a_journal_read_twice_changes_nothing(tmp_path):
     wanted = journalled(tmp_path)
     journal = (tmp_path / "journal.jsonl").read_bytes()
-    save(tmp_path, load(tmp_path), "1.0", {})
+    save_manifest(tmp_path, load_manifest(tmp_path), "1.0", {})
     assert not (tmp_path / "journal.jsonl").exists()
     (tmp_path / "journal.jsonl").write_bytes(journal)  # as if the kill came between the two
-    assert as_lists(load(tmp_path)) == wanted
+    assert as_lists(load_manifest(tmp_path)) == wanted
 
 
 def test_torn_at_every_byte(tmp_path):
@@ -99,8 +99,8 @@ def test_torn_at_every_byte(tmp_path):
     for size in range(len(whole) + 1):
         path.write_bytes(whole[:size])
         done = sum(end <= size for end in ends)
-        assert set(load(tmp_path).shards) == states[done], size
-        with Journal(tmp_path) as journal:  # what comes next stands behind the last whole line
+        assert set(load_manifest(tmp_path).shards) == states[done], size
+        with ManifestJournal(tmp_path) as journal:  # what comes next stands behind the last whole line
             journal.add(Change(drop=["w"]))
         assert path.read_bytes() == whole[: ([0, *ends])[done]] + b'{"drop": ["w"]}\n'
 
@@ -110,7 +110,7 @@ def test_a_journal_that_ends_in_something_else(tmp_path, end):
     wanted = journalled(tmp_path)
     with open(tmp_path / "journal.jsonl", "ab") as file:
         file.write(end)
-    assert as_lists(load(tmp_path)) == wanted
+    assert as_lists(load_manifest(tmp_path)) == wanted
 
 
 def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
@@ -119,14 +119,14 @@ def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with Journal(tmp_path) as journal:
+    with ManifestJournal(tmp_path) as journal:
         journal.add(Change(drop=["w"]))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             with pytest.raises(OSError, match="No space left"):
                 journal.add(Change(add=shard("x", ENTRY)))
         journal.add(Change(add=shard("y", ENTRY)))
-    assert set(load(tmp_path).shards) == {"y"}
+    assert set(load_manifest(tmp_path).shards) == {"y"}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_is_no_dataset(tmp_path, text, why):
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DatasetError) as raised:
-        load(tmp_path)
+        load_manifest(tmp_path)
     assert why in str(raised.value)
     assert str(tmp_path) in str(raised.value)
 
@@ -191,17 +191,17 @@ def part_of(document, path):
 )
 def test_what_is_of_another_kind(tmp_path, path, kind):
     saved(tmp_path, shard("x", ENTRY))
-    load(tmp_path)
+    load_manifest(tmp_path)
     document = json.loads((tmp_path / "manifest.json").read_text())
     part_of(document, path[:-1])[path[-1]] = kind
     (tmp_path / "manifest.json").write_text(json.dumps(document))
     with pytest.raises(DatasetError, match="is damaged"):
-        load(tmp_path)
+        load_manifest(tmp_path)
 
 
 def test_no_folder(tmp_path):
     with pytest.raises(DatasetError, match="no such folder"):
-        load(tmp_path / "none")
+        load_manifest(tmp_path / "none")
 
 
 def test_one_at_a_time(tmp_path):
@@ -211,9 +211,9 @@ def test_one_at_a_time(tmp_path):
     )
     with subprocess.Popen([sys.executable, "-c", other, tmp_path], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"mine\n"
-        with pytest.raises(DatasetError, match="another batch is writing to it"), locked(tmp_path):
+        with pytest.raises(DatasetError, match="another batch is writing to it"), lock_dataset(tmp_path):
             pass
         process.kill()
         process.wait()
-    with locked(tmp_path):
+    with lock_dataset(tmp_path):
         pass

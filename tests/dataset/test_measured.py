@@ -3,9 +3,9 @@ from statistics import mean, median
 import pytest
 
 from ikeanalyze.dataset import measured
-from ikeanalyze.dataset.compare_columns import Condition
+from ikeanalyze.dataset.compare_columns import RowCondition
 from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.measured import group_values
+from ikeanalyze.dataset.measured import compute_group_values
 from tests.dataset.grouped import tables, times
 
 PSK, RSA = [10.0, 12.0, 20.0], [30.0, 50.0]
@@ -20,20 +20,22 @@ def dataset(monkeypatch):
         *times("none"),
     ]
     rows += [{"config": "broken", "outcome": "unanswered"}]
-    monkeypatch.setattr(measured, "tables", lambda path: tables(rows))
+    monkeypatch.setattr(measured, "open_tables", lambda path: tables(rows))
 
 
 def test_statistics():
-    assert group_values("ds", "config", "setup_ms", "mean") == pytest.approx({"psk": mean(PSK), "rsa": mean(RSA)})
-    found = group_values("ds", "config", "setup_ms", "median")
+    assert compute_group_values("ds", "config", "setup_ms", "mean") == pytest.approx(
+        {"psk": mean(PSK), "rsa": mean(RSA)}
+    )
+    found = compute_group_values("ds", "config", "setup_ms", "median")
     assert found == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
 
 
 def test_where():
-    assert list(group_values("ds", "config", "setup_ms", "mean", [Condition("config", "rsa")])) == ["rsa"]
+    assert list(compute_group_values("ds", "config", "setup_ms", "mean", [RowCondition("config", "rsa")])) == ["rsa"]
 
 
 @pytest.mark.parametrize(("by", "metric"), [("no", "setup_ms"), ("config", "no")])
 def test_what_there_is_not(by, metric):
     with pytest.raises(CompareError, match="there is no"):
-        group_values("ds", by, metric, "mean")
+        compute_group_values("ds", by, metric, "mean")

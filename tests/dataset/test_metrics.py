@@ -5,7 +5,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.metrics import chosen_metrics, per_handshake
+from ikeanalyze.dataset.metrics import aggregate_exchanges, select_metrics
 from tests.dataset.grouped import LAB
 
 ROOT = LAB.parent
@@ -15,8 +15,8 @@ def measured(name, *captures, keys=()):
     """A metric of each handshake of captures."""
     found = ikeanalyze.read([ROOT / one for one in captures], keys=[ROOT / one for one in keys])
     table = found.handshakes.lazy()
-    (metric,) = chosen_metrics(table, [name])
-    rows = table.join(per_handshake(found.exchanges.lazy()), on=["capture", "handshake"], how="left")
+    (metric,) = select_metrics(table, [name])
+    rows = table.join(aggregate_exchanges(found.exchanges.lazy()), on=["capture", "handshake"], how="left")
     return rows.sort("handshake").select(metric.value).collect().to_series().to_list()
 
 
@@ -80,12 +80,12 @@ def test_all_metrics_of_the_documentation_are_there():
     names = re.findall(r"`([A-Za-z_]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
     found = ikeanalyze.read(LAB / "rsa-chain3.pcapng", keys=[LAB / "rsa-chain3.keys.json"])
     assert len(names) > 20
-    assert [one.name for one in chosen_metrics(found.handshakes.lazy(), names)] == names
+    assert [one.name for one in select_metrics(found.handshakes.lazy(), names)] == names
 
 
 def test_labels_that_are_numbers():
     table = pl.LazyFrame({"loss": [5], "config": ["a"], "cpu_ms": [1.5], "handshake": [1]})
-    loss, cpu = chosen_metrics(table, ["loss", "cpu_ms"])
+    loss, cpu = select_metrics(table, ["loss", "cpu_ms"])
     assert (loss.unit, cpu.unit) == (None, "ms")
     assert table.select(loss.value, cpu.value).collect().rows() == [(5.0, 1.5)]
 

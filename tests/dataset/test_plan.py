@@ -2,18 +2,18 @@ import random
 
 import pytest
 
-from ikeanalyze.dataset.plan import group
-from ikeanalyze.dataset.task import Wanted
+from ikeanalyze.dataset.plan import group_captures
+from ikeanalyze.dataset.task import TaskCapture
 
 MIB = 1 << 20
 
 
 def wanted(sizes):
-    return [(Wanted(str(number), f"/{number}", {}, ()), size) for number, size in enumerate(sizes)]
+    return [(TaskCapture(str(number), f"/{number}", {}, ()), size) for number, size in enumerate(sizes)]
 
 
 def grouped(sizes):
-    return [([int(one.capture) for one in found.captures], found.bytes) for found in group(wanted(sizes))]
+    return [([int(one.capture) for one in found.captures], found.bytes) for found in group_captures(wanted(sizes))]
 
 
 def test_small_captures_by_number():
@@ -36,9 +36,9 @@ def test_no_captures_make_no_groups():
 def test_groups_are_the_same_when_some_are_done(seed):
     rng = random.Random(seed)
     captures = wanted([rng.choice([1, 50_000, 3 * MIB, 30 * MIB]) for _ in range(rng.randrange(1, 900))])
-    whole = list(group(captures))
+    whole = list(group_captures(captures))
     left = rng.sample(whole, rng.randrange(len(whole) + 1))
     names = {one.capture for found in left for one in found.captures}
-    again = list(group([one for one in captures if one[0].capture in names]))
+    again = list(group_captures([one for one in captures if one[0].capture in names]))
     assert sorted(again, key=repr) == sorted(left, key=repr)
     assert sum(len(found.captures) for found in whole) == len(captures)

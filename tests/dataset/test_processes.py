@@ -10,8 +10,8 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.processes import Processes, processors
-from ikeanalyze.dataset.task import Reading, Task, TaskError, Wanted
+from ikeanalyze.dataset.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
 
@@ -24,12 +24,14 @@ def task(tmp_path):
     shards.make_folders(dataset)
     path = tmp_path / "a.pcap"
     path.write_bytes(capture(1))
-    return Task(str(dataset), (Wanted("a.pcap", str(path), {}, ()),), (), {}, Reading(), ikeanalyze.__version__)
+    return BatchTask(
+        str(dataset), (TaskCapture("a.pcap", str(path), {}, ()),), (), {}, BatchReadOptions(), ikeanalyze.__version__
+    )
 
 
 @pytest.fixture
 def processes():
-    one = Processes(1)
+    one = LocalWorkers(1)
     yield one
     one.close()
 
@@ -78,7 +80,7 @@ def test_a_process_that_is_killed(task, processes):
 
 
 def test_closing_ends_them_at_once(task):
-    processes = Processes(2)
+    processes = LocalWorkers(2)
     processes.submit(task).result(timeout=30)
     (process, *_) = children()
     os.kill(process, signal.SIGSTOP)  # as busy as one can be
@@ -110,4 +112,4 @@ def test_they_end_with_the_process_that_began_them(tmp_path):
 
 
 def test_processors():
-    assert 1 <= processors() <= os.cpu_count()
+    assert 1 <= count_processors() <= os.cpu_count()

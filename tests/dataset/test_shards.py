@@ -5,32 +5,32 @@ import pytest
 from msgspec.structs import replace
 
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.columns import columns_of
-from ikeanalyze.dataset.manifest import DatasetError, Entry, Shard
+from ikeanalyze.dataset.columns import get_columns
+from ikeanalyze.dataset.manifest import CaptureEntry, DatasetError, Shard
 from tests.dataset.made import TABLES
 
 
 def empty(**rows):
-    frames = {table: pl.DataFrame(schema=columns_of(table, {})) for table in TABLES}
+    frames = {table: pl.DataFrame(schema=get_columns(table, {})) for table in TABLES}
     for table, captures in rows.items():
-        blank = dict.fromkeys(columns_of(table, {}))
-        frames[table] = pl.DataFrame([{**blank, "capture": one} for one in captures], schema=columns_of(table, {}))
+        blank = dict.fromkeys(get_columns(table, {}))
+        frames[table] = pl.DataFrame([{**blank, "capture": one} for one in captures], schema=get_columns(table, {}))
     return frames
 
 
 def entry(name, **labels):
-    return Entry(name, f"/r/{name}", 1, 1, "ab", "read", None, labels, [], None)
+    return CaptureEntry(name, f"/r/{name}", 1, 1, "ab", "read", None, labels, [], None)
 
 
 def shard(*entries, **more):
     fields = {"version": "1", "reading": {}, "labels": {}, "rows": {}, **more}
-    return shards.named(Shard(name="", captures=entries, **fields))
+    return shards.name_shard(Shard(name="", captures=entries, **fields))
 
 
 def publish(dataset, tables, name):
     """Write a shard and give it its name: the sizes of its files."""
-    token, sizes = shards.write_hidden(dataset, tables)
-    shards.publish(dataset, token, name)
+    token, sizes = shards.write_unpublished(dataset, tables)
+    shards.publish_shard(dataset, token, name)
     return sizes
 
 
@@ -45,19 +45,19 @@ def there(dataset):
 
 
 def test_hidden_until_it_is_published(dataset):
-    token, sizes = shards.write_hidden(dataset, empty(captures=["a"]))
+    token, sizes = shards.write_unpublished(dataset, empty(captures=["a"]))
     assert len(there(dataset)) == 4
     assert not list(dataset.glob("*/*.parquet"))
     assert all(os.path.basename(name).startswith(".") for name in there(dataset))
-    shards.publish(dataset, token, "part-1")
+    shards.publish_shard(dataset, token, "part-1")
     assert sizes == {table: (dataset / table / "part-1.parquet").stat().st_size for table in TABLES}
     assert there(dataset) == sorted(f"{table}/part-1.parquet" for table in TABLES)
-    assert shards.read(dataset, "captures", "part-1")["capture"].to_list() == ["a"]
+    assert shards.read_shard_table(dataset, "captures", "part-1")["capture"].to_list() == ["a"]
 
 
 def test_what_is_not_there_cannot_be_published(dataset):
     with pytest.raises(FileNotFoundError):
-        shards.publish(dataset, "x", "part-1")
+        shards.publish_shard(dataset, "x", "part-1")
 
 
 def test_nothing_stays_of_what_cannot_be_written(dataset, monkeypatch):
@@ -72,22 +72,22 @@ def test_nothing_stays_of_what_cannot_be_written(dataset, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        shards.write_hidden(dataset, empty())
+        shards.write_unpublished(dataset, empty())
     assert there(dataset) == []
 
 
 def test_sweep_and_lacking(dataset):
     for name in ("part-1", "part-2"):
         publish(dataset, empty(), name)
-    shards.write_hidden(dataset, empty())
+    shards.write_unpublished(dataset, empty())
     (dataset / "captures" / "notes.txt").touch()
-    shards.sweep(dataset, ["part-2", "part-3"])
+    shards.remove_orphans(dataset, ["part-2", "part-3"])
     assert there(dataset) == sorted(["captures/notes.txt", *(f"{table}/part-2.parquet" for table in TABLES)])
     two, three = (replace(shard(), name=name) for name in ("part-2", "part-3"))
-    assert shards.lacking(dataset, [two, three]) == ["part-3"]
+    assert shards.find_incomplete_shards(dataset, [two, three]) == ["part-3"]
     (dataset / "messages" / "part-2.parquet").unlink()
-    assert shards.lacking(dataset, [two]) == ["part-2"]
-    shards.remove(dataset, ["part-2"])
+    assert shards.find_incomplete_shards(dataset, [two]) == ["part-2"]
+    shards.remove_shards(dataset, ["part-2"])
     assert there(dataset) == ["captures/notes.txt"]
 
 
@@ -110,13 +110,13 @@ def test_rewritten_with_some_captures_and_labels(dataset):
     old = shard(entry("a"), entry("b"))
     tables = empty(captures=["a", "b"], handshakes=["a", "b", "b"], messages=["a", "a", "b"])
     publish(dataset, tables, old.name)
-    token, new = shards.rewrite(dataset, old, [entry("b", x=5)], {"x": "int"})
-    shards.publish(dataset, token, new.name)
+    token, new = shards.rewrite_shard(dataset, old, [entry("b", x=5)], {"x": "int"})
+    shards.publish_shard(dataset, token, new.name)
     assert new.rows == {"captures": 1, "handshakes": 2, "exchanges": 0, "messages": 1}
     assert new.labels == {"x": "int"}
-    handshakes = shards.read(dataset, "handshakes", new.name)
+    handshakes = shards.read_shard_table(dataset, "handshakes", new.name)
     assert handshakes.select("capture", "x").rows() == [("b", 5), ("b", 5)]
-    assert "x" not in shards.read(dataset, "messages", new.name).columns
+    assert "x" not in shards.read_shard_table(dataset, "messages", new.name).columns
 
 
 def test_a_shard_that_is_damaged(dataset):
@@ -125,17 +125,17 @@ def test_a_shard_that_is_damaged(dataset):
     file = dataset / "messages" / f"{old.name}.parquet"
     file.write_bytes(b"PAR1")
     with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it and run the same command"):
-        shards.rewrite(dataset, old, [entry("a")], {})
+        shards.rewrite_shard(dataset, old, [entry("a")], {})
 
 
 def test_a_file_of_another_size(dataset):
     sizes = publish(dataset, empty(captures=["a"]), "part-1")
     one = replace(shard(), name="part-1", bytes=sizes)
-    assert shards.lacking(dataset, [one]) == []
-    assert shards.whole(dataset, [one], "messages") == [dataset / "messages" / "part-1.parquet"]
+    assert shards.find_incomplete_shards(dataset, [one]) == []
+    assert shards.list_table_files(dataset, [one], "messages") == [dataset / "messages" / "part-1.parquet"]
     file = dataset / "messages" / "part-1.parquet"
     file.write_bytes(file.read_bytes()[:-1])
-    assert shards.lacking(dataset, [one]) == ["part-1"]
-    assert shards.lacking(dataset, [replace(one, bytes={})]) == []  # sizes are not known
+    assert shards.find_incomplete_shards(dataset, [one]) == ["part-1"]
+    assert shards.find_incomplete_shards(dataset, [replace(one, bytes={})]) == []  # sizes are not known
     with pytest.raises(DatasetError, match=f"{file}: is damaged: it has .* Run the batch again"):
-        shards.whole(dataset, [one], "messages")
+        shards.list_table_files(dataset, [one], "messages")

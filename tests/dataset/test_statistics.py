@@ -6,15 +6,15 @@ import pytest
 
 from ikeanalyze.dataset.statistics import (
     LARGEST_BCA,
-    corrected,
-    deviation,
-    differ,
-    differences,
-    mean,
-    means,
-    quantile,
-    ratio,
-    ratios,
+    compute_standard_deviation,
+    correct_p_values,
+    estimate_mean,
+    estimate_means,
+    estimate_quantile,
+    estimate_ratio,
+    estimate_ratios,
+    test_difference,
+    test_differences,
 )
 
 #: Lower rank of the 95 % interval of a median by the size of the sample; the upper one mirrors it (Nair 1940).
@@ -37,44 +37,44 @@ def _no_warnings():
 
 @pytest.mark.parametrize("n", NAIR)
 def test_the_median_lies_between_the_ranks_of_the_table(n):
-    found = quantile(np.arange(1.0, n + 1), 0.5, 0.95)
+    found = estimate_quantile(np.arange(1.0, n + 1), 0.5, 0.95)
     assert (found.value, found.low, found.high) == ((n + 1) / 2, NAIR[n], n + 1 - NAIR[n])
     assert found.method == "order statistics"
 
 
 def test_percentiles():
     # 1 to 100: position 1 + 0.95 * 99 = 95.05, and 99.01
-    assert quantile(np.arange(1.0, 101), 0.95, 0.95).value == pytest.approx(95.05)
-    assert quantile(np.arange(1.0, 101), 0.99, 0.95).value == pytest.approx(99.01)
+    assert estimate_quantile(np.arange(1.0, 101), 0.95, 0.95).value == pytest.approx(95.05)
+    assert estimate_quantile(np.arange(1.0, 101), 0.99, 0.95).value == pytest.approx(99.01)
     # a tenth of the way from the 3rd to the 4th of 10, 20, 30, 50
-    assert quantile(sample(10, 20, 30, 50), 0.7, 0.95).value == pytest.approx(32)
+    assert estimate_quantile(sample(10, 20, 30, 50), 0.7, 0.95).value == pytest.approx(32)
 
 
 def test_what_a_sample_does_not_bound():
     # none of 50 is above the 99th percentile with a probability of 0.99 ** 50 = 61 %
-    found = quantile(np.arange(1.0, 51), 0.99, 0.95)
+    found = estimate_quantile(np.arange(1.0, 51), 0.99, 0.95)
     assert (found.low, found.high, found.method) == (pytest.approx(47, abs=1), None, "order statistics")
     # 0.99 ** 367 is more than 2.5 %, 0.99 ** 368 less; 0.95 ** 71 and 0.95 ** 72 likewise
     for p, n in ((0.99, 368), (0.95, 72)):
-        assert quantile(np.arange(1.0, n), p, 0.95).high is None
-        assert quantile(np.arange(1.0, n + 1), p, 0.95).high == n
+        assert estimate_quantile(np.arange(1.0, n), p, 0.95).high is None
+        assert estimate_quantile(np.arange(1.0, n + 1), p, 0.95).high == n
     # all of 5 are on one side of the median with a probability of 2 / 2 ** 5 = 6.25 %
-    found = quantile(np.arange(1.0, 6), 0.5, 0.95)
+    found = estimate_quantile(np.arange(1.0, 6), 0.5, 0.95)
     assert (found.value, found.low, found.high, found.method) == (3, None, None, None)
 
 
 def test_how_many_resamples_were_taken():
     """50 million values at most: of 30,000 there are 1,666."""
-    assert mean(sample(*range(20)), 0.95).resamples == 2000
-    assert mean(sample(*range(20)), 0.95, 300).resamples == 300
-    assert mean(np.arange(30_000.0), 0.95).resamples == 1666
-    assert mean(sample(5), 0.95).resamples is None
-    assert ratio(sample(*range(1, 9)), sample(*range(2, 9)), 0.95, 400).resamples == 400
+    assert estimate_mean(sample(*range(20)), 0.95).resamples == 2000
+    assert estimate_mean(sample(*range(20)), 0.95, 300).resamples == 300
+    assert estimate_mean(np.arange(30_000.0), 0.95).resamples == 1666
+    assert estimate_mean(sample(5), 0.95).resamples is None
+    assert estimate_ratio(sample(*range(1, 9)), sample(*range(2, 9)), 0.95, 400).resamples == 400
 
 
 def test_a_mean_of_many_is_bounded_as_by_student():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 400))
-    found = mean(values, 0.95)
+    found = estimate_mean(values, 0.95)
     half = 1.966 * values.std(ddof=1) / 20  # t of 399 degrees of freedom
     assert found.value == pytest.approx(values.mean())
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.1 * half)
@@ -83,7 +83,7 @@ def test_a_mean_of_many_is_bounded_as_by_student():
 
 def test_a_wider_interval_for_more_confidence():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 100))
-    narrow, wide = mean(values, 0.8), mean(values, 0.99)
+    narrow, wide = estimate_mean(values, 0.8), estimate_mean(values, 0.99)
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
@@ -92,14 +92,14 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     random = np.random.default_rng(7)
     held = 0
     for _ in range(200):
-        found = mean(np.sort(random.exponential(1, 50)), 0.95, 500)
+        found = estimate_mean(np.sort(random.exponential(1, 50)), 0.95, 500)
         held += found.low <= 1 <= found.high
     assert 0.95 - 3 * (0.95 * 0.05 / 200) ** 0.5 <= held / 200 < 1
 
 
 def test_a_large_sample():
     values = np.sort(np.random.default_rng(4).normal(100, 15, LARGEST_BCA + 1))
-    found = mean(values, 0.95)
+    found = estimate_mean(values, 0.95)
     half = 1.96 * 15 / len(values) ** 0.5
     assert found.method == "percentile bootstrap"
     assert found.high - found.low == pytest.approx(2 * half, rel=0.1)
@@ -107,19 +107,19 @@ def test_a_large_sample():
 
 def test_the_same_numbers_each_time():
     values = np.sort(np.random.default_rng(4).exponential(1, 30))
-    assert mean(values, 0.95) == mean(values, 0.95)
-    assert differ(values, values) == differ(values, values)
+    assert estimate_mean(values, 0.95) == estimate_mean(values, 0.95)
+    assert test_difference(values, values) == test_difference(values, values)
 
 
 @pytest.mark.parametrize("values", [(3,), (3, 3, 3)])
 def test_what_does_not_vary_has_no_interval(values):
-    for found in (mean(sample(*values), 0.95), quantile(sample(*values), 0.5, 0.95)):
+    for found in (estimate_mean(sample(*values), 0.95), estimate_quantile(sample(*values), 0.5, 0.95)):
         assert (found.value, found.low, found.high, found.method) == (3, None, None, None)
 
 
 def test_ratio():
     # what the RSA and the ECDSA handshake take of De Zuane and El Mechri, in ms: one run each
-    found = ratio(sample(83.9), sample(58.7), 0.95)
+    found = estimate_ratio(sample(83.9), sample(58.7), 0.95)
     assert (found.value, found.low, found.high) == (pytest.approx(1.4293, abs=1e-4), None, None)
 
 
@@ -127,7 +127,7 @@ def test_the_interval_of_a_ratio():
     # the delta method, good for many values that vary little
     random = np.random.default_rng(4)
     slow, fast = np.sort(random.normal(300, 30, 500)), np.sort(random.normal(100, 10, 500))
-    found = ratio(slow, fast, 0.95)
+    found = estimate_ratio(slow, fast, 0.95)
     assert found.value == pytest.approx(3, rel=0.02)
     half = 1.96 * found.value * (2 * 0.1**2 / 500) ** 0.5
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.15 * half)
@@ -135,82 +135,85 @@ def test_the_interval_of_a_ratio():
 
 def test_a_ratio_to_what_does_not_vary():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 100))
-    found, alone = ratio(values, sample(50, 50, 50), 0.95), mean(values, 0.95)
+    found, alone = estimate_ratio(values, sample(50, 50, 50), 0.95), estimate_mean(values, 0.95)
     assert found.value == pytest.approx(alone.value / 50)
     assert (found.low, found.high) == pytest.approx((alone.low / 50, alone.high / 50), rel=0.01)
 
 
 def test_no_ratio_to_nothing():
-    assert ratio(sample(1, 2), sample(0, 0), 0.95) is None
+    assert estimate_ratio(sample(1, 2), sample(0, 0), 0.95) is None
     # some resamples have nothing but zeros: there is no upper bound
-    assert ratio(sample(1, 2, 3), sample(0, 0, 1), 0.95).high is None
+    assert estimate_ratio(sample(1, 2, 3), sample(0, 0, 1), 0.95).high is None
 
 
 def test_deviation():
-    assert deviation(sample(2, 4, 4, 4, 5, 5, 7, 9)) == pytest.approx((32 / 7) ** 0.5)
-    assert deviation(sample(2)) is None
+    assert compute_standard_deviation(sample(2, 4, 4, 4, 5, 5, 7, 9)) == pytest.approx((32 / 7) ** 0.5)
+    assert compute_standard_deviation(sample(2)) is None
 
 
 def test_mann_whitney():
     # R: wilcox.test(x, y, alternative = "greater") gives W = 35 and p = 0.1272; two-sided it is twice as much
-    found = differ(sample(*AT_TERM), sample(*EARLIER))
+    found = test_difference(sample(*AT_TERM), sample(*EARLIER))
     assert (found.u, found.method) == (35, "exact")
     assert found.p == pytest.approx(2 * 0.1272, abs=1e-4)
 
 
 def test_small_samples_with_ties():
     # 1 1 1 against 2 2 2: 2 of the 20 ways to deal them out are as far apart
-    found = differ(sample(1, 1, 1), sample(2, 2, 2))
+    found = test_difference(sample(1, 1, 1), sample(2, 2, 2))
     assert (found.u, found.p, found.method) == (0, pytest.approx(2 / 20), "permutation")
 
 
 def test_one_against_many():
     # the largest of eleven: with probability 1 in 11, and the smallest is as far away
-    found = differ(sample(7), sample(*[5] * 10))
+    found = test_difference(sample(7), sample(*[5] * 10))
     assert found.p == pytest.approx(2 / 11)
-    assert differ(sample(1), sample(1)).p == 1
+    assert test_difference(sample(1), sample(1)).p == 1
 
 
 def test_one_against_many_with_ties():
     # one retransmission: 17 of 501 handshakes have as many, so a handshake like that is no rare one
     many = sample(*[0] * 484, *[1] * 16)
-    found = differ(sample(1), many)
+    found = test_difference(sample(1), many)
     assert (found.u, found.p, found.method) == (484 + 16 / 2, pytest.approx(2 * 17 / 501), "exact")
-    assert differ(many, sample(1)).p == found.p
-    assert differ(many, sample(1)).u == 16 / 2
+    assert test_difference(many, sample(1)).p == found.p
+    assert test_difference(many, sample(1)).u == 16 / 2
 
 
 def test_one_against_thousands():
     # the greatest of 2,001 values; the normal approximation would have 0.08
-    assert differ(sample(5000), np.arange(2000.0)).p == pytest.approx(2 / 2001)
+    assert test_difference(sample(5000), np.arange(2000.0)).p == pytest.approx(2 / 2001)
 
 
 def test_nothing_differs_from_itself():
     values = np.sort(np.random.default_rng(4).exponential(1, 30))
-    assert differ(values, values).p == pytest.approx(1)
-    assert differ(sample(*[5] * 20), sample(*[5] * 30)).p == 1
+    assert test_difference(values, values).p == pytest.approx(1)
+    assert test_difference(sample(*[5] * 20), sample(*[5] * 30)).p == 1
 
 
 def test_noise_is_called_a_difference_as_seldom_as_it_says():
     # retransmissions at 20 % loss: many ties
     random = np.random.default_rng(9)
     called = sum(
-        differ(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05 for _ in range(400)
+        test_difference(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05
+        for _ in range(400)
     )
     assert called / 400 == pytest.approx(0.05, abs=0.033)
 
 
 def test_many_against_few_takes_no_time():
     random = np.random.default_rng(4)
-    assert differ(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
+    assert (
+        test_difference(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
+    )
 
 
 def test_corrected():
     # R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "BY")
-    assert corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([1 / 24, 1 / 12, 1 / 12, 1 / 24])
-    assert corrected([0.6, 0.7]) == [1, 1]
-    assert corrected([0.04]) == [0.04]
-    assert corrected([]) == []
+    assert correct_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([1 / 24, 1 / 12, 1 / 12, 1 / 24])
+    assert correct_p_values([0.6, 0.7]) == [1, 1]
+    assert correct_p_values([0.04]) == [0.04]
+    assert correct_p_values([]) == []
 
 
 def test_many_samples_at_once_have_the_numbers_of_each_alone():
@@ -233,9 +236,13 @@ def test_many_samples_at_once_have_the_numbers_of_each_alone():
             return None
         return (estimate.value, estimate.low, estimate.high, estimate.method, estimate.resamples)
 
-    assert [plain(one) for one in means(samples, 0.95, 500)] == [numbers(mean(one, 0.95, 500)) for one in samples]
-    assert [plain(one) for one in ratios(pairs, 0.95, 500)] == [numbers(ratio(*pair, 0.95, 500)) for pair in pairs]
-    assert differences(pairs) == [differ(*pair) for pair in pairs]
+    assert [plain(one) for one in estimate_means(samples, 0.95, 500)] == [
+        numbers(estimate_mean(one, 0.95, 500)) for one in samples
+    ]
+    assert [plain(one) for one in estimate_ratios(pairs, 0.95, 500)] == [
+        numbers(estimate_ratio(*pair, 0.95, 500)) for pair in pairs
+    ]
+    assert test_differences(pairs) == [test_difference(*pair) for pair in pairs]
 
 
 def test_many_groups_cost_little_more_than_a_few():
@@ -249,7 +256,7 @@ def test_many_groups_cost_little_more_than_a_few():
 
     sys.setprofile(count)
     try:
-        found = means(samples, 0.95)
+        found = estimate_means(samples, 0.95)
     finally:
         sys.setprofile(None)
     assert len(found) == 300

@@ -9,8 +9,8 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.key_files import file_state
-from ikeanalyze.dataset.task import Reading, Task, TaskError, Wanted, failed, perform
+from ikeanalyze.dataset.key_files import get_file_state
+from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskCapture, TaskError, make_failed_shard, run_task
 from tests.dataset.made import MESSAGES, TABLES, capture
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -23,8 +23,8 @@ def task(tmp_path):
     for number in range(3):
         (tmp_path / f"{number}.pcap").write_bytes(capture(number, handshakes=number + 1))
     (tmp_path / "1.pcap").write_bytes(b"")
-    wanted = [Wanted(f"runs/{n}.pcap", str(tmp_path / f"{n}.pcap"), {"run": n}, ()) for n in range(3)]
-    return Task(str(dataset), tuple(wanted), (), {"run": "int"}, Reading(), ikeanalyze.__version__)
+    wanted = [TaskCapture(f"runs/{n}.pcap", str(tmp_path / f"{n}.pcap"), {"run": n}, ()) for n in range(3)]
+    return BatchTask(str(dataset), tuple(wanted), (), {"run": "int"}, BatchReadOptions(), ikeanalyze.__version__)
 
 
 def hidden(task, written):
@@ -35,7 +35,7 @@ def hidden(task, written):
 
 
 def test_the_rows(task):
-    written = perform(task)
+    written = run_task(task)
     found = hidden(task, written)
     assert {name: table.height for name, table in found.items()} == written.shard.rows
     assert written.shard.rows == {
@@ -58,7 +58,7 @@ def test_the_rows(task):
 
 
 def test_the_entries(task):
-    entries = perform(task).shard.captures
+    entries = run_task(task).shard.captures
     data = Path(task.captures[0].path).read_bytes()
     assert entries[0].sha256 == hashlib.sha256(data).hexdigest()
     assert (entries[0].bytes, entries[0].mtime_ns) == (len(data), os.stat(task.captures[0].path).st_mtime_ns)
@@ -67,23 +67,23 @@ def test_the_entries(task):
         ("failed", {"run": 1}),
         ("read", {"run": 2}),
     ]
-    assert perform(task).shard == perform(task).shard
+    assert run_task(task).shard == run_task(task).shard
 
 
 def test_no_capture_can_be_read(task):
-    written = perform(replace(task, captures=task.captures[1:2]))
+    written = run_task(replace(task, captures=task.captures[1:2]))
     assert written.shard.rows == {"captures": 1, "handshakes": 0, "exchanges": 0, "messages": 0}
 
 
 def test_a_capture_that_is_gone(task):
     os.unlink(task.captures[0].path)
-    entries = perform(task).shard.captures
+    entries = run_task(task).shard.captures
     assert (entries[0].reason, entries[0].sha256) == ("no such file", None)
     assert entries[2].state == "read"
 
 
 def test_accounting_adds_up(task):
-    row = hidden(task, perform(task))["captures"].row(2, named=True)
+    row = hidden(task, run_task(task))["captures"].row(2, named=True)
     packets = sum(value for name, value in row.items() if name.endswith("_packets"))
     total = sum(value for name, value in row.items() if name.endswith("_bytes") and name != "file_bytes")
     assert (packets, total) == (row["packets"], row["bytes"])
@@ -93,14 +93,14 @@ def test_accounting_adds_up(task):
 def test_shared_keys_are_read_once_and_used(task, monkeypatch):
     from ikeanalyze.dataset import task as module
 
-    keys = file_state(str(CAPTURES / "psk-classic.keys.json"))
-    psk = Wanted("psk", str(CAPTURES / "psk-classic.pcap"), {}, ())
+    keys = get_file_state(str(CAPTURES / "psk-classic.keys.json"))
+    psk = TaskCapture("psk", str(CAPTURES / "psk-classic.pcap"), {}, ())
     with_keys = replace(task, captures=(psk,), shared_keys=(keys,))
     count = []
     read = module.read_keys
     monkeypatch.setattr(module, "read_keys", lambda path: count.append(path) or read(path))
     for _ in range(2):
-        written = perform(with_keys)
+        written = run_task(with_keys)
     assert hidden(with_keys, written)["handshakes"]["outcome"].to_list() == ["established"]
     assert len(count) == 1
     (entry,) = written.shard.captures
@@ -109,10 +109,10 @@ def test_shared_keys_are_read_once_and_used(task, monkeypatch):
 
 def test_shared_keys_that_this_process_does_not_see(task, tmp_path):
     (tmp_path / "keys").write_text("x")
-    keys = file_state(str(tmp_path / "keys"))
+    keys = get_file_state(str(tmp_path / "keys"))
     os.unlink(tmp_path / "keys")
     with pytest.raises(TaskError, match=r"keys: no such file\. The worker .* that all workers share"):
-        perform(replace(task, shared_keys=(keys,)))
+        run_task(replace(task, shared_keys=(keys,)))
 
 
 def test_a_library_that_is_missing(task, monkeypatch):
@@ -120,14 +120,14 @@ def test_a_library_that_is_missing(task, monkeypatch):
     packed = Path(task.captures[0].path)
     packed.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(30))
     with pytest.raises(TaskError, match=r"the worker .* lacks a dependency of ikeanalyze \(.*zstandard"):
-        perform(task)
+        run_task(task)
 
 
 def test_a_capture_that_was_named_as_its_own_key(task):
     """One path, and both are told apart: the capture is read, and it is no file with keys."""
     one = task.captures[0]
-    itself = replace(one, keys=(file_state(one.path),))
-    found = hidden(task, perform(replace(task, captures=(itself,))))["captures"]
+    itself = replace(one, keys=(get_file_state(one.path),))
+    found = hidden(task, run_task(replace(task, captures=(itself,))))["captures"]
     assert found["state"].to_list() == ["read"]
     assert found["warnings"].to_list() == [["0.pcap: not used: is a capture and no file with keys"]]
 
@@ -139,11 +139,11 @@ def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
     keys.write_text(f"904a132d2b087803,f2748b73dae9f971,{key},{key},{names}\nx,y\nx,z\n")
     bad = tmp_path / "bad.keys"
     bad.write_text("none")
-    own = (file_state(str(keys)), file_state(str(bad)))
+    own = (get_file_state(str(keys)), get_file_state(str(bad)))
     wanted = tuple(replace(task.captures[n], keys=own) for n in (0, 2))
-    together = hidden(task, perform(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
+    together = hidden(task, run_task(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
     alone = [
-        hidden(task, perform(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list() for one in wanted
+        hidden(task, run_task(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list() for one in wanted
     ]
     assert together == alone
     assert sum(said.startswith("run.keys: line ") for said in alone[0]) == 2
@@ -152,26 +152,26 @@ def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
 
 def test_how_far_a_capture_is_that_is_read_alone(task):
     told = []
-    perform(task, lambda *how_far: told.append(how_far))
+    run_task(task, lambda *how_far: told.append(how_far))
     assert told == []
     alone = replace(task, captures=task.captures[:1])
-    perform(alone, lambda *how_far: told.append(how_far))
+    run_task(alone, lambda *how_far: told.append(how_far))
     size = os.stat(task.captures[0].path).st_size
     assert told[-1] == (size, size)
 
 
 def test_another_version(task):
     with pytest.raises(TaskError, match=r"has ikeanalyze .*, but this is 99\. Install the same version on all"):
-        perform(replace(task, version="99"))
+        run_task(replace(task, version="99"))
 
 
 def test_a_dataset_that_this_process_does_not_see(task):
     with pytest.raises(TaskError, match="cannot access this folder"):
-        perform(replace(task, dataset="/nowhere"))
+        run_task(replace(task, dataset="/nowhere"))
 
 
 def test_failed(task):
-    written = failed(task, "too much for it")
+    written = make_failed_shard(task, "too much for it")
     found = hidden(task, written)
     assert found["captures"]["reason"].to_list() == ["too much for it"] * 3
     assert found["handshakes"].height == 0

@@ -15,4 +15,4 @@ WITH_KEYS = sorted(path.name.removesuffix(".charon.log.gz") for path in CAPTURES
 def keys_of(name):
     """What `ikeanalyze keys LOG --to json --show-secrets` prints."""
     found = read_keys(str(CAPTURES / f"{name.split('.')[0]}.charon.log.gz"))
-    return json.dumps(ikejson.document(found.key_sets, found.phase1, found.esp))
+    return json.dumps(ikejson.build_key_document(found.key_sets, found.phase1, found.esp))

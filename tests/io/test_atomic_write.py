@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.io.atomic_write import is_special, open_sink, replaced
+from ikeanalyze.io.atomic_write import is_device_or_pipe, open_output, replace_atomically
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with open_sink(str(path)) as stream:
+    with open_output(str(path)) as stream:
         stream.write(b"all ")
         assert not path.exists()
         stream.write(b"of it")
@@ -21,7 +21,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
 
 
 def fail(path: Path, error: type[BaseException]) -> None:
-    with open_sink(str(path)) as stream:
+    with open_output(str(path)) as stream:
         stream.write(b"new")
         raise error
 
@@ -41,7 +41,7 @@ def test_permissions_stay_and_links_are_written_through(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     path.chmod(0o640)
     link.symlink_to(path)
-    with open_sink(str(link)) as stream:
+    with open_output(str(link)) as stream:
         stream.write(b"new")
     assert link.is_symlink()
     assert path.read_bytes() == b"new"
@@ -50,7 +50,7 @@ def test_permissions_stay_and_links_are_written_through(tmp_path: Path) -> None:
 
 def test_a_long_name(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 127)
-    with open_sink(str(path)) as stream:
+    with open_output(str(path)) as stream:
         stream.write(b"x")
     assert path.read_bytes() == b"x"
 
@@ -59,7 +59,7 @@ def test_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as reader:
-        with open_sink(str(path)) as stream:
+        with open_output(str(path)) as stream:
             stream.write(b"through")
         assert reader.communicate()[0] == b"through"
     assert stat.S_ISFIFO(path.stat().st_mode)
@@ -67,29 +67,29 @@ def test_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
 
 def test_a_stream_stays_open() -> None:
     target = io.BytesIO()
-    with open_sink(target) as stream:
+    with open_output(target) as stream:
         stream.write(b"x")
     assert target.getvalue() == b"x"
 
 
 def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_sink("-") as stream:
+    with open_output("-") as stream:
         stream.write(b"\xff")
     assert capfdbinary.readouterr().out == b"\xff"
     monkeypatch.setattr(sys, "stdout", None)  # what Python makes of a closed one
-    with pytest.raises(OSError, match="closed"), open_sink("-"):
+    with pytest.raises(OSError, match="closed"), open_output("-"):
         pass
 
 
 @pytest.mark.parametrize("name", [".", "no/such/out"])
 def test_what_the_system_refuses(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OSError, match="directory"), open_sink(str(tmp_path / name)):
+    with pytest.raises(OSError, match="directory"), open_output(str(tmp_path / name)):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def write(path, text, error=None):
-    with replaced(str(path)) as temporary:
+    with replace_atomically(str(path)) as temporary:
         temporary.write_text(text)
         if error is not None:
             raise error
@@ -133,7 +133,7 @@ def test_paths_that_cannot_be_replaced(tmp_path):
 
 def test_devices_and_pipes(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert is_special("/dev/null")
-    assert is_special(str(tmp_path / "pipe"))
-    assert not is_special(str(tmp_path))
-    assert not is_special(str(tmp_path / "nothing"))
+    assert is_device_or_pipe("/dev/null")
+    assert is_device_or_pipe(str(tmp_path / "pipe"))
+    assert not is_device_or_pipe(str(tmp_path))
+    assert not is_device_or_pipe(str(tmp_path / "nothing"))

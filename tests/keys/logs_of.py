@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from ikeanalyze.keys.charon import CharonReader
-from ikeanalyze.keys.findings import Findings
+from ikeanalyze.keys.findings import KeyCollector
 
 LOGS = Path(__file__).parent / "logs"
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -25,7 +25,7 @@ def expected(name: str) -> list[dict[str, str]]:
 
 def read(log: list[bytes]):
     """What the reader finds: findings, and the rest of the log."""
-    findings = Findings("x.log")
+    findings = KeyCollector("x.log")
     reader = CharonReader(findings)
     for number, line in enumerate(log, 1):
         reader.feed(number, line)

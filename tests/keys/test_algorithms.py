@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PRF, prf_named
+from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PRF, find_prf
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf
 
 # names as in Wireshark's table: SK_e
@@ -65,7 +65,7 @@ def test_names():
 
 
 def test_prf_by_the_name_in_a_log():
-    assert prf_named("PRF_HMAC_SHA2_384") is PRF[Prf.HMAC_SHA2_384]
-    assert prf_named("PRF_AES128_XCBC") is PRF[Prf.AES128_XCBC]
-    assert prf_named("PRF_HMAC_TIGER") is None
-    assert prf_named("") is None
+    assert find_prf("PRF_HMAC_SHA2_384") is PRF[Prf.HMAC_SHA2_384]
+    assert find_prf("PRF_AES128_XCBC") is PRF[Prf.AES128_XCBC]
+    assert find_prf("PRF_HMAC_TIGER") is None
+    assert find_prf("") is None

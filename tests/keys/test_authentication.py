@@ -5,17 +5,17 @@ import hmac
 
 import pytest
 
-from ikeanalyze.keys.algorithms import PRF, Suite
+from ikeanalyze.keys.algorithms import PRF, IkeSuite
 from ikeanalyze.keys.authentication import (
     combined_int_auth,
+    get_int_auth_octets,
     int_auth,
-    intermediate_octets,
     shared_key_auth,
     signed_octets,
 )
-from ikeanalyze.keys.defragment import Fragments
-from ikeanalyze.keys.sealed import Opened, Opener, find_sealed
-from ikeanalyze.wire.ikev2 import payloads, read_payloads
+from ikeanalyze.keys.defragment import SkfReassembler
+from ikeanalyze.keys.sealed import DecryptedMessage, Decryptor, find_encrypted_payload
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Prf
 from tests.craft import ike
 from tests.keys.dumps import contents, log, recorded_key_sets
@@ -27,12 +27,12 @@ NAME = "pq-mlkem768-psk"
 PSK = b"swordfish"  # the log's "secret"
 
 
-def opened_messages() -> list[tuple[bytes, Opened]]:
+def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
     """IKE_INTERMEDIATE request and response, IKE_AUTH request and response; fragments put together."""
-    openers = [Opener(keys, Suite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
-    found, fragments, first = [], Fragments(), b""
+    openers = [Decryptor(keys, IkeSuite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
+    found, fragments, first = [], SkfReassembler(), b""
     for message in ike_messages(NAME):
-        sealed = find_sealed(message)
+        sealed = find_encrypted_payload(message)
         if sealed is None:
             continue
         opened = next(filter(None, (opener.open(message, bool(message[19] & 0x08)) for opener in openers)))
@@ -48,8 +48,8 @@ def opened_messages() -> list[tuple[bytes, Opened]]:
 
 def test_intermediate_octets():
     request, response, *_ = opened_messages()
-    assert find_sealed(request[0]).fragment == (1, 2)
-    assert [intermediate_octets(*request), intermediate_octets(*response)] == contents(log(NAME), "IntAuth_A|P")
+    assert find_encrypted_payload(request[0]).fragment == (1, 2)
+    assert [get_int_auth_octets(*request), get_int_auth_octets(*response)] == contents(log(NAME), "IntAuth_A|P")
 
 
 def test_int_auth():
@@ -68,7 +68,7 @@ def test_signed_octets_and_auth():
     dumps = log(NAME)
     request, response = ike_messages(NAME)[:2]
     nonce_i, nonce_r = (
-        next(payload.body for payload in payloads(message).payloads if payload.type == ike.NONCE)
+        next(payload.body for payload in parse_payloads(message).payloads if payload.type == ike.NONCE)
         for message in (request, response)
     )
     keys = recorded_key_sets(NAME)[1]
@@ -81,7 +81,9 @@ def test_signed_octets_and_auth():
         (response, nonce_i, keys.sk_pr, ike.ID_R, auth_response),
     ]
     for number, (message, nonce, sk_p, id_type, opened) in enumerate(sides):
-        inside = {payload.type: payload.body for payload in read_payloads(opened.plaintext, opened.first).payloads}
+        inside = {
+            payload.type: payload.body for payload in parse_decrypted_payloads(opened.plaintext, opened.first).payloads
+        }
         octets = signed_octets(SHA384, message, nonce, sk_p, inside[id_type], combined)
         assert octets == logged_octets[number]
         assert shared_key_auth(SHA384, PSK, octets) == logged_auth[number]
@@ -115,12 +117,12 @@ def test_clear_payloads_before_the_encrypted_one():
             ike.ike_header(SPI_I, SPI_R, ike.NOTIFY, 43, 0x08, 1, 28 + 8 + 4 + 5)
             + bytes([ike.SK]) + notify[1:] + bytes.fromhex("29 00 00 09") + b"inner"
         )  # fmt: skip
-        assert intermediate_octets(message, Opened(b"inner", 41, True)) == expected
+        assert get_int_auth_octets(message, DecryptedMessage(b"inner", 41, True)) == expected
 
 
 def test_no_octets_of_other_messages():
-    opened = Opened(b"", 0, True)
+    opened = DecryptedMessage(b"", 0, True)
     second = ike.skf(SPI_I, SPI_R, 43, 0x08, 1, 34, [bytes(40), bytes(40)])[1]
     for message in (b"", ike.message(SPI_I, SPI_R, 34, 0x08, 0, [ike.nonce(bytes(32))]), second):
         with pytest.raises(ValueError, match="no message with an encrypted payload"):
-            intermediate_octets(message, opened)
+            get_int_auth_octets(message, opened)

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from ikeanalyze.keys.chain import KeyRing
 from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
-from ikeanalyze.keys.sealed import Opener, Suite, find_sealed, seal
+from ikeanalyze.keys.sealed import Decryptor, IkeSuite, encrypt_message, find_encrypted_payload
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from tests.craft import ike
 from tests.keys.dumps import excerpt, key_set, log, logged_keys, recorded_key_sets
 from tests.wire.recorded import ike_messages
 
-GCM = Suite(Encryption.AES_GCM_16, 256, 0)
-CBC = Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA1_96)
+GCM = IkeSuite(Encryption.AES_GCM_16, 256, 0)
+CBC = IkeSuite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA1_96)
 SPI_I, SPI_R = b"initiate", b"responds"
 REQUEST, RESPONSE = 0x08, 0x20  # of the initiator, of the responder
 FIRST, CHAIN = ike.chain([ike.notify(16384), ike.delete()])
 
 
-def made(number: int, suite: Suite = GCM, **other) -> KeySet:
+def made(number: int, suite: IkeSuite = GCM, **other) -> KeySet:
     """Key set without SPIs, each with keys of its own."""
     rng = Random(number)
     e, a = (36, 0) if suite is GCM else (16, 20)
@@ -31,12 +31,14 @@ def made(number: int, suite: Suite = GCM, **other) -> KeySet:
                      "integrity": None, **keys, **other})  # fmt: skip
 
 
-def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: Suite = GCM) -> bytes:
+def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = SPI_I, suite: IkeSuite = GCM) -> bytes:
     iv = bytes(16 if suite is CBC else 8)
-    return seal(Opener(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv)
+    return encrypt_message(
+        Decryptor(keys, suite), Header(spi_i, SPI_R, 0, 0x20, 37, flags, message_id, 0), FIRST, CHAIN, iv
+    )
 
 
-def positions(ring: KeyRing, messages: list[bytes], suite: Suite | None = GCM) -> list[int | None]:
+def positions(ring: KeyRing, messages: list[bytes], suite: IkeSuite | None = GCM) -> list[int | None]:
     found = []
     for message in messages:
         sa = ring.for_sa(message[:8], message[8:16], suite)
@@ -46,7 +48,7 @@ def positions(ring: KeyRing, messages: list[bytes], suite: Suite | None = GCM) -
 
 
 def encrypted(name: str) -> list[bytes]:
-    return [message for message in ike_messages(name) if find_sealed(message)]
+    return [message for message in ike_messages(name) if find_encrypted_payload(message)]
 
 
 @pytest.mark.parametrize("order", ["logged", "reversed", "shuffled", "twice"])
@@ -81,7 +83,7 @@ def test_rekeyed_ike_sas():
     logged = [key_set(values, line) for line, values in enumerate(logged_keys(excerpt("pq-followup-ke")), 1)]
     ring = KeyRing(logged)
     messages = encrypted("pq-followup-ke")
-    suite = Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
+    suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
     found = positions(ring, messages, suite)
     assert None not in found
     by_id = {(message[:8], message[18], at) for message, at in zip(messages, found, strict=True)}
@@ -233,7 +235,7 @@ def test_unusable():
     ring = KeyRing([bad, salt, unknown])
     sa = ring.for_sa(SPI_I, SPI_R)
     assert sa.unusable == ["log:3: neither the file nor the capture says which cipher the keys are for"]
-    ring.for_sa(SPI_I, SPI_R, Suite(Encryption.AES_GCM_16, 128, 0))
+    ring.for_sa(SPI_I, SPI_R, IkeSuite(Encryption.AES_GCM_16, 128, 0))
     assert sa.unusable == ["log:3: SK_e has 36 bytes, AES-GCM-16 takes 20, the salt included"]
     ring.for_sa(SPI_I, SPI_R, GCM)
     assert sa.unusable == []

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.charonlines import Messages
+from ikeanalyze.keys.charonlines import LogMessageReader
 from tests.keys.logs_of import expected, lines, plain, read
 
 DUMP = [
@@ -29,7 +29,7 @@ PREFIXES = [
 
 
 def feed(log, wanted=(b"Sk_ei secret",)):
-    messages = Messages(wanted)
+    messages = LogMessageReader(wanted)
     done = [message for number, line in enumerate(log, 1) for message in messages.feed(number, line)[1]]
     return [(m.text, m.data, m.line) for m in [*done, *messages.finish()] if m.dump]
 
@@ -100,14 +100,14 @@ def test_dumps_that_are_not_wanted():
 
 
 def test_lines_of_others():
-    messages = Messages(())
+    messages = LogMessageReader(())
     for line in (b"", b"some text", b"a,b,c", b'1122334455667788,00,"x"'):
         assert not messages.feed(1, line)[0]
     assert messages.feed(1, b"09[NET] sending packet")[0]
 
 
 def test_threads_without_end():
-    messages = Messages([b"Sk_ei secret"])
+    messages = LogMessageReader([b"Sk_ei secret"])
     cut = [m for n in range(6000) for m in messages.feed(n, b"%05d[IKE] %s" % (n, TEXT[0]))[1]]
     assert len(cut) == 6000 - 4096
     assert len(messages.finish()) == 4096

@@ -1,4 +1,4 @@
-from ikeanalyze.keys.charonlog import Auth, CharonLog, IntAuth, Msk, PpkKeys
+from ikeanalyze.keys.charonlog import CharonLog, LoggedAuth, LoggedIntAuth, LoggedMsk, PpkKeys
 from ikeanalyze.keys.keyset import Origin
 
 
@@ -7,10 +7,10 @@ def test_no_repr_has_a_secret():
     origin = Origin("a", 1)
     log = CharonLog(
         "6.1.0",
-        (IntAuth(origin, "initiator", 1, None, secret, secret, secret),),
-        (Auth(origin, None, "EAP", None, *[secret] * 5),),
+        (LoggedIntAuth(origin, "initiator", 1, None, secret, secret, secret),),
+        (LoggedAuth(origin, None, "EAP", None, *[secret] * 5),),
         (PpkKeys(origin, None, *[secret] * 4),),
-        (Msk(origin, secret),),
+        (LoggedMsk(origin, secret),),
     )
     assert "secret key" not in repr(log)
     assert "EAP" in repr(log)

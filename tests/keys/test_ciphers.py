@@ -2,8 +2,8 @@
 
 import pytest
 
-from ikeanalyze.keys.algorithms import ENCRYPTION, Primitive
-from ikeanalyze.keys.ciphers import aead_cipher, cbc_cipher, plain_cipher
+from ikeanalyze.keys.algorithms import ENCRYPTION, CipherPrimitive
+from ikeanalyze.keys.ciphers import make_aead_cipher, make_cbc_cipher, make_cipher
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption
 
 COUNTING = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -169,7 +169,7 @@ AEAD = {
 def test_plain(case):
     number, *hexed = PLAIN[case]
     key, iv, plaintext, ciphertext = map(bytes.fromhex, hexed)
-    cipher = plain_cipher(ENCRYPTION[number], key)
+    cipher = make_cipher(ENCRYPTION[number], key)
     assert cipher.decrypt(iv, ciphertext) == plaintext
     assert cipher.encrypt(iv, plaintext) == ciphertext
 
@@ -178,7 +178,7 @@ def test_plain(case):
 def test_aead(case):
     number, *hexed = AEAD[case]
     key, iv, associated, plaintext, ciphertext = map(bytes.fromhex, hexed)
-    cipher = aead_cipher(ENCRYPTION[number], key)
+    cipher = make_aead_cipher(ENCRYPTION[number], key)
     assert cipher.open(iv, ciphertext, associated) == plaintext
     assert cipher.seal(iv, plaintext, associated) == ciphertext
     for at in (0, len(ciphertext) - 1):
@@ -191,11 +191,11 @@ def test_aead(case):
 @pytest.mark.parametrize("number", [Encryption.CAMELLIA_CCM_12, Encryption.CAMELLIA_CCM_16])
 def test_longer_icvs_of_camellia_begin_otherwise_but_encrypt_alike(number):
     key, iv = bytes(range(19)), bytes(8)
-    short = aead_cipher(ENCRYPTION[Encryption.CAMELLIA_CCM_8], key).seal(iv, b"payload", b"header")
-    long = aead_cipher(ENCRYPTION[number], key).seal(iv, b"payload", b"header")
+    short = make_aead_cipher(ENCRYPTION[Encryption.CAMELLIA_CCM_8], key).seal(iv, b"payload", b"header")
+    long = make_aead_cipher(ENCRYPTION[number], key).seal(iv, b"payload", b"header")
     assert long[:7] == short[:7]
     assert len(long) == 7 + ENCRYPTION[number].icv
-    assert aead_cipher(ENCRYPTION[number], key).open(iv, long, b"header") == b"payload"
+    assert make_aead_cipher(ENCRYPTION[number], key).open(iv, long, b"header") == b"payload"
 
 
 @pytest.mark.parametrize("icv", [8, 12, 16])
@@ -220,7 +220,7 @@ def test_ccm_put_together_is_the_librarys(icv, size):
 
 def test_des_is_triple_des_with_one_key():
     # FIPS 81, appendix C, CBC: key, IV and the first two blocks
-    cipher = cbc_cipher(Primitive.DES, bytes.fromhex("0123456789abcdef"))
+    cipher = make_cbc_cipher(CipherPrimitive.DES, bytes.fromhex("0123456789abcdef"))
     iv = bytes.fromhex("1234567890abcdef")
     ciphertext = bytes.fromhex("e5c7cdde872bf27c43e934008c389c0f")
     assert cipher.encrypt(iv, b"Now is the time ") == ciphertext

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.keys.defragment import Fragments
+from ikeanalyze.keys.defragment import SkfReassembler
 from tests.craft import ike
 
 FIRST, CHAIN = ike.chain([ike.notify(16384, bytes(50)), ike.delete()])
 PARTS = CHAIN[:20], CHAIN[20:41], CHAIN[41:]
 
 
-def add(fragments: Fragments, number: int, **other) -> bool:
+def add(fragments: SkfReassembler, number: int, **other) -> bool:
     return fragments.add(number, 3, FIRST if number == 1 else 0, PARTS[number - 1], **other)
 
 
 @pytest.mark.parametrize("order", list(permutations((1, 2, 3))))
 def test_any_order(order):
-    fragments = Fragments()
+    fragments = SkfReassembler()
     for count, number in enumerate(order):
         assert fragments.whole() is None
         assert sum(map(len, fragments.missing())) == (3 - count if count else 0)
@@ -30,7 +30,7 @@ def test_any_order(order):
 
 
 def test_repeated():
-    fragments = Fragments()
+    fragments = SkfReassembler()
     assert add(fragments, 2)
     assert not add(fragments, 2)
     assert not fragments.add(2, 3, 0, b"another")  # the first stays
@@ -41,7 +41,7 @@ def test_repeated():
 
 
 def test_what_is_missing():
-    fragments = Fragments()
+    fragments = SkfReassembler()
     for number in (3, 4, 8):
         fragments.add(number, 10, 0, b"x")
     assert fragments.missing() == (range(1, 3), range(5, 8), range(9, 11))
@@ -49,7 +49,7 @@ def test_what_is_missing():
 
 def test_a_higher_total_replaces_and_a_lower_one_is_old():
     # RFC 7383, section 2.6: after path MTU discovery, the sender cuts the same message into more fragments
-    fragments = Fragments()
+    fragments = SkfReassembler()
     fragments.add(1, 2, FIRST, CHAIN[:30])
     assert add(fragments, 1)
     assert not fragments.add(2, 2, 0, CHAIN[30:])
@@ -61,13 +61,13 @@ def test_a_higher_total_replaces_and_a_lower_one_is_old():
 
 @pytest.mark.parametrize(("number", "total"), [(0, 3), (4, 3), (0, 0), (1, 0), (-1, 3), (1, 65536)])
 def test_numbers_that_cannot_be(number, total):
-    fragments = Fragments()
+    fragments = SkfReassembler()
     assert not fragments.add(number, total, FIRST, CHAIN)
     assert fragments.total == 0
 
 
 def test_fragments_without_a_check_must_be_a_chain():
-    fragments, wrong = Fragments(), Fragments()
+    fragments, wrong = SkfReassembler(), SkfReassembler()
     for number in (1, 2, 3):
         add(fragments, number, verified=number != 2)
         wrong.add(number, 3, FIRST, b"\xff" * 20, verified=False)
@@ -81,7 +81,7 @@ def test_what_is_announced_costs_nothing():
     tracemalloc.start()
     kept = []
     for _ in range(100):
-        fragments = Fragments()
+        fragments = SkfReassembler()
         fragments.add(40_000, 65_535, 0, b"part")
         assert fragments.missing() == (range(1, 40_000), range(40_001, 65_536))
         kept.append(fragments)
@@ -92,7 +92,7 @@ def test_what_is_announced_costs_nothing():
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.binary(max_size=3))))
 def test_whole_when_nothing_is_missing(events):
-    fragments, best = Fragments(), 0
+    fragments, best = SkfReassembler(), 0
     for number, total, part in events:
         fragments.add(number, total, 41, part)
         if 1 <= number <= total:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from hashlib import sha256
 
-from ikeanalyze.keys.epochs import distinct, epochs, fingerprint
+from ikeanalyze.keys.epochs import compute_fingerprint, number_epochs, remove_repeated_key_sets
 from ikeanalyze.keys.keyset import EspKey, Phase1Key
 from tests.keys.logs_of import lines, read
 
@@ -15,37 +15,37 @@ def without_spis(keys):
 
 def test_epochs():
     """Two additional key exchanges, then the IKE SA is rekeyed twice."""
-    assert epochs(SETS) == [0, 1, 2, 0, 0]
+    assert number_epochs(SETS) == [0, 1, 2, 0, 0]
 
 
 def test_epochs_by_nonces():
-    assert epochs([without_spis(keys) for keys in SETS]) == [0, 1, 2, 0, 0]
+    assert number_epochs([without_spis(keys) for keys in SETS]) == [0, 1, 2, 0, 0]
 
 
 def test_epochs_of_nobody_knows_what():
-    assert epochs([replace(without_spis(keys), derivation=None) for keys in SETS]) == [None] * 5
+    assert number_epochs([replace(without_spis(keys), derivation=None) for keys in SETS]) == [None] * 5
 
 
 def test_epochs_of_ike_sas_in_turns():
     first, second = SETS[0], replace(SETS[0], spi_i=bytes(8))
-    assert epochs([first, second, first, second]) == [0, 0, 1, 1]
+    assert number_epochs([first, second, first, second]) == [0, 0, 1, 1]
 
 
 def test_fingerprints_do_not_depend_on_what_else_is_known():
     for mine, other in zip(SETS, OTHER_SIDE, strict=True):
-        known = fingerprint(mine)
-        assert known == fingerprint(other)
-        assert known == fingerprint(replace(without_spis(mine), sk_d=None, encryption=None, derivation=None))
-    assert len({fingerprint(keys) for keys in SETS}) == 5
+        known = compute_fingerprint(mine)
+        assert known == compute_fingerprint(other)
+        assert known == compute_fingerprint(replace(without_spis(mine), sk_d=None, encryption=None, derivation=None))
+    assert len({compute_fingerprint(keys) for keys in SETS}) == 5
 
 
 def test_fingerprints_by_hand():
     key = Phase1Key(SETS[0].origin, bytes(8), b"k" * 16)
-    assert fingerprint(key) == sha256(b"\0\0\0\x10" + b"k" * 16).hexdigest()[:8]
+    assert compute_fingerprint(key) == sha256(b"\0\0\0\x10" + b"k" * 16).hexdigest()[:8]
     esp = EspKey(key.origin, "IPv4", "*", "*", 1, "NULL", b"", "NULL", b"k")
-    assert fingerprint(esp) == sha256(b"\0\0\0\0" + b"\0\0\0\1k").hexdigest()[:8]
+    assert compute_fingerprint(esp) == sha256(b"\0\0\0\0" + b"\0\0\0\1k").hexdigest()[:8]
 
 
 def test_the_logs_of_both_peers():
-    both = distinct([*SETS, *OTHER_SIDE])
+    both = remove_repeated_key_sets([*SETS, *OTHER_SIDE])
     assert both == SETS

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from ikeanalyze.keys.esp_packets import EspKeyError, EspOpener
+from ikeanalyze.keys.esp_packets import EspDecryptor, EspKeyError
 
 ALGORITHMS = {
     # Wireshark's names, scapy's names, and bytes of the keys
@@ -83,14 +83,14 @@ def sender(names):
         digest, kept = ("md5", 96) if name == "MD5" else (f"sha{rest[0]}", int(rest[1]))
         return packet + hmac.digest(integrity_key, packet + high, digest)[: kept // 8]
 
-    return EspOpener(*chosen), sealed
+    return EspDecryptor(*chosen), sealed
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 @pytest.mark.parametrize("esn", [False, True])
 def test_opened(names, esn):
     _, size, _, mac_size = ALGORITHMS[names]
-    opener = EspOpener(*keys_for(names[0], size, names[1], mac_size))
+    opener = EspDecryptor(*keys_for(names[0], size, names[1], mac_size))
     for clear, packet in packets(names, esn):
         inside = opener.open(packet)
         assert (inside.payload, inside.next_header) == (clear, 4)
@@ -117,13 +117,13 @@ def test_extended_sequence_numbers_behind_a_whole_cycle(names):
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 def test_wrong_keys_and_cut_packets(names):
     _, size, _, mac_size = ALGORITHMS[names]
-    opener = EspOpener(*keys_for(names[0], size, names[1], mac_size))
+    opener = EspDecryptor(*keys_for(names[0], size, names[1], mac_size))
     (_, packet), *_ = packets(names)
     for end in range(len(packet)):
         assert opener.open(packet[:end]) is None
     assert opener.open(packet[:-1] + bytes([packet[-1] ^ 1])) is None
     if size and names[1] == "NULL":
-        assert EspOpener(*keys_for(names[0], size, names[1], mac_size, first=2)).open(packet) is None
+        assert EspDecryptor(*keys_for(names[0], size, names[1], mac_size, first=2)).open(packet) is None
 
 
 @pytest.mark.parametrize(
@@ -138,5 +138,5 @@ def test_wrong_keys_and_cut_packets(names):
 )
 def test_keys_that_cannot_be_used(encryption, size, integrity, what):
     with pytest.raises(EspKeyError, match=what) as caught:
-        EspOpener(*keys_for(encryption, size, integrity, 20))
+        EspDecryptor(*keys_for(encryption, size, integrity, 20))
     assert bytes(range(1, 4)).hex() not in str(caught.value)

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.findings import MOST_WARNINGS, Findings, KeyWarning, from_hex
+from ikeanalyze.keys.findings import MOST_WARNINGS, KeyCollector, KeyWarning, parse_hex
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from ikeanalyze.keys.findings import MOST_WARNINGS, Findings, KeyWarning, from_h
     ],
 )
 def test_hexadecimal(text, value):
-    assert from_hex(text) == value
+    assert parse_hex(text) == value
 
 
 def test_warnings_are_bounded():
-    findings = Findings("a file")
+    findings = KeyCollector("a file")
     for line in range(MOST_WARNINGS + 5):
         findings.warn(line, "wrong")
     assert len(findings.warnings) == MOST_WARNINGS
@@ -39,7 +39,7 @@ def test_a_warning_as_a_line():
 
 
 def test_formats_in_order_of_appearance():
-    findings = Findings("a")
+    findings = KeyCollector("a")
     for name in "bab":
         findings.saw(name)
     assert findings.formats == ["b", "a"]

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from ikeanalyze.keys.algorithms import Suite
-from ikeanalyze.keys.defragment import Fragments
-from ikeanalyze.keys.fragment import NoRoomError, seal_message
-from ikeanalyze.keys.sealed import Opener, find_sealed, room_in_fragment, seal
-from ikeanalyze.wire.ikev2 import fragment_of
+from ikeanalyze.keys.algorithms import IkeSuite
+from ikeanalyze.keys.defragment import SkfReassembler
+from ikeanalyze.keys.fragment import FragmentTooSmallError, encrypt_message_or_fragments
+from ikeanalyze.keys.sealed import Decryptor, encrypt_message, find_encrypted_payload, get_fragment_capacity
+from ikeanalyze.wire.ikev2 import parse_fragment_header
 from tests.craft import ike
 from tests.keys.test_sealed import CHAIN, FIRST, SUITES, header, iv_for, keys_for
 
@@ -17,45 +17,49 @@ LONG_FIRST, LONG = ike.chain([ike.notify(16384, os.urandom(1000)), ike.nonce(os.
 
 @pytest.mark.parametrize(("encryption", "bits", "integrity"), SUITES[::7])
 def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encryption, bits, integrity):
-    keys, suite = keys_for(encryption, bits, integrity), Suite(encryption, bits, integrity)
+    keys, suite = keys_for(encryption, bits, integrity), IkeSuite(encryption, bits, integrity)
     for largest in range(300, 320):
-        parts = seal_message(keys, header(), LONG_FIRST, LONG, largest, os.urandom, suite=suite)
+        parts = encrypt_message_or_fragments(keys, header(), LONG_FIRST, LONG, largest, os.urandom, suite=suite)
         sizes = [len(part) for part in parts]
         assert max(sizes) <= largest
-        room = room_in_fragment(Opener(keys, suite), largest)
+        room = get_fragment_capacity(Decryptor(keys, suite), largest)
         full, too_long = (
-            seal(Opener(keys, suite), header(), 0, bytes(size), iv_for(encryption), fragment=(1, 2))
+            encrypt_message(Decryptor(keys, suite), header(), 0, bytes(size), iv_for(encryption), fragment=(1, 2))
             for size in (room, room + 1)
         )
         assert len(full) <= largest < len(too_long)
-        assert [fragment_of(part) for part in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
-        opener, together = Opener(keys, suite), Fragments()
+        assert [parse_fragment_header(part) for part in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
+        opener, together = Decryptor(keys, suite), SkfReassembler()
         for part in parts:
-            sealed = find_sealed(part)
+            sealed = find_encrypted_payload(part)
             opened = opener.open_sealed(sealed, True)
             assert together.add(*sealed.fragment, opened.first, opened.plaintext)
         assert (together.whole().first, together.whole().plaintext) == (LONG_FIRST, LONG)
 
 
 def test_what_fits_is_not_cut():
-    keys, suite = keys_for(20, 256, 0), Suite(20, 256, 0)
-    (whole,) = seal_message(keys, header(), FIRST, CHAIN, None, os.urandom, suite=suite)
-    assert seal_message(keys, header(), FIRST, CHAIN, len(whole), bytes, suite=suite)[0][:32] == whole[:32]
-    assert len(seal_message(keys, header(), FIRST, CHAIN, len(whole) - 1, bytes, suite=suite)) == 2
+    keys, suite = keys_for(20, 256, 0), IkeSuite(20, 256, 0)
+    (whole,) = encrypt_message_or_fragments(keys, header(), FIRST, CHAIN, None, os.urandom, suite=suite)
+    assert (
+        encrypt_message_or_fragments(keys, header(), FIRST, CHAIN, len(whole), bytes, suite=suite)[0][:32] == whole[:32]
+    )
+    assert len(encrypt_message_or_fragments(keys, header(), FIRST, CHAIN, len(whole) - 1, bytes, suite=suite)) == 2
 
 
 @pytest.mark.parametrize("largest", [-1, 0, 60])
 def test_no_room(largest):
-    with pytest.raises(NoRoomError, match="have no room"):
-        seal_message(keys_for(20, 256, 0), header(), FIRST, CHAIN, largest, bytes, suite=Suite(20, 256, 0))
+    with pytest.raises(FragmentTooSmallError, match="have no room"):
+        encrypt_message_or_fragments(
+            keys_for(20, 256, 0), header(), FIRST, CHAIN, largest, bytes, suite=IkeSuite(20, 256, 0)
+        )
 
 
 def test_the_fragments_of_strongswan_have_the_same_size():
     """pq-mlkem768-psk: an IKE_INTERMEDIATE request of ML-KEM-768, AES-GCM-16-256, cut at 1,248 bytes (charon: fragment_size 1280)."""
     from tests.wire.recorded import ike_messages
 
-    recorded = [one for one in ike_messages("pq-mlkem768-psk") if fragment_of(one)]
+    recorded = [one for one in ike_messages("pq-mlkem768-psk") if parse_fragment_header(one)]
     first, chain = ike.chain([ike.ke(ike.ML_KEM_768, os.urandom(1184))])
-    keys, suite = keys_for(20, 256, 0), Suite(20, 256, 0)
-    made = seal_message(keys, header(), first, chain, len(recorded[0]), os.urandom, suite=suite)
+    keys, suite = keys_for(20, 256, 0), IkeSuite(20, 256, 0)
+    made = encrypt_message_or_fragments(keys, header(), first, chain, len(recorded[0]), os.urandom, suite=suite)
     assert [len(one) for one in made] == [len(one) for one in recorded]

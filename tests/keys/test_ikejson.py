@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.keys.findings import Findings
-from ikeanalyze.keys.ikejson import document, encryption_label, integrity_label, read
+from ikeanalyze.keys.findings import KeyCollector
+from ikeanalyze.keys.ikejson import build_key_document, get_encryption_name, get_integrity_name, parse_key_document
 from ikeanalyze.keys.keyset import Derivation, EspKey, KeySet, Origin, Phase1Key
 from tests.keys.logs_of import RECORDED, expected, lines, plain
 from tests.keys.logs_of import read as read_log
@@ -14,9 +14,9 @@ from tests.keys.logs_of import read as read_log
 ORIGIN = Origin("x", None)
 
 
-def decoded(text: str) -> Findings:
-    findings = Findings("x")
-    assert read(json.loads(text), findings)
+def decoded(text: str) -> KeyCollector:
+    findings = KeyCollector("x")
+    assert parse_key_document(json.loads(text), findings)
     return findings
 
 
@@ -60,7 +60,7 @@ esp = st.builds(
 
 @given(st.lists(key_sets, max_size=3), st.lists(phase1, max_size=2), st.lists(esp, max_size=2))
 def test_what_is_written_is_read(sets, one, two):
-    findings = decoded(json.dumps(document(sets, one, two)))
+    findings = decoded(json.dumps(build_key_document(sets, one, two)))
     assert (findings.key_sets, findings.phase1, findings.esp) == (sets, one, two)
     assert findings.warnings == []
     assert findings.formats == ["ikeanalyze JSON"]
@@ -68,7 +68,7 @@ def test_what_is_written_is_read(sets, one, two):
 
 def test_a_log_through_json():
     sets = read_log(lines("charon-6.1-followup.i"))[0].key_sets
-    again = decoded(json.dumps(document(sets, [], []))).key_sets
+    again = decoded(json.dumps(build_key_document(sets, [], []))).key_sets
     assert again == [replace(keys, origin=ORIGIN) for keys in sets]
 
 
@@ -135,20 +135,20 @@ def test_other_things_wrong(text, why):
     "text", ["{}", "[]", "5", "null", '[{"a": 1}]', '{"schema": 5}', '{"schema": "ikeanalyze.report/1"}']
 )
 def test_other_documents(text):
-    findings = Findings("x")
-    assert not read(json.loads(text), findings)
+    findings = KeyCollector("x")
+    assert not parse_key_document(json.loads(text), findings)
     assert findings.warnings == []
 
 
 def test_a_later_schema():
-    findings = Findings("x")
-    assert not read({"schema": "ikeanalyze.keys/2"}, findings)
+    findings = KeyCollector("x")
+    assert not parse_key_document({"schema": "ikeanalyze.keys/2"}, findings)
     assert "later ikeanalyze" in findings.warnings[0].what
 
 
 def test_labels():
-    assert [encryption_label(n) for n in (20, 999, None)] == ["AES-GCM-16", "999", None]
-    assert [integrity_label(n) for n in (12, 1027, 999, None)] == [
+    assert [get_encryption_name(n) for n in (20, 999, None)] == ["AES-GCM-16", "999", None]
+    assert [get_integrity_name(n) for n in (12, 1027, 999, None)] == [
         "HMAC-SHA2-256-128",
         "HMAC-SHA2-256-96",
         "999",

@@ -2,15 +2,15 @@ import re
 
 import pytest
 
-from ikeanalyze.keys.findings import Findings
+from ikeanalyze.keys.findings import KeyCollector
 from ikeanalyze.keys.libreswan import LibreswanReader
 from tests.keys.logs_of import LOGS, lines
 
 SECRETS = (LOGS / "libreswan-4.10.secrets").read_bytes().splitlines()
 
 
-def read(log) -> Findings:
-    findings = Findings("x")
+def read(log) -> KeyCollector:
+    findings = KeyCollector("x")
     reader = LibreswanReader(findings)
     for number, line in enumerate(log, 1):
         reader.feed(number, line)
@@ -133,6 +133,6 @@ def test_secrets_of_esp():
 
 @pytest.mark.parametrize("line", [b"", b"ikev2 I", b"ikev2 X 0x1 0x2 a:0x b:0x", b"user@host: x", b"ikev2=insist"])
 def test_other_lines(line):
-    findings = Findings("x")
+    findings = KeyCollector("x")
     assert not LibreswanReader(findings).feed(1, line)
     assert findings.warnings == []

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.keys.phase1 import Phase1Opener, encryption_key
-from ikeanalyze.keys.sealed import KeyUnusable, Opened
-from ikeanalyze.wire.ikev1 import payloads
-from ikeanalyze.wire.ikev2 import read_payloads
-from ikeanalyze.wire.registries.ikev1_phase1 import Encryption, Hash
+from ikeanalyze.keys.phase1 import Phase1Decryptor, derive_phase1_encryption_key
+from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
+from ikeanalyze.wire.ikev1 import parse_ikev1_payloads
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
 from tests.craft import Packet, ikev1, link, pcap, udp_packet
 from tests.craft.ike import chain
 from tests.keys.dumps import contents, excerpt
@@ -30,28 +30,31 @@ COOKIE_I, COOKIE_R = b"cookie-i", b"cookie-r"
 PUBLIC_I, PUBLIC_R = b"g^xi" * 32, b"g^xr" * 32
 # by hash: its name, the bytes of its output
 HASHES = {
-    Hash.MD5: ("md5", 16),
-    Hash.SHA1: ("sha1", 20),
-    Hash.SHA2_256: ("sha256", 32),
-    Hash.SHA2_384: ("sha384", 48),
-    Hash.SHA2_512: ("sha512", 64),
+    Phase1Hash.MD5: ("md5", 16),
+    Phase1Hash.SHA1: ("sha1", 20),
+    Phase1Hash.SHA2_256: ("sha256", 32),
+    Phase1Hash.SHA2_384: ("sha384", 48),
+    Phase1Hash.SHA2_512: ("sha512", 64),
 }
 # by cipher: bytes of the key, of a block, the library's cipher
 CIPHERS = {
-    Encryption.DES_CBC: (8, 8, lambda key: TripleDES(key * 3)),
-    Encryption.TRIPLE_DES_CBC: (24, 8, TripleDES),
-    Encryption.AES_CBC: (32, 16, AES),
-    Encryption.CAMELLIA_CBC: (16, 16, Camellia),
+    Phase1Encryption.DES_CBC: (8, 8, lambda key: TripleDES(key * 3)),
+    Phase1Encryption.TRIPLE_DES_CBC: (24, 8, TripleDES),
+    Phase1Encryption.AES_CBC: (32, 16, AES),
+    Phase1Encryption.CAMELLIA_CBC: (16, 16, Camellia),
 }
 
 
-def recorded_opener() -> Phase1Opener:
+def recorded_opener() -> Phase1Decryptor:
     messages = ike_messages("ikev1-xauth")
     public = [
-        payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
+        payload.body
+        for message in messages
+        for payload in parse_ikev1_payloads(message).payloads
+        if payload.type == ikev1.KE
     ]
     (key,) = contents(excerpt("ikev1-xauth"), "encryption key Ka")
-    return Phase1Opener(key, Encryption.AES_CBC, Hash.SHA2_256, *public)
+    return Phase1Decryptor(key, Phase1Encryption.AES_CBC, Phase1Hash.SHA2_256, *public)
 
 
 def test_a_recorded_handshake():
@@ -62,7 +65,7 @@ def test_a_recorded_handshake():
             assert opener.open(message) is None
             continue
         opened = opener.open(message)
-        inside = read_payloads(opened.plaintext, opened.first)
+        inside = parse_decrypted_payloads(opened.plaintext, opened.first)
         assert (inside.error, opened.verified) == (None, False)
         found.append((message[18], [payload.type for payload in inside.payloads]))
         blocks.append(message[-16:])
@@ -84,10 +87,13 @@ def test_a_recorded_handshake():
 def test_a_wrong_key_gives_nothing():
     messages = ike_messages("ikev1-xauth")
     public = [
-        payload.body for message in messages for payload in payloads(message).payloads if payload.type == ikev1.KE
+        payload.body
+        for message in messages
+        for payload in parse_ikev1_payloads(message).payloads
+        if payload.type == ikev1.KE
     ]
     for number in range(20):
-        opener = Phase1Opener(Random(number).randbytes(16), Encryption.AES_CBC, Hash.SHA2_256, *public)
+        opener = Phase1Decryptor(Random(number).randbytes(16), Phase1Encryption.AES_CBC, Phase1Hash.SHA2_256, *public)
         assert not any(opener.open(message) for message in messages)
 
 
@@ -95,8 +101,8 @@ def test_a_wrong_key_gives_nothing():
 class Sender:
     """Encrypts as RFC 2409, appendix B says."""
 
-    encryption: int = Encryption.AES_CBC
-    hash: int = Hash.SHA1
+    encryption: int = Phase1Encryption.AES_CBC
+    hash: int = Phase1Hash.SHA1
     ivs: dict[int, bytes] = field(default_factory=dict)
 
     @property
@@ -119,8 +125,8 @@ class Sender:
     def hash_payload(self) -> tuple[int, bytes]:
         return ikev1.HASH, bytes(HASHES[self.hash][1])
 
-    def opener(self) -> Phase1Opener:
-        return Phase1Opener(self.key, self.encryption, self.hash, PUBLIC_I, PUBLIC_R)
+    def opener(self) -> Phase1Decryptor:
+        return Phase1Decryptor(self.key, self.encryption, self.hash, PUBLIC_I, PUBLIC_R)
 
     def handshake(self) -> list[bytes]:
         """Two messages of main mode, three of quick mode, one informational."""
@@ -136,8 +142,8 @@ class Sender:
         ]
 
 
-def types_of(opened: Opened | None) -> list[int] | None:
-    return opened and [payload.type for payload in read_payloads(opened.plaintext, opened.first).payloads]
+def types_of(opened: DecryptedMessage | None) -> list[int] | None:
+    return opened and [payload.type for payload in parse_decrypted_payloads(opened.plaintext, opened.first).payloads]
 
 
 QUICK = [ikev1.HASH, ikev1.SA, ikev1.NONCE]
@@ -216,16 +222,16 @@ def test_nothing_to_open():
 @pytest.mark.parametrize(
     ("encryption", "hash_algorithm", "key", "reason"),
     [
-        (Encryption.BLOWFISH_CBC, Hash.SHA1, bytes(16), "BLOWFISH-CBC cannot be decrypted"),
-        (Encryption.AES_CBC, Hash.TIGER, bytes(16), "TIGER is not known"),
-        (Encryption.AES_CBC, 99, bytes(16), "99 is not known"),
-        (Encryption.AES_CBC, Hash.SHA1, b"fifteen of bytes"[:15], "15 bytes, AES-CBC takes 16 or 24 or 32"),
-        (Encryption.TRIPLE_DES_CBC, Hash.SHA1, bytes(8), "8 bytes, 3DES-CBC takes 24"),
+        (Phase1Encryption.BLOWFISH_CBC, Phase1Hash.SHA1, bytes(16), "BLOWFISH-CBC cannot be decrypted"),
+        (Phase1Encryption.AES_CBC, Phase1Hash.TIGER, bytes(16), "TIGER is not known"),
+        (Phase1Encryption.AES_CBC, 99, bytes(16), "99 is not known"),
+        (Phase1Encryption.AES_CBC, Phase1Hash.SHA1, b"fifteen of bytes"[:15], "15 bytes, AES-CBC takes 16 or 24 or 32"),
+        (Phase1Encryption.TRIPLE_DES_CBC, Phase1Hash.SHA1, bytes(8), "8 bytes, 3DES-CBC takes 24"),
     ],
 )
 def test_unusable(encryption, hash_algorithm, key, reason):
-    with pytest.raises(KeyUnusable, match=reason) as caught:
-        Phase1Opener(key, encryption, hash_algorithm, b"", b"")
+    with pytest.raises(UnusableKeyError, match=reason) as caught:
+        Phase1Decryptor(key, encryption, hash_algorithm, b"", b"")
     assert "fifteen" not in str(caught.value)
 
 
@@ -252,23 +258,25 @@ def test_a_flood_is_not_kept():
 def test_key_from_skeyid_e():
     dumps = excerpt("ikev1-xauth")
     (skeyid_e,), (key,) = contents(dumps, "SKEYID_e"), contents(dumps, "encryption key Ka")
-    assert encryption_key(Hash.SHA2_256, skeyid_e, 16) == key
+    assert derive_phase1_encryption_key(Phase1Hash.SHA2_256, skeyid_e, 16) == key
     # a longer key than SKEYID_e, by hand: K1 = prf(SKEYID_e, 0), K2 = prf(SKEYID_e, K1)
     short = bytes(range(16))
     k1 = hmac.digest(short, b"\0", "md5")
     k2 = hmac.digest(short, k1, "md5")
-    assert encryption_key(Hash.MD5, short, 24) == (k1 + k2)[:24]
-    with pytest.raises(KeyUnusable, match="TIGER"):
-        encryption_key(Hash.TIGER, short, 16)
+    assert derive_phase1_encryption_key(Phase1Hash.MD5, short, 24) == (k1 + k2)[:24]
+    with pytest.raises(UnusableKeyError, match="TIGER"):
+        derive_phase1_encryption_key(Phase1Hash.TIGER, short, 16)
 
 
 @pytest.mark.tshark
-@pytest.mark.parametrize("encryption", [Encryption.DES_CBC, Encryption.TRIPLE_DES_CBC, Encryption.AES_CBC])
+@pytest.mark.parametrize(
+    "encryption", [Phase1Encryption.DES_CBC, Phase1Encryption.TRIPLE_DES_CBC, Phase1Encryption.AES_CBC]
+)
 def test_tshark_reads_the_same(tmp_path, encryption):
     """The messages of this test are IKEv1's: tshark, which learns the algorithms from SA, reads them too."""
-    sender = Sender(encryption, Hash.SHA1)
-    bits = [(14, 256)] if encryption == Encryption.AES_CBC else []
-    proposal = [ikev1.sa([(1, encryption), *bits, (2, Hash.SHA1), (4, 2), (3, 1)])]
+    sender = Sender(encryption, Phase1Hash.SHA1)
+    bits = [(14, 256)] if encryption == Phase1Encryption.AES_CBC else []
+    proposal = [ikev1.sa([(1, encryption), *bits, (2, Phase1Hash.SHA1), (4, 2), (3, 1)])]
     clear = [
         ikev1.message(COOKIE_I, bytes(8), ikev1.MAIN_MODE, proposal),
         ikev1.message(COOKIE_I, COOKIE_R, ikev1.MAIN_MODE, proposal),

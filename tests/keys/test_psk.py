@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from ikeanalyze.keys.psk import PskError, pre_shared_keys, read_psk
+from ikeanalyze.keys.psk import PskError, parse_pre_shared_keys, read_psk
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from ikeanalyze.keys.psk import PskError, pre_shared_keys, read_psk
     ],
 )
 def test_one_secret(content, secret):
-    assert pre_shared_keys(content) == (secret,)
+    assert parse_pre_shared_keys(content) == (secret,)
 
 
 def test_lines_of_ipsec_secrets():
@@ -31,13 +31,13 @@ def test_lines_of_ipsec_secrets():
     gw.example : RSA key.pem "passphrase"
     fd00::1 : PSK 0sAQI=
     """
-    assert pre_shared_keys(content) == (b"sword : PSK fish", b"\1\2", b"quoted")
+    assert parse_pre_shared_keys(content) == (b"sword : PSK fish", b"\1\2", b"quoted")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b'x : PSK ""\n'])
 def test_an_empty_secret_is_an_error(content):
     with pytest.raises(ValueError, match="empty"):
-        pre_shared_keys(content)
+        parse_pre_shared_keys(content)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_files_that_are_none(tmp_path):
 
 def test_a_long_line_takes_no_time():
     content = b": " * 250_000 + b'"'
-    assert pre_shared_keys(content) == (content,)
+    assert parse_pre_shared_keys(content) == (content,)

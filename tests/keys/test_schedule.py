@@ -8,24 +8,24 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.cmac import CMAC
 
-from ikeanalyze.keys.algorithms import PRF, Suite
+from ikeanalyze.keys.algorithms import PRF, IkeSuite
 from ikeanalyze.keys.schedule import (
     SessionKeys,
+    mix_in_ppk,
     session_keys,
     skeyseed,
     skeyseed_after_additional,
     skeyseed_of_rekeying,
-    with_ppk,
 )
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf
 from tests.keys.dumps import excerpt, log, logged_keys
 from tests.wire.recorded import ike_messages
 
 SHA256, SHA384 = PRF[Prf.HMAC_SHA2_256], PRF[Prf.HMAC_SHA2_384]
-CBC_128 = Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128)
-CBC_256 = Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
-GCM_256 = Suite(Encryption.AES_GCM_16, 256, 0)
-FOLLOWUP = Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
+CBC_128 = IkeSuite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128)
+CBC_256 = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
+GCM_256 = IkeSuite(Encryption.AES_GCM_16, 256, 0)
+FOLLOWUP = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
 # of the handshake logs, the proposal that the log says was selected
 RECORDED = {
     "psk-classic": (CBC_128, SHA256),
@@ -101,19 +101,21 @@ def test_prfs_of_aes_take_half_of_each_nonce():
 
 def test_lengths():
     algorithm = PRF[Prf.AES128_XCBC]
-    keys = session_keys(algorithm, Suite(Encryption.AES_CTR, 192, Integrity.AES_XCBC_96), bytes(16), b"n", b"i", b"r")
+    keys = session_keys(
+        algorithm, IkeSuite(Encryption.AES_CTR, 192, Integrity.AES_XCBC_96), bytes(16), b"n", b"i", b"r"
+    )
     assert [len(key) for key in astuple(keys)] == [16, 16, 16, 28, 28, 16, 16]
-    keys = session_keys(SHA256, Suite(Encryption.CHACHA20_POLY1305, None, 0), bytes(32), b"n", b"i", b"r")
+    keys = session_keys(SHA256, IkeSuite(Encryption.CHACHA20_POLY1305, None, 0), bytes(32), b"n", b"i", b"r")
     assert [len(key) for key in astuple(keys)] == [32, 0, 0, 36, 36, 32, 32]
 
 
 @pytest.mark.parametrize(
     ("suite", "reason"),
     [
-        (Suite(Encryption.AES_CBC, None, 12), "keys for AES-CBC is not known"),
-        (Suite(Encryption.AES_CBC, 100, 12), "AES-CBC with 100 bits"),
-        (Suite(Encryption.BLOWFISH, 128, 12), "BLOWFISH with 128 bits"),
-        (Suite(Encryption.AES_CBC, 128, 99), "keys for 99"),
+        (IkeSuite(Encryption.AES_CBC, None, 12), "keys for AES-CBC is not known"),
+        (IkeSuite(Encryption.AES_CBC, 100, 12), "AES-CBC with 100 bits"),
+        (IkeSuite(Encryption.BLOWFISH, 128, 12), "BLOWFISH with 128 bits"),
+        (IkeSuite(Encryption.AES_CBC, 128, 99), "keys for 99"),
     ],
 )
 def test_unknown_lengths(suite, reason):
@@ -124,7 +126,7 @@ def test_unknown_lengths(suite, reason):
 def test_ppk():
     # RFC 8784, section 3: SK_d = prf+ (PPK, SK_d'), and SK_pi and SK_pr alike. One block of prf+ is enough.
     keys = SessionKeys(*(bytes([count]) * 32 for count in range(7)))
-    mixed = with_ppk(SHA256, keys, b"a post-quantum preshared key")
+    mixed = mix_in_ppk(SHA256, keys, b"a post-quantum preshared key")
     for name in ("sk_d", "sk_pi", "sk_pr"):
         old = getattr(keys, name)
         expected = hmac.digest(b"a post-quantum preshared key", old + b"\x01", hashlib.sha256)

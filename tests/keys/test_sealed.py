@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.keys.schedule import MessageKeys
-from ikeanalyze.keys.sealed import KeyUnusable, Opener, Suite, find_sealed, makes_sense, seal
+from ikeanalyze.keys.sealed import (
+    Decryptor,
+    IkeSuite,
+    UnusableKeyError,
+    encrypt_message,
+    find_encrypted_payload,
+    is_plausible_chain,
+)
 from ikeanalyze.wire.header import Header
-from ikeanalyze.wire.ikev2 import read_payloads
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from tests.craft import Packet, ike, link, pcap, udp_packet
 from tests.keys.dumps import recorded_key_sets
@@ -57,11 +64,13 @@ def test_the_example_of_rfc_7634():
         "1011121314151617 61039470 1f8d017f 7c129248 89 6b71bfe25236efd7cdc67066906315b2"
     )
     keys = MessageKeys(encryption=Encryption.CHACHA20_POLY1305, integrity=0, sk_ei=key, sk_er=key)
-    opened = Opener(keys).open(message, True)
+    opened = Decryptor(keys).open(message, True)
     assert (opened.first, opened.verified) == (41, True)
     assert opened.plaintext == bytes.fromhex("0000000c 00004001 0000000a")
     # the flags have neither bit set: a request of the responder
-    made = seal(Opener(keys), Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18)))
+    made = encrypt_message(
+        Decryptor(keys), Header(*message_head(message)), 41, opened.plaintext, bytes(range(0x10, 0x18))
+    )
     assert made == message
 
 
@@ -73,11 +82,11 @@ def message_head(message: bytes):
 
 
 RECORDED = {
-    "psk-classic": Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128),
-    "invalid-ke": Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128),
-    "eap-md5-radius": Suite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128),
-    "pq-mlkem768-psk": Suite(Encryption.AES_GCM_16, 256, 0),
-    "loss20-classic": Suite(Encryption.AES_GCM_16, 256, 0),
+    "psk-classic": IkeSuite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128),
+    "invalid-ke": IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128),
+    "eap-md5-radius": IkeSuite(Encryption.AES_CBC, 128, Integrity.HMAC_SHA2_256_128),
+    "pq-mlkem768-psk": IkeSuite(Encryption.AES_GCM_16, 256, 0),
+    "loss20-classic": IkeSuite(Encryption.AES_GCM_16, 256, 0),
 }
 EXCHANGES = {ike.IKE_AUTH: "IKE_AUTH", ike.INFORMATIONAL: "INFORMATIONAL"}
 TYPES = {
@@ -88,10 +97,10 @@ TYPES = {
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_messages(name):
-    openers = [Opener(keys, RECORDED[name]) for keys in recorded_key_sets(name)]
+    openers = [Decryptor(keys, RECORDED[name]) for keys in recorded_key_sets(name)]
     count = 0
     for message in ike_messages(name):
-        if find_sealed(message) is None:
+        if find_encrypted_payload(message) is None:
             assert message[18] == ike.IKE_SA_INIT
             continue
         from_initiator = bool(message[19] & INITIATOR)
@@ -116,10 +125,10 @@ def generated(name: str) -> set[tuple[str, str, int, tuple[int, ...]]]:
 @pytest.mark.parametrize("name", ["psk-classic", "eap-md5-radius"])
 def test_payloads_are_those_that_the_daemons_put_in(name):
     (keys,) = recorded_key_sets(name)
-    opener, found = Opener(keys, RECORDED[name]), set()
+    opener, found = Decryptor(keys, RECORDED[name]), set()
     for message in ike_messages(name):
         if opened := opener.open(message, bool(message[19] & INITIATOR)):
-            inside = read_payloads(opened.plaintext, opened.first)
+            inside = parse_decrypted_payloads(opened.plaintext, opened.first)
             assert inside.error is None
             side = "response" if message[19] & 0x20 else "request"
             types = tuple(payload.type for payload in inside.payloads)
@@ -134,8 +143,10 @@ def test_every_flipped_bit_is_noticed():
         (Encryption.AES_CBC, Integrity.HMAC_SHA2_256_128),
     ):
         keys = keys_for(encryption, 128, integrity)
-        opener = Opener(keys)
-        message = seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)])
+        opener = Decryptor(keys)
+        message = encrypt_message(
+            Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)]
+        )
         assert opener.open(message, True).plaintext == CHAIN
         for bit in range(8 * len(message)):
             wrong = bytearray(message)
@@ -145,8 +156,8 @@ def test_every_flipped_bit_is_noticed():
 
 def test_every_truncation_is_noticed():
     keys = keys_for(Encryption.AES_GCM_8, 128, 0)
-    opener = Opener(keys)
-    message = seal(Opener(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
+    opener = Decryptor(keys)
+    message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
     assert all(opener.open(message[:size], True) is None for size in range(len(message)))
     assert opener.open(message + b"behind", True).plaintext == CHAIN
 
@@ -154,31 +165,31 @@ def test_every_truncation_is_noticed():
 @pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
 def test_made_and_opened(encryption, key_bits, integrity):
     keys = keys_for(encryption, key_bits, integrity)
-    opener = Opener(keys)
+    opener = Decryptor(keys)
     for flags, fragment, inside in (
         (INITIATOR, None, (FIRST, CHAIN)),
         (0x20, None, (FIRST, CHAIN)),
         (INITIATOR, None, (0, b"")),
         (INITIATOR, (2, 3), (0, CHAIN[3:31])),
     ):
-        message = seal(
-            Opener(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
+        message = encrypt_message(
+            Decryptor(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
         )
         opened = opener.open(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
-        assert find_sealed(message).fragment == fragment
+        assert find_encrypted_payload(message).fragment == fragment
         if keys.sk_ei:
             assert opener.open(message, flags != INITIATOR) is None
 
 
 def test_the_capture_says_what_the_file_does_not():
-    suite = Suite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA1_96)
+    suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA1_96)
     keys = replace(keys_for(suite.encryption, 256, suite.integrity), encryption=None, integrity=None)
-    message = seal(Opener(keys, suite), header(), FIRST, CHAIN, bytes(16))
-    assert Opener(keys, suite).open(message, True).plaintext == CHAIN
+    message = encrypt_message(Decryptor(keys, suite), header(), FIRST, CHAIN, bytes(16))
+    assert Decryptor(keys, suite).open(message, True).plaintext == CHAIN
     # and the file is believed where it says something
     said = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
-    assert Opener(said, Suite(Encryption.AES_GCM_16, 128, 0)).open(message, True).plaintext == CHAIN
+    assert Decryptor(said, IkeSuite(Encryption.AES_GCM_16, 128, 0)).open(message, True).plaintext == CHAIN
 
 
 GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
@@ -199,19 +210,19 @@ GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
         (replace(GOOD, encryption=Encryption.AES_GCM_16), None, "20 or 28 or 36, the salt included"),
         (
             replace(GOOD, encryption=None),
-            Suite(Encryption.AES_CBC, 128, 12),
+            IkeSuite(Encryption.AES_CBC, 128, 12),
             "SK_e has 32 bytes, AES-CBC takes 16",
         ),
         (
             replace(GOOD, encryption=None),
-            Suite(Encryption.AES_CBC, 100, 12),
+            IkeSuite(Encryption.AES_CBC, 100, 12),
             "AES-CBC has no keys of 100 bits",
         ),
     ],
 )
 def test_unusable(keys, suite, reason):
-    with pytest.raises(KeyUnusable, match=reason) as caught:
-        Opener(keys, suite)
+    with pytest.raises(UnusableKeyError, match=reason) as caught:
+        Decryptor(keys, suite)
     text = str(caught.value) + repr(caught.value) + caught.value.reason
     for secret in (keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar):
         assert not secret or secret.hex() not in text
@@ -227,28 +238,30 @@ def unchecked(encryption: int, integrity: int, icv: int) -> tuple[MessageKeys, M
 @pytest.mark.parametrize("encryption", [Encryption.AES_CBC, Encryption.AES_CTR])
 def test_without_a_check(encryption):
     keys, bare = unchecked(encryption, Integrity.HMAC_SHA1_96, 12)
-    opener = Opener(bare)
+    opener = Decryptor(bare)
     assert not opener.verifies
-    message = seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption))
+    message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption))
     opened = opener.open(message, True)
     assert (opened.first, opened.plaintext, opened.verified) == (FIRST, CHAIN, False)
-    empty = seal(Opener(keys), header(), 0, b"", iv_for(encryption))
+    empty = encrypt_message(Decryptor(keys), header(), 0, b"", iv_for(encryption))
     assert opener.open(empty, True).plaintext == b""
     # a wrong key gives nothing, not even now
-    wrong = Opener(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
-    messages = [seal(Opener(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)]
+    wrong = Decryptor(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
+    messages = [
+        encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)
+    ]
     assert not any(wrong.open(message, True) for message in messages)
-    with pytest.raises(KeyUnusable, match="no ICV"):
-        seal(Opener(bare), header(), FIRST, CHAIN, iv_for(encryption))
+    with pytest.raises(UnusableKeyError, match="no ICV"):
+        encrypt_message(Decryptor(bare), header(), FIRST, CHAIN, iv_for(encryption))
 
 
 def test_fragments_without_a_check():
     keys, bare = unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)
-    opener = Opener(bare)
-    first = seal(Opener(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
-    second = seal(Opener(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
+    opener = Decryptor(bare)
+    first = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
+    second = encrypt_message(Decryptor(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
     assert opener.open(first, True).plaintext + opener.open(second, True).plaintext == CHAIN
-    senseless = seal(Opener(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
+    senseless = encrypt_message(Decryptor(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
     assert opener.open(senseless, True) is None
 
 
@@ -269,7 +282,7 @@ def test_fragments_without_a_check():
     ],
 )
 def test_makes_sense(first, plaintext, cut, expected):
-    assert makes_sense(plaintext, first, cut) is expected
+    assert is_plausible_chain(plaintext, first, cut) is expected
 
 
 @pytest.mark.parametrize(
@@ -283,38 +296,41 @@ def test_makes_sense(first, plaintext, cut, expected):
 )
 def test_nothing_to_open(change):
     message = bytearray(ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(64)))
-    assert find_sealed(bytes(message)) is not None
+    assert find_encrypted_payload(bytes(message)) is not None
     for at, value in change.items():
         message[at] = value
-    assert find_sealed(bytes(message)) is None
+    assert find_encrypted_payload(bytes(message)) is None
 
 
 @pytest.mark.parametrize(("number", "total"), [(0, 2), (3, 2), (0, 0)])
 def test_fragment_numbers_that_cannot_be(number, total):
     keys = keys_for(Encryption.AES_GCM_16, 128, 0)
-    assert find_sealed(seal(Opener(keys), header(), 0, CHAIN, bytes(8), fragment=(number, total))) is None
+    assert (
+        find_encrypted_payload(encrypt_message(Decryptor(keys), header(), 0, CHAIN, bytes(8), fragment=(number, total)))
+        is None
+    )
 
 
 def test_seal_refuses_an_iv_of_another_length():
     with pytest.raises(ValueError, match="IVs of 16 bytes, not 8"):
-        seal(Opener(GOOD), header(), FIRST, CHAIN, bytes(8))
+        encrypt_message(Decryptor(GOOD), header(), FIRST, CHAIN, bytes(8))
 
 
 @given(st.binary(max_size=120), st.sampled_from([46, 53]), st.booleans())
 def test_any_bytes(data, kind, with_header):
     if with_header:
         data = ike.ike_header(SPI_I, SPI_R, kind, 35, INITIATOR, 1, 28 + len(data)) + data
-    find_sealed(data)
+    find_encrypted_payload(data)
     for keys in (GOOD, unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)[1]):
-        opened = Opener(keys).open(data, True)
+        opened = Decryptor(keys).open(data, True)
         assert opened is None or not opened.verified
 
 
 @given(st.binary(max_size=80), st.integers(0, 255))
 def test_any_plaintext(plaintext, first):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
-    message = seal(Opener(keys), header(), first, plaintext, bytes(8))
-    opened = Opener(keys).open(message, True)
+    message = encrypt_message(Decryptor(keys), header(), first, plaintext, bytes(8))
+    opened = Decryptor(keys).open(message, True)
     assert (opened.first, opened.plaintext) == (first, plaintext)
 
 
@@ -326,7 +342,7 @@ def test_padding_that_is_longer_than_the_payload():
     head = ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(8 + 4 + 16))[:32]
     for padded, expected in ((b"\0\0\0\3", b""), (b"\0\0\0\4", None), (b"\0\0\0\xff", None)):
         sealed = AESGCM(keys.sk_ei[:16]).encrypt(keys.sk_ei[16:] + bytes(8), padded, head)
-        opened = Opener(keys).open(head + bytes(8) + sealed, True)
+        opened = Decryptor(keys).open(head + bytes(8) + sealed, True)
         assert (opened and opened.plaintext) == expected
 
 
@@ -382,8 +398,10 @@ def test_tshark_reads_what_was_sealed(tmp_path):
         spi_i, keys = number.to_bytes(8, "big"), keys_for(encryption, key_bits, integrity)
         rows.append(row_for(spi_i, keys, key_bits))
         iv = iv_for(encryption)
-        messages.append(seal(Opener(keys), header(spi_i=spi_i), FIRST, CHAIN, iv))
-        messages.append(seal(Opener(keys), header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)]))
+        messages.append(encrypt_message(Decryptor(keys), header(spi_i=spi_i), FIRST, CHAIN, iv))
+        messages.append(
+            encrypt_message(Decryptor(keys), header(0x20, spi_i=spi_i), FIRST, CHAIN, iv, clear=[ike.notify(16400)])
+        )
     read = read_by_tshark(tmp_path, rows, messages)
     assert len(read) == len(messages) == 164
     for text, message in zip(read, messages, strict=True):
@@ -399,8 +417,8 @@ def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
     parts = CHAIN[:9], CHAIN[9:20], CHAIN[20:]
     messages = [
-        seal(
-            Opener(keys),
+        encrypt_message(
+            Decryptor(keys),
             header(),
             FIRST if number == 1 else 0,
             part,
@@ -418,14 +436,16 @@ def test_tshark_reads_the_fragments_that_were_sealed(tmp_path):
 def test_keys_of_one_direction_open_that_direction(suite):
     """A secrets file of tcpdump may have a line for one side alone."""
     keys = keys_for(*suite)
-    messages = [seal(Opener(keys), header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)]
+    messages = [
+        encrypt_message(Decryptor(keys), header(flags), FIRST, CHAIN, iv_for(suite[0])) for flags in (INITIATOR, 0)
+    ]
     for half, expected in (
         (replace(keys, sk_er=b"", sk_ar=b""), [CHAIN, None]),
         (replace(keys, sk_ei=b"", sk_ai=b""), [None, CHAIN]),
         (replace(keys, sk_ei=b""), [None, CHAIN]),  # as of a log of which one dump is cut
     ):
-        opener = Opener(half)
+        opener = Decryptor(half)
         opened = [opener.open(message, side) for message, side in zip(messages, (True, False), strict=True)]
         assert [one and one.plaintext for one in opened] == expected
-        with pytest.raises(KeyUnusable, match="direction"):
-            seal(Opener(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
+        with pytest.raises(UnusableKeyError, match="direction"):
+            encrypt_message(Decryptor(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa,
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ikeanalyze.keys.signatures import SignatureUnverifiable, check_signature
+from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate
 
 OCTETS = b"message and nonce and MAC"
@@ -186,7 +186,7 @@ def test_what_cannot_be_told(authentication, certificate, what):
     if what is None:  # no length before the identifier
         assert "has no algorithm identifier" in check_signature(authentication, certificate, OCTETS)
         return
-    with pytest.raises(SignatureUnverifiable, match=what):
+    with pytest.raises(UnverifiableSignatureError, match=what):
         check_signature(authentication, certificate, OCTETS)
 
 

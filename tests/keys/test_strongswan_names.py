@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.strongswan_names import proposal, secret_size
+from ikeanalyze.keys.strongswan_names import get_shared_secret_size, parse_proposal
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from ikeanalyze.keys.strongswan_names import proposal, secret_size
     ],
 )
 def test_names(text, encryption, bits, integrity, prf):
-    found = proposal(text)
+    found = parse_proposal(text)
     assert (found.encryption, found.key_bits, found.integrity, found.prf) == (
         encryption,
         bits,
@@ -36,13 +36,13 @@ def test_names(text, encryption, bits, integrity, prf):
 
 def test_additional_key_exchanges():
     text = "AES_CBC_256/HMAC_SHA2_384_192/PRF_HMAC_SHA2_384/ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768"
-    found = proposal(text)
+    found = parse_proposal(text)
     assert found.additional == ("ML_KEM_1024", "ML_KEM_768")
     assert found.split(b"") == ()
     assert found.split(b"a" * 32 + b"b" * 32) == (b"a" * 32, b"b" * 32)
     assert found.split(b"a" * 32) == (b"a" * 32,)
     assert found.split(b"a" * 65) == (b"a" * 65,)  # of other lengths: undivided
-    assert proposal("KE1_NEW/KE2_ML_KEM_768").split(b"a" * 64) == (b"a" * 64,)
+    assert parse_proposal("KE1_NEW/KE2_ML_KEM_768").split(b"a" * 64) == (b"a" * 64,)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_additional_key_exchanges():
     ],
 )
 def test_sizes_of_secrets(method, size):
-    assert secret_size(method) == size
+    assert get_shared_secret_size(method) == size
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_sizes_of_secrets(method, size):
     ],
 )
 def test_whether_keys_are_of_a_proposal(text, e, a, fits):
-    assert proposal(text).fits(bytes(e), bytes(a)) is fits
+    assert parse_proposal(text).fits(bytes(e), bytes(a)) is fits

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from ikeanalyze.keys.trust import check_chain, check_identity
+from ikeanalyze.keys.trust import check_certificate_chain, check_identity
 from ikeanalyze.wire.ikev2_payloads import Identification
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
@@ -98,42 +98,42 @@ def test_chains(tmp_path, what):
     make, good = CHAINS[what]
     chain = make()
     assert openssl_verifies(chain, tmp_path) == good
-    assert (check_chain(chain.der, [chain.root]) is None) == good
+    assert (check_certificate_chain(chain.der, [chain.root]) is None) == good
 
 
 def test_another_root_of_the_same_name(tmp_path):
     chain = CHAINS["between"][0]()
     other = Issuer().issue("root", CA).root
     assert not openssl_verifies(chain, tmp_path, other)
-    wrong = check_chain(chain.der, [other])
+    wrong = check_certificate_chain(chain.der, [other])
     assert wrong is not None
     assert "Certificate(" not in wrong
-    assert check_chain(chain.der, [other, chain.root]) is None
+    assert check_certificate_chain(chain.der, [other, chain.root]) is None
 
 
 def test_the_order_of_those_between_does_not_matter():
     chain = CHAINS["three between"][0]()
     first, *rest = chain.der
-    assert check_chain([first, *reversed(rest)], [chain.root]) is None
-    assert check_chain([first, *rest[1:]], [chain.root]) is not None
+    assert check_certificate_chain([first, *reversed(rest)], [chain.root]) is None
+    assert check_certificate_chain([first, *rest[1:]], [chain.root]) is not None
 
 
 def test_time():
     chain = CHAINS["by the root"][0]()
-    assert "not valid" in check_chain(chain.der, [chain.root], NOW + 11 * DAY)
-    assert check_chain(chain.der, [chain.root], NOW + 9 * DAY) is None
+    assert "not valid" in check_certificate_chain(chain.der, [chain.root], NOW + 11 * DAY)
+    assert check_certificate_chain(chain.der, [chain.root], NOW + 9 * DAY) is None
 
 
 def test_a_certificate_that_is_trusted_itself():
     chain = CHAINS["by the root"][0]()
-    assert check_chain(chain.der, [chain.made[0]]) is None
+    assert check_certificate_chain(chain.der, [chain.made[0]]) is None
 
 
 def test_nothing_to_check():
     chain = CHAINS["by the root"][0]()
-    assert check_chain([], [chain.root]) == "there is no certificate"
-    assert check_chain(chain.der, []) == "no authority is trusted"
-    assert check_chain([b"\x30\x03abc"], [chain.root]) == "a certificate cannot be read (ValueError)"
+    assert check_certificate_chain([], [chain.root]) == "there is no certificate"
+    assert check_certificate_chain(chain.der, []) == "no authority is trusted"
+    assert check_certificate_chain([b"\x30\x03abc"], [chain.root]) == "a certificate cannot be read (ValueError)"
 
 
 def test_identities():

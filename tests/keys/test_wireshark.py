@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.findings import Findings
+from ikeanalyze.keys.findings import KeyCollector
 from ikeanalyze.keys.wireshark import TableReader
 
 K16, K20, K32 = "00112233445566778899aabbccddeeff", "11" * 20, "2f" * 32
@@ -8,8 +8,8 @@ SPIS = "904a132d2b087803,f2748b73dae9f971"
 CBC, SHA1 = '"AES-CBC-128 [RFC3602]"', '"HMAC_SHA1_96 [RFC2404]"'
 
 
-def read(*rows: str) -> Findings:
-    findings = Findings("table")
+def read(*rows: str) -> KeyCollector:
+    findings = KeyCollector("table")
     reader = TableReader(findings)
     for number, row in enumerate(rows, 1):
         assert reader.feed(number, row)
@@ -160,6 +160,6 @@ def test_bad_rows_of_esp(row, why):
 
 @pytest.mark.parametrize("line", ["", "# comment", "text, with commas", "09[IKE] <c|1> x", '"a","b"'])
 def test_what_is_no_row(line):
-    findings = Findings("table")
+    findings = KeyCollector("table")
     assert not TableReader(findings).feed(1, line)
     assert findings.warnings == []

@@ -8,8 +8,8 @@ from ikeanalyze.keys.wireshark_names import (
     ESP_INTEGRITY,
     IKE_ENCRYPTION,
     IKE_INTEGRITY,
-    encryption_name,
-    integrity_name,
+    get_wireshark_encryption_name,
+    get_wireshark_integrity_name,
 )
 from tests.keys.logs_of import CAPTURES
 
@@ -64,16 +64,16 @@ def test_wireshark_takes_the_names_of_esp(tmp_path):
 
 def test_names_of_what_was_negotiated():
     for name, known in IKE_ENCRYPTION.items():
-        assert encryption_name(known.transform, known.key) == name
+        assert get_wireshark_encryption_name(known.transform, known.key) == name
     for name, known in IKE_INTEGRITY.items():
-        assert integrity_name(known.transform, known.unchecked_icv) == name
+        assert get_wireshark_integrity_name(known.transform, known.unchecked_icv) == name
 
 
 @pytest.mark.parametrize(("transform", "key"), [(28, 36), (23, 16), (12, 20), (99, 0)])
 def test_what_wireshark_has_no_name_for(transform, key):
-    assert encryption_name(transform, key) is None
+    assert get_wireshark_encryption_name(transform, key) is None
 
 
 @pytest.mark.parametrize(("transform", "icv"), [(5, None), (8, None), (None, None), (None, 20 + 1), (99, None)])
 def test_what_wireshark_has_no_name_for_either(transform, icv):
-    assert integrity_name(transform, icv) is None
+    assert get_wireshark_integrity_name(transform, icv) is None

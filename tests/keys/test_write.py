@@ -7,7 +7,7 @@ import pytest
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.keys.keyset import EspKey, Origin, Phase1Key
-from ikeanalyze.keys.write import json_text, tables, write_private, write_tables
+from ikeanalyze.keys.write import build_key_json, build_wireshark_tables, write_private, write_tables
 from tests.keys.logs_of import CAPTURES, LOGS, lines, read
 
 PQ = read_keys(str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")).key_sets
@@ -26,7 +26,7 @@ def tshark(capture, config, *arguments: str) -> str:
 @pytest.mark.parametrize(("epoch", "groups", "identities"), [(0, {"20", "36"}, set()), (1, {"20"}, {"ini", "res"})])
 def test_wireshark_reads_each_epoch_with_its_table(tmp_path, epoch, groups, identities):
     """ML-KEM-768 is in IKE_INTERMEDIATE, identities are in IKE_AUTH."""
-    write_tables(str(tmp_path), tables(PQ, [], []))
+    write_tables(str(tmp_path), build_wireshark_tables(PQ, [], []))
     fields = [("-e", field) for field in ("isakmp.key_exchange.dh_group", "isakmp.id.data.fqdn")]
     good = ("-Y", "isakmp && !_ws.malformed", "-T", "fields")
     rows = tshark(CAPTURES / "pq-mlkem768-psk.pcap", tmp_path / f"epoch-{epoch}", *good, *fields[0], *fields[1])
@@ -39,7 +39,7 @@ def test_wireshark_reads_each_epoch_with_its_table(tmp_path, epoch, groups, iden
 @pytest.mark.parametrize("name", ["libreswan-4.10-cbc", "libreswan-4.10-sha512"])
 def test_wireshark_reads_libreswans_handshakes(tmp_path, name):
     found = read_keys(str(LOGS / f"{name}.i.log.gz"))
-    write_tables(str(tmp_path), tables(found.key_sets, [], []))
+    write_tables(str(tmp_path), build_wireshark_tables(found.key_sets, [], []))
     identities = tshark(LOGS / f"{name}.pcap", tmp_path, "-T", "fields", "-e", "isakmp.id.data.fqdn")
     assert set(identities.replace(",", "\n").split()) == {"ini", "res"}
 
@@ -49,7 +49,7 @@ def test_wireshark_reads_ikev1(tmp_path):
     from_log = read(lines("charon-5.9.8-ikev1.i"))[0].phase1
     write_tables(
         str(tmp_path),
-        tables([], from_log, [EspKey(ORIGIN, "IPv4", "*", "*", None, "NULL", b"", "NULL", b"")]),
+        build_wireshark_tables([], from_log, [EspKey(ORIGIN, "IPv4", "*", "*", None, "NULL", b"", "NULL", b"")]),
     )
     assert sorted(os.listdir(tmp_path)) == ["esp_sa", "ikev1_decryption_table"]
     tshark(CAPTURES / "psk-classic.pcap", tmp_path, "-c", "1")  # which complains of rows that it does not take
@@ -58,7 +58,7 @@ def test_wireshark_reads_ikev1(tmp_path):
 @pytest.mark.parametrize("name", ["pq-mlkem768-psk", "loss20-classic", "psk-classic"])
 def test_tables_come_back_as_they_were(tmp_path, name):
     sets = read_keys(str(CAPTURES / f"{name}.charon.log.gz")).key_sets
-    write_tables(str(tmp_path), tables(sets, [], []))
+    write_tables(str(tmp_path), build_wireshark_tables(sets, [], []))
     paths = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     back = [keys for path in paths for keys in read_keys(str(path)).key_sets]
     names = ("spi_i", "spi_r", "encryption", "integrity", "sk_ei", "sk_er", "sk_ai", "sk_ar")
@@ -66,14 +66,16 @@ def test_tables_come_back_as_they_were(tmp_path, name):
 
 
 def test_one_table_where_one_is_enough():
-    assert list(tables(PQ[:1], [], []).files) == ["ikev2_decryption_table"]
-    assert list(tables([*PQ, *PQ], [], []).files) == [f"epoch-{n}/ikev2_decryption_table" for n in (0, 1)]
+    assert list(build_wireshark_tables(PQ[:1], [], []).files) == ["ikev2_decryption_table"]
+    assert list(build_wireshark_tables([*PQ, *PQ], [], []).files) == [
+        f"epoch-{n}/ikev2_decryption_table" for n in (0, 1)
+    ]
 
 
 def test_ike_sas_with_fewer_epochs_are_in_all_tables():
     other = replace(PQ[0], spi_i=bytes(8))
     key = Phase1Key(ORIGIN, bytes(8), b"k")
-    files = tables([PQ[0], other, PQ[1]], [key], []).files
+    files = build_wireshark_tables([PQ[0], other, PQ[1]], [key], []).files
     assert [content.count("\n") for content in files.values()] == [2, 1, 2, 1]
     assert all("0000000000000000," in files[f"epoch-{n}/ikev2_decryption_table"] for n in (0, 1))
     assert files["epoch-1/ikev1_decryption_table"] == "0000000000000000,6b\n"
@@ -95,7 +97,7 @@ def test_ike_sas_with_fewer_epochs_are_in_all_tables():
     ],
 )
 def test_what_wireshark_has_no_room_for(change, why):
-    made = tables([replace(PQ[0], **change), PQ[1]], [], [])
+    made = build_wireshark_tables([replace(PQ[0], **change), PQ[1]], [], [])
     (left,) = made.left_out
     assert why in left.why
     assert left.origin is PQ[0].origin
@@ -104,7 +106,7 @@ def test_what_wireshark_has_no_room_for(change, why):
 
 
 def test_nothing_at_all():
-    assert tables([], [], []).files == {}
+    assert build_wireshark_tables([], [], []).files == {}
 
 
 def test_esp_rows(tmp_path):
@@ -112,14 +114,14 @@ def test_esp_rows(tmp_path):
         EspKey(ORIGIN, "IPv4", "192.0.2.1", "*", 0xD1, "AES-CBC [RFC3602]", b"k" * 16, "NULL", b""),
         EspKey(ORIGIN, "IPv6", "*", "*", None, "NULL", b"", "HMAC-MD5-96 [RFC2403]", b"m" * 16),
     ]
-    write_tables(str(tmp_path), tables([], [], esp))
+    write_tables(str(tmp_path), build_wireshark_tables([], [], esp))
     back = read_keys(str(tmp_path / "esp_sa")).esp
     assert [replace(key, origin=ORIGIN) for key in back] == esp
 
 
 def test_json(tmp_path):
     path = tmp_path / "keys.json"
-    write_private(str(path), json_text(PQ, [], []))
+    write_private(str(path), build_key_json(PQ, [], []))
     back = read_keys(str(path)).key_sets
     assert [replace(keys, origin=mine.origin) for keys, mine in zip(back, PQ, strict=True)] == PQ
 
@@ -134,7 +136,7 @@ def test_files_are_their_owners_alone(tmp_path, umask):
     try:
         write_private(str(tmp_path / "new"), "x")
         if umask != 0o277:
-            write_tables(str(tmp_path / "a" / "b"), tables(PQ, [], []))
+            write_tables(str(tmp_path / "a" / "b"), build_wireshark_tables(PQ, [], []))
     finally:
         os.umask(old)
     assert mode(tmp_path / "new") == 0o600

@@ -11,9 +11,9 @@ from ikeanalyze.lab import machine
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """Daemons can be run, in a folder for temporary files that nobody else uses."""
-    missing = [row.name for row in machine.findings() if row.name != "nft" and row.needed and not row.there]
+    missing = [row.name for row in machine.check_requirements() if row.name != "nft" and row.needed and not row.there]
     for name in ("ML-KEM", "IKEv1", "libreswan", "FreeRADIUS", "nft"):
-        missing += [row.name for row in machine.findings() if row.name == name and not row.there]
+        missing += [row.name for row in machine.check_requirements() if row.name == name and not row.there]
     if missing:
         why = f"the lab lacks {', '.join(missing)} (ikeanalyze lab doctor)"
         if os.environ.get("LAB_REQUIRED"):

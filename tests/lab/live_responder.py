@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError, emulation, freeradius, machine, network, sides, strongswan
-from ikeanalyze.lab.scenario import Case
-from ikeanalyze.lab.space import Host, Space
-from ikeanalyze.lab.strongswan import Charon, Settings
+from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.space import Netns, NetnsSandbox
+from ikeanalyze.lab.strongswan import Settings, StrongswanDaemon
 
 _CLONE_NEWNET: Final = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LiveResponder:
     """A responder that runs."""
 
-    responder: Charon
+    responder: StrongswanDaemon
     #: Where the initiator is to be.
-    host: Host
+    host: Netns
     #: The initiator's address, and the responder's.
     local: str
     remote: str
     #: What both sides know: PSK, chains, account.
-    known: sides.Credentials
+    known: sides.CaseCredentials
 
     @property
     def log(self) -> str:
@@ -64,7 +64,7 @@ def _enter(namespace: int) -> None:
 
 
 @contextmanager
-def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]:
+def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Iterator[LiveResponder]:
     """Run the responder of a case, with the AAA server if it needs one. At the end nothing of it stays in the system.
 
     `settings`: sections of strongswan.conf under charon, laid over those of the case.
@@ -72,34 +72,38 @@ def standing(case: Case, settings: Settings | None = None) -> Iterator[Standing]
     Errors:
         LabError: something that it needs is not there, or does not start.
     """
-    stack = machine.ike(case.settings.responder.stack, ml_kem="mlkem" in case.settings.ike.proposals, ikev1=False)
+    stack = machine.find_stack(
+        case.settings.responder.stack, ml_kem="mlkem" in case.settings.ike.proposals, ikev1=False
+    )
     if stack.name != machine.STRONGSWAN:
         raise LabError(f"a responder that stands is strongSwan's; {stack} is not")
-    server = machine.radius() if case.eap else None
+    server = machine.find_freeradius() if case.eap else None
     if case.eap and server is None:
         raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
-    with Space() as space:
-        net = network.build(space, case)
-        known = sides.credentials(case)
+    with NetnsSandbox() as space:
+        net = network.build_network(space, case)
+        known = sides.make_credentials(case)
         for name, path in (("link", net.path), ("aaa_link", net.aaa_path)):
             if path is not None:
                 conditions = case.link(name)
-                emulation.start(space, path, conditions, netem=machine.netem(), drops_elsewhere=False)
+                emulation.start_emulator(space, path, conditions, netem=machine.has_netem(), drops_elsewhere=False)
         if server and net.aaa and known.account and net.aaa_address and net.client_address:
-            freeradius.launch(space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address)
-        side = sides.side("responder", case, net, known)
-        responder = strongswan.launch(
+            freeradius.start_freeradius(
+                space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address
+            )
+        side = sides.build_side_config("responder", case, net, known)
+        responder = strongswan.start_strongswan(
             space,
             net.responder,
             stack,
-            replace(side, settings=strongswan.merged(side.settings, settings or {})),
-            kernel_esp=machine.kernel_esp(),
+            replace(side, settings=strongswan.merge_settings(side.settings, settings or {})),
+            kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
         )
-        yield Standing(responder, net.initiator, net.initiator_address, net.responder_address, known)
+        yield LiveResponder(responder, net.initiator, net.initiator_address, net.responder_address, known)
 
 
-def write_credentials(responder: Standing, case: Case, folder: Path) -> Path:
+def write_credentials(responder: LiveResponder, case: ScenarioCase, folder: Path) -> Path:
     """The initiator's credentials as `replay` reads them, in a folder; where the file is."""
     known, lines = responder.known, ["[local]", f'identity = "{sides.IDENTITY["initiator"]}"']
     if case.settings.initiator.auth == "psk" or case.settings.responder.auth == "psk":

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from ikeanalyze.lab import scenario
-from ikeanalyze.lab.output import claimed
-from ikeanalyze.lab.run import run
+from ikeanalyze.lab.output import exclusive_output_dir
+from ikeanalyze.lab.run import run_case
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 MANIFEST = CAPTURES / "manifest.json"
@@ -56,9 +56,9 @@ def main(names: list[str]) -> None:
             entries.remove(old)
             for name in [old["path"], *old["keys"], *old["logs"], old["truth"]]:
                 (CAPTURES / name).unlink(missing_ok=True)
-        for case in scenario.load(path):
-            with claimed(CAPTURES / "lab"):
-                entries.append(entry(run(case, CAPTURES / "lab"), path))
+        for case in scenario.load_cases(path):
+            with exclusive_output_dir(CAPTURES / "lab"):
+                entries.append(entry(run_case(case, CAPTURES / "lab"), path))
             print(entries[-1]["path"], file=sys.stderr)
     write(entries)
 

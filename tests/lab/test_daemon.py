@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import machine
-from ikeanalyze.lab.daemon import start
-from ikeanalyze.lab.machine import Stack
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.daemon import start_daemon
+from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 
 pytestmark = pytest.mark.lab
 
@@ -16,8 +16,8 @@ def run(space, *arguments, program="/bin/sh", before=(), environment=None, root=
     host = space.host("one")
     folder = host.folder / "run"
     folder.mkdir()
-    stack = Stack("test", root, program, "1.0")
-    return start(space, host, stack, folder, *arguments, environment=environment, before=before)
+    stack = DaemonStack("test", root, program, "1.0")
+    return start_daemon(space, host, stack, folder, *arguments, environment=environment, before=before)
 
 
 def wait_for(path: Path) -> str:
@@ -28,7 +28,7 @@ def wait_for(path: Path) -> str:
 
 
 def test_it_sees_its_folder_as_run_and_nobody_else_does(lab):
-    with Space() as space:
+    with NetnsSandbox() as space:
         daemon = run(
             space,
             *("-c", "echo $COLOUR > /run/part; mv /run/part /run/mark; exec sleep 60"),
@@ -39,14 +39,14 @@ def test_it_sees_its_folder_as_run_and_nobody_else_does(lab):
         assert (daemon.folder / "first").exists()
         assert not Path("/run/mark").exists()
         assert daemon.alive
-        said = execute(daemon.inside("sh", "-c", "cat /run/mark; ip -o link | wc -l"))
+        said = run_command(daemon.inside("sh", "-c", "cat /run/mark; ip -o link | wc -l"))
         assert said.split() == ["green", "1"]
         daemon.stop()
         assert not daemon.alive
 
 
 def test_what_it_says_is_kept(lab):
-    with Space() as space:
+    with NetnsSandbox() as space:
         daemon = run(space, "-c", "echo out; echo err >&2; exit 3")
         daemon.process.wait(5)
         assert daemon.output.read_text() == "out\nerr\n"
@@ -54,7 +54,7 @@ def test_what_it_says_is_kept(lab):
 
 
 def test_what_fails_before_it_keeps_it_from_starting(lab):
-    with Space() as space:
+    with NetnsSandbox() as space:
         daemon = run(space, "-c", "touch /run/mark", before=[["false"]])
         assert daemon.process.wait(5) == 1
         assert not (daemon.folder / "mark").exists()
@@ -63,7 +63,7 @@ def test_what_fails_before_it_keeps_it_from_starting(lab):
 def test_what_it_uses(lab):
     busy = "while [ ! -e /run/go ]; do sleep 0.05; done; "
     busy += "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch /run/done; exec sleep 60"
-    with Space() as space:
+    with NetnsSandbox() as space:
         daemon = run(space, "-c", busy)
         before = daemon.usage()
         (daemon.folder / "go").touch()
@@ -78,15 +78,15 @@ def test_what_it_uses(lab):
 
 
 def test_in_a_tree(lab):
-    roots = [stack.root for stack in machine.charons() if stack.root != Path("/")]
+    roots = [stack.root for stack in machine.find_strongswan() if stack.root != Path("/")]
     if not roots:
         pytest.skip("this machine needs no tree")
     before = os.listdir(roots[0] / "run")
-    with Space() as space:
+    with NetnsSandbox() as space:
         script = "echo $$ > /run/part; mv /run/part /run/mark; exec sleep 60"
         daemon = run(space, "-c", script, root=roots[0])
         assert int(wait_for(daemon.folder / "mark")) == daemon.process.pid
-        said = execute(daemon.inside("cat", "/run/mark", "/etc/os-release"))
+        said = run_command(daemon.inside("cat", "/run/mark", "/etc/os-release"))
         assert said.startswith(f"{daemon.process.pid}\n")
         assert said.endswith((roots[0] / "etc" / "os-release").read_text())
         daemon.stop()

@@ -1,4 +1,4 @@
-from ikeanalyze.lab.daemonlog import read
+from ikeanalyze.lab.daemonlog import parse_charon_log
 
 LOG = """\
 1.1 08[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
@@ -15,7 +15,7 @@ LOG = """\
 
 
 def test_each_message_and_datagram_once_for_each_time_that_it_was_sent():
-    found = read(LOG.splitlines())
+    found = parse_charon_log(LOG.splitlines())
     assert found.messages == ["IKE_SA_INIT request 0", "IKE_SA_INIT request 0", "IKE_AUTH request 1"]
     assert [one.bytes for one in found.sent] == [272, 272, 1236, 292]
     assert found.requests_again == 1
@@ -39,7 +39,7 @@ IKEV1 = """\
 
 
 def test_ikev1():
-    found = read(IKEV1.splitlines())
+    found = parse_charon_log(IKEV1.splitlines())
     assert found.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
     assert [one.bytes for one in found.sent] == [180, 180, 468, 100, 92]
     assert (found.requests_again, found.responses_again) == (1, 0)
@@ -47,7 +47,7 @@ def test_ikev1():
 
 def test_a_rekeyed_ike_sa_is_established_too():
     said = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
-    assert read(said).established == 1
+    assert parse_charon_log(said).established == 1
 
 
 #: Reauthentication: the first message of the new IKE SA, 2, is generated while charon is busy with 1.
@@ -63,4 +63,4 @@ REAUTHENTICATION = """\
 
 
 def test_a_retransmission_of_an_ike_sa_that_was_begun_in_another_ones_name():
-    assert read(REAUTHENTICATION.splitlines()).messages == ["IKE_SA_INIT request 0"] * 3
+    assert parse_charon_log(REAUTHENTICATION.splitlines()).messages == ["IKE_SA_INIT request 0"] * 3

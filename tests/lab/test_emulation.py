@@ -8,20 +8,20 @@ from math import sqrt
 import pytest
 
 from ikeanalyze.lab import LabError, emulation, machine, network
-from ikeanalyze.lab.emulation import netem_command
-from ikeanalyze.lab.scenario import LinkConditions, cases
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.emulation import build_netem_command
+from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 from tests.lab import traffic
 
 
 @pytest.fixture
 def net(lab):
-    with Space() as space:
-        yield space, network.build(space, cases({}, "x", "x")[0])
+    with NetnsSandbox() as space:
+        yield space, network.build_network(space, expand_cases({}, "x", "x")[0])
 
 
 def relayed(space, net, conditions):
-    emulator = emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=False, seed=5)
+    emulator = emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=False, seed=5)
     assert emulator.kind == "relay"
     return emulator
 
@@ -92,9 +92,9 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
     count = 12_000
     emulator.process.send_signal(signal.SIGSTOP)
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({net.responder_address!r}, 9))"
-    execute(net.initiator.inside(sys.executable, "-c", code))
+    run_command(net.initiator.inside(sys.executable, "-c", code))
     emulator.process.send_signal(signal.SIGCONT)
-    emulation.calm([emulator], 20)
+    emulation.wait_until_idle([emulator], 20)
     said = emulator.stop()["there"]
     assert said["received"] >= count
     assert said["overflowed"] == 0
@@ -107,10 +107,10 @@ def test_a_link_is_calm_when_all_has_arrived(net):
     # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
     began = time.monotonic()
-    execute(net.initiator.inside(sys.executable, "-c", code))
-    emulation.calm([emulator], 0.2)
+    run_command(net.initiator.inside(sys.executable, "-c", code))
+    emulation.wait_until_idle([emulator], 0.2)
     assert emulator.waiting() > 1
-    emulation.calm([emulator], 60)
+    emulation.wait_until_idle([emulator], 60)
     assert emulator.waiting() == 0
     assert time.monotonic() - began > 3.3
     assert emulator.stop()["there"]["undelivered"] == 0
@@ -119,16 +119,16 @@ def test_a_link_is_calm_when_all_has_arrived(net):
 @pytest.mark.lab
 def test_what_the_kernel_holds_back_is_counted(net):
     space, net = net
-    emulator = emulation.start(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
+    emulator = emulation.start_emulator(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
     assert emulator.waiting() == 0
     shaped = ("tc", "qdisc", "add", "dev", network.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
-        execute(net.path.inside(*shaped, "limit", "100k"))
+        run_command(net.path.inside(*shaped, "limit", "100k"))
     except LabError:
         pytest.skip("this kernel has no tbf")
     emulator.kind = "netem"
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
-    execute(net.initiator.inside(sys.executable, "-c", code))
+    run_command(net.initiator.inside(sys.executable, "-c", code))
     assert 10 < emulator.waiting() <= 20
 
 
@@ -159,8 +159,8 @@ def test_the_relays_rate(net):
 def test_loss_behind_the_capture_is_within_binomial_limits(net):
     space, net = net
     conditions = LinkConditions(loss_percent=20)
-    emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
-    emulation.drop_at(net.responder, network.LINK, conditions)
+    emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_frames_at_receiver(net.responder, network.LINK, conditions)
     count = 2500
     lost = count - len(traffic.there(net, count, pause=0))
     assert abs(lost - count * 0.2) < 5 * sqrt(count * 0.2 * 0.8)
@@ -170,8 +170,8 @@ def test_loss_behind_the_capture_is_within_binomial_limits(net):
 def test_ip_fragments_are_dropped_and_nothing_else(net):
     space, net = net
     conditions = LinkConditions(drop_ip_fragments=True)
-    emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=True)
-    emulation.drop_at(net.responder, network.LINK, conditions)
+    emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_frames_at_receiver(net.responder, network.LINK, conditions)
     assert len(traffic.there(net, 20, size=1400)) == 20
     assert traffic.there(net, 20, size=1600, patience=1) == []
     assert len(traffic.back(net, 20, size=1600)) == 20  # nobody drops those
@@ -179,18 +179,18 @@ def test_ip_fragments_are_dropped_and_nothing_else(net):
 
 def test_without_nftables_fragments_cannot_be_dropped():
     with pytest.raises(LabError, match="nftables"):
-        emulation.start(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
+        emulation.start_emulator(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
 
 
 def test_what_netem_is_told():
-    said = " ".join(netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
+    said = " ".join(build_netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
     assert said.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
 
 
 @pytest.mark.lab
 def test_netem_where_the_kernel_has_it(net):
     space, net = net
-    if not machine.netem():
+    if not machine.has_netem():
         pytest.skip("this kernel has no netem; the relay is tested above")
-    emulation.start(space, net.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
+    emulation.start_emulator(space, net.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
     assert measured(lambda: traffic.there(net, 100), lambda arrivals: 25 <= median(arrivals) < 26)

@@ -1,43 +1,43 @@
 import pytest
 
 from ikeanalyze.lab import LabError, freeradius, machine, pki
-from ikeanalyze.lab.freeradius import Account
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.freeradius import RadiusUser
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 
 pytestmark = pytest.mark.lab
 SECRETS = ("the password", "the shared secret")
 
 
 def launch(space, address="127.0.0.1", certificates=None):
-    account = Account("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
+    account = RadiusUser("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
     host = space.host("aaa")
-    stack = machine.radius()
+    stack = machine.find_freeradius()
     assert stack is not None
-    return host, freeradius.launch(
+    return host, freeradius.start_freeradius(
         space, host, stack, account, address=address, client="127.0.0.1", certificates=certificates
     )
 
 
 def test_it_listens_and_says_no_secret(lab):
-    with Space() as space:
+    with NetnsSandbox() as space:
         host, daemon = launch(space)
         said = daemon.output.read_text()
-        assert "1812" in execute(host.inside("ss", "-lun"))
+        assert "1812" in run_command(host.inside("ss", "-lun"))
         assert not any(secret in said for secret in SECRETS)
         assert all(path.stat().st_mode & 0o077 == 0 for path in (daemon.folder / "users",))
 
 
 def test_with_certificates(lab):
-    chain = pki.make("rsa", 2048, 3, "aaa.lab")
-    with Space() as space:
+    chain = pki.make_certificate_chain("rsa", 2048, 3, "aaa.lab")
+    with NetnsSandbox() as space:
         _, daemon = launch(space, certificates=(chain, chain.root))
         assert daemon.alive
 
 
 def test_why_it_does_not_start(lab):
-    with Space() as space, pytest.raises(LabError, match=r"FreeRADIUS did not start: .*192\.0\.2\.77"):
+    with NetnsSandbox() as space, pytest.raises(LabError, match=r"FreeRADIUS did not start: .*192\.0\.2\.77"):
         launch(space, address="192.0.2.77")
 
 
 def test_an_account_shows_no_secret():
-    assert not any(secret in repr(Account("someone", *SECRETS, "eap-md5")) for secret in SECRETS)
+    assert not any(secret in repr(RadiusUser("someone", *SECRETS, "eap-md5")) for secret in SECRETS)

@@ -3,18 +3,18 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import libreswan, machine, scenario
-from ikeanalyze.lab.network import Network
-from ikeanalyze.lab.run import run
-from ikeanalyze.lab.space import Host
+from ikeanalyze.lab.network import LabNetwork
+from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.space import Netns
 from tests.lab.agreement import check
 
-HOSTS = [Host(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path")]
-NET = Network(*HOSTS, None, None, "192.0.2.1", "192.0.2.2", None, None)
+HOSTS = [Netns(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path")]
+NET = LabNetwork(*HOSTS, None, None, "192.0.2.1", "192.0.2.2", None, None)
 
 
 def settings(role: str, **data) -> dict[str, str]:
-    case = scenario.cases({"initiator": {"stack": "libreswan"}} | data, "x", "x")[0]
-    text = libreswan.configuration(role, case, NET)
+    case = scenario.expand_cases({"initiator": {"stack": "libreswan"}} | data, "x", "x")[0]
+    text = libreswan.build_ipsec_conf(role, case, NET)
     return dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
 
 
@@ -51,12 +51,12 @@ def test_what_a_scenario_asks_for():
 )
 def test_ike_with_it_agrees_with_both_logs(lab, tmp_path, initiator, responder):
     data = {"initiator": {"stack": initiator}, "responder": {"stack": responder}, "timeout_s": 5}
-    (case,) = scenario.cases(data, "x", "x")
-    manifest = check(run(case, tmp_path))
+    (case,) = scenario.expand_cases(data, "x", "x")
+    manifest = check(run_case(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert manifest["expected"]["responder"]["established"] == 1
     # it has no ESP of its own
-    assert handshake["child"] == machine.kernel_esp()
+    assert handshake["child"] == machine.has_kernel_esp()
     if initiator == "libreswan":
         assert handshake["established"]
         assert handshake["ms"] < 1000
@@ -65,8 +65,8 @@ def test_ike_with_it_agrees_with_both_logs(lab, tmp_path, initiator, responder):
 
 @pytest.mark.lab
 def test_it_does_not_start_with_what_it_does_not_have(lab, tmp_path, monkeypatch):
-    real = libreswan.configuration
-    monkeypatch.setattr(libreswan, "configuration", lambda *given: real(*given).replace("dh19", "dh99"))
-    (case,) = scenario.cases({"responder": {"stack": "libreswan"}}, "x", "x")
+    real = libreswan.build_ipsec_conf
+    monkeypatch.setattr(libreswan, "build_ipsec_conf", lambda *given: real(*given).replace("dh19", "dh99"))
+    (case,) = scenario.expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
     with pytest.raises(libreswan.LabError, match=r"libreswan \S+ did not start on the responder: .*dh99"):
-        run(case, tmp_path)
+        run_case(case, tmp_path)

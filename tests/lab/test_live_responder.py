@@ -10,19 +10,19 @@ import pytest
 from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.space import PREFIX
 from tests.craft import ike
-from tests.lab.live_responder import standing, write_credentials
+from tests.lab.live_responder import run_responder, write_credentials
 
 pytestmark = pytest.mark.lab
 
 
 def case(**given):
-    (one,) = scenario.cases(given, "here", "standing")
+    (one,) = scenario.expand_cases(given, "here", "standing")
     return one
 
 
 def test_it_answers_in_the_initiators_place_and_nowhere_else(lab, tmp_path):
     ours = os.stat("/proc/thread-self/ns/net").st_ino
-    with standing(case()) as responder:
+    with run_responder(case()) as responder:
         assert responder.responder.answers()
         with responder.initiators_place():
             assert os.stat("/proc/thread-self/ns/net").st_ino != ours
@@ -46,7 +46,7 @@ def test_it_answers_in_the_initiators_place_and_nowhere_else(lab, tmp_path):
 def test_credentials_are_for_their_owner_alone(lab, tmp_path):
     wanted = case(initiator={"auth": "rsa", "chain": 3}, responder={"auth": "psk"})
     (tmp_path / "credentials.toml").touch(0o644)  # one that is there already
-    with standing(wanted) as responder:
+    with run_responder(wanted) as responder:
         path = write_credentials(responder, wanted, tmp_path)
         assert responder.known.psk in path.read_text()
     modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
@@ -55,11 +55,11 @@ def test_credentials_are_for_their_owner_alone(lab, tmp_path):
 
 
 def test_stacks_that_cannot_stand(lab):
-    if machine.plutos():
-        with pytest.raises(LabError, match="strongSwan's"), standing(case(responder={"stack": "libreswan"})):
+    if machine.find_libreswan():
+        with pytest.raises(LabError, match="strongSwan's"), run_responder(case(responder={"stack": "libreswan"})):
             pass
     with (
         pytest.raises(LabError, match="is not on this machine"),
-        standing(case(responder={"stack": "strongswan-9.9"})),
+        run_responder(case(responder={"stack": "strongswan-9.9"})),
     ):
         pass

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import LabError, machine, tree
-from ikeanalyze.lab.machine import LIBRESWAN, STRONGSWAN, Stack
+from ikeanalyze.lab.machine import LIBRESWAN, STRONGSWAN, DaemonStack
 
 OWN, NEW, OLD = (
-    Stack(STRONGSWAN, Path("/"), "/charon", "5.9.8"),
-    Stack(STRONGSWAN, Path("/forky"), "/charon", "6.1.0"),
-    Stack(STRONGSWAN, Path("/bookworm"), "/charon", "5.9.8"),
+    DaemonStack(STRONGSWAN, Path("/"), "/charon", "5.9.8"),
+    DaemonStack(STRONGSWAN, Path("/forky"), "/charon", "6.1.0"),
+    DaemonStack(STRONGSWAN, Path("/bookworm"), "/charon", "5.9.8"),
 )
-PLUTO = Stack(LIBRESWAN, Path("/forky-libreswan"), "/pluto", "5.2")
+PLUTO = DaemonStack(LIBRESWAN, Path("/forky-libreswan"), "/pluto", "5.2")
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def stacks(monkeypatch):
     """A machine with these daemons."""
 
     def has(*found):
-        monkeypatch.setattr(machine, "charons", lambda: tuple(one for one in found if one.name == STRONGSWAN))
-        monkeypatch.setattr(machine, "plutos", lambda: tuple(one for one in found if one.name == LIBRESWAN))
+        monkeypatch.setattr(machine, "find_strongswan", lambda: tuple(one for one in found if one.name == STRONGSWAN))
+        monkeypatch.setattr(machine, "find_libreswan", lambda: tuple(one for one in found if one.name == LIBRESWAN))
 
     return has
 
@@ -43,7 +43,7 @@ def stacks(monkeypatch):
 )
 def test_the_first_that_can_what_is_needed(stacks, name, ml_kem, ikev1, wanted):
     stacks(OWN, NEW, OLD, PLUTO)
-    assert machine.ike(name, ml_kem=ml_kem, ikev1=ikev1) == wanted
+    assert machine.find_stack(name, ml_kem=ml_kem, ikev1=ikev1) == wanted
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_first_that_can_what_is_needed(stacks, name, ml_kem, ikev1, wanted):
 def test_what_is_not_there_is_said_with_what_is(stacks, name, ml_kem, ikev1, said):
     stacks(OWN)
     with pytest.raises(LabError) as error:
-        machine.ike(name, ml_kem=ml_kem, ikev1=ikev1)
+        machine.find_stack(name, ml_kem=ml_kem, ikev1=ikev1)
     assert said in str(error.value)
     assert "strongSwan 5.9.8" in str(error.value)
     assert "lab prepare" in str(error.value)
@@ -66,7 +66,7 @@ def test_what_is_not_there_is_said_with_what_is(stacks, name, ml_kem, ikev1, sai
 def test_ikev1_needs_an_old_strongswan(stacks):
     stacks(NEW)
     with pytest.raises(LabError, match="before 6, which IKEv1 needs"):
-        machine.ike("strongswan", ml_kem=False, ikev1=True)
+        machine.find_stack("strongswan", ml_kem=False, ikev1=True)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_ikev1_needs_an_old_strongswan(stacks):
         ((), [tree.NEW, tree.OLD, tree.LIBRESWAN]),
         ((OWN,), [tree.NEW, tree.LIBRESWAN]),
         ((NEW, OLD, PLUTO), [tree.NEW, tree.OLD, tree.LIBRESWAN]),  # in trees already
-        ((Stack(LIBRESWAN, Path("/"), "/pluto", "4.10"),), [tree.NEW, tree.OLD]),
+        ((DaemonStack(LIBRESWAN, Path("/"), "/pluto", "4.10"),), [tree.NEW, tree.OLD]),
     ],
 )
 def test_trees_for_what_the_machine_has_not_of_its_own(stacks, own, wanted):
     stacks(*own)
-    assert machine.trees() == wanted
+    assert machine.list_missing_trees() == wanted
 
 
 def test_versions_are_compared_as_numbers():
-    assert Stack(STRONGSWAN, Path("/"), "/x", "6.0.10dr1").numbers == (6, 0, 10)
-    assert Stack(STRONGSWAN, Path("/"), "/x", "6.0.10").numbers > machine.ML_KEM_SINCE
+    assert DaemonStack(STRONGSWAN, Path("/"), "/x", "6.0.10dr1").numbers == (6, 0, 10)
+    assert DaemonStack(STRONGSWAN, Path("/"), "/x", "6.0.10").numbers > machine.ML_KEM_SINCE
 
 
 def test_a_program_says_its_version(tmp_path):
@@ -98,10 +98,10 @@ def test_a_program_says_its_version(tmp_path):
 
 
 def test_what_is_found_is_so():
-    found = {row.name: row for row in machine.findings()}
+    found = {row.name: row for row in machine.check_requirements()}
     assert found["root"].there == (os.geteuid() == 0)
     assert all(row.there or row.remedy or not row.needed or row.name == "network namespaces" for row in found.values())
-    for stack in machine.charons():
+    for stack in machine.find_strongswan():
         if stack.root == Path("/"):
             said = subprocess.run([stack.program, "--version"], capture_output=True, text=True).stdout
             assert f"strongSwan {stack.version}" in said

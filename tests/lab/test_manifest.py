@@ -7,8 +7,8 @@ import pytest
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.lab import LabError, manifest
-from ikeanalyze.lab.manifest import Cost, Handshake, Step
-from ikeanalyze.lab.scenario import cases
+from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.scenario import expand_cases
 
 RECORDED = Path(__file__).parent.parent.parent / "captures" / "lab"
 
@@ -23,18 +23,20 @@ def recorded(tmp_path):
     return {"capture": RECORDED / "psk.pcapng", "logs": logs}
 
 
-def handshake() -> Handshake:
-    cost = Cost(10.0, 0.0, 4.2, 1 << 20, 2 << 20)
-    return Handshake(1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [Step("ping", True, None)])
+def handshake() -> RecordedLabHandshake:
+    cost = ResourceCost(10.0, 0.0, 4.2, 1 << 20, 2 << 20)
+    return RecordedLabHandshake(
+        1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [HandshakeAction("ping", True, None)]
+    )
 
 
 def write(out: Path, recorded, **data) -> Path:
-    (case,) = cases(data, "x", "some")
+    (case,) = expand_cases(data, "x", "some")
     out.mkdir(exist_ok=True)
     results = manifest.Recorded(
         handshakes=[handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
     )
-    return manifest.write(out, case, results)
+    return manifest.write_recording(out, case, results)
 
 
 def test_what_is_kept(tmp_path, recorded):

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from ikeanalyze.lab import emulation, network
-from ikeanalyze.lab.scenario import LinkConditions, cases
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 from tests.lab import traffic
 
 pytestmark = pytest.mark.lab
@@ -24,14 +24,14 @@ print(*opened.recvfrom(100)[1][:2])
 @pytest.fixture
 def built(lab):
     """Builds the hosts of a case, over perfect links."""
-    with Space() as space:
+    with NetnsSandbox() as space:
 
         def build(**data):
-            net = network.build(space, cases(data, "x", "x")[0])
+            net = network.build_network(space, expand_cases(data, "x", "x")[0])
             for path in (net.path, net.aaa_path):
                 if path is not None:
                     conditions = LinkConditions()
-                    emulation.start(space, path, conditions, netem=False, drops_elsewhere=True)
+                    emulation.start_emulator(space, path, conditions, netem=False, drops_elsewhere=True)
             return net
 
         yield build
@@ -44,7 +44,7 @@ def seen_from(net, family=socket.AF_INET) -> tuple[str, int]:
         assert receiver.stdout.readline() == "ready\n"
         code = f"import socket; s = socket.socket({int(family)}, socket.SOCK_DGRAM);"
         code += f"s.bind(({net.initiator_address!r}, 500)); s.sendto(b'x', ({net.responder_address!r}, 500))"
-        execute(net.initiator.inside(sys.executable, "-c", code))
+        run_command(net.initiator.inside(sys.executable, "-c", code))
         address, port = receiver.stdout.readline().split()
     return address, int(port)
 
@@ -55,7 +55,7 @@ def test_initiator_and_responder_reach_each_other(built):
     assert (net.aaa, net.aaa_path) == (None, None)
     assert {f"{network.LINK}@"} <= {
         line.split()[1][: len(network.LINK) + 1]
-        for line in execute(net.responder.inside("ip", "-o", "link")).splitlines()
+        for line in run_command(net.responder.inside("ip", "-o", "link")).splitlines()
     }
 
 
@@ -77,17 +77,19 @@ def test_a_nat_changes_address_and_port(built):
     [({}, "192.0.2.2"), ({"ip_version": 6}, "2001:db8::2"), ({"link": {"nat": True}}, "192.0.2.2")],
 )
 def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
-    with Space() as space:
-        net = network.build(space, cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
+    with NetnsSandbox() as space:
+        net = network.build_network(space, expand_cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (net.path, net.aaa_path):
-            emulation.start(space, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1)
+            emulation.start_emulator(
+                space, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1
+            )
         for source, target in ((net.initiator, address), (net.responder, net.aaa_address)):
             family, kind = ("AF_INET6" if ":" in target else "AF_INET"), "SOCK_DGRAM"
             ask = f"import socket, time; s = socket.socket(socket.{family}, socket.{kind}); s.settimeout(5);"
             # nobody listens there: the ICMP error is back after one round trip, or after two if somebody asks first
             ask += f"s.connect(({target!r}, 9)); began = time.monotonic(); s.send(b'x')\n"
             ask += "try: s.recv(1)\nexcept ConnectionRefusedError: print(time.monotonic() - began)"
-            took = float(execute(source.inside(sys.executable, "-c", ask)))
+            took = float(run_command(source.inside(sys.executable, "-c", ask)))
             assert 0.6 <= took < 1.2
 
 
@@ -100,6 +102,6 @@ def test_an_aaa_server_is_behind_the_responder_alone(built):
 
 def test_an_mtu_is_that_of_the_link(built):
     net = built(link={"mtu": 800})
-    said = execute(net.responder.inside("ip", "-o", "link", "show", network.LINK))
+    said = run_command(net.responder.inside("ip", "-o", "link", "show", network.LINK))
     assert " mtu 800 " in said
     assert len(traffic.there(net, 5, size=1400)) == 5  # in IP fragments

@@ -28,7 +28,7 @@ def lines(*parts):
 
 def test_a_message_counts_once_for_all_its_fragments_and_again_when_it_is_sent_again():
     fragment = emit("IKE_AUTH", 1, "Encrypted Fragment")
-    found = plutolog.read(
+    found = plutolog.parse_pluto_log(
         lines(
             emit("IKE_AUTH", 1),
             *(fragment, fragment),
@@ -43,7 +43,7 @@ def test_a_message_counts_once_for_all_its_fragments_and_again_when_it_is_sent_a
 
 
 def test_a_response_that_is_sent_again_is_no_request():
-    found = plutolog.read(
+    found = plutolog.parse_pluto_log(
         lines(
             emit("IKE_SA_INIT", 0, "Security Association Payload", "ISAKMP_FLAG_v2_MSG_RESPONSE"),
             sent(240, "Respond to IKE_SA_INIT"),
@@ -57,7 +57,7 @@ def test_a_response_that_is_sent_again_is_no_request():
 
 
 def test_the_marker_of_port_4500_is_no_byte_of_the_message():
-    found = plutolog.read(lines(emit("IKE_AUTH", 1), sent(256, "initiating IKE_AUTH", 4500)))
+    found = plutolog.parse_pluto_log(lines(emit("IKE_AUTH", 1), sent(256, "initiating IKE_AUTH", 4500)))
     assert found.sent[0].bytes == 252
 
 
@@ -69,12 +69,12 @@ def test_how_far_a_handshake_has_come():
         'Nov 22 00:00:00.010001: ERROR: "lab" #2: netlink response for Add SA esp.1@192.0.2.2: Protocol not supported\n',
         'Nov 22 00:00:00.020000: "lab" #2: CREATE_CHILD_SA failed with error notification NO_PROPOSAL_CHOSEN\n',
     ]
-    assert plutolog.progress(said[:1]) == plutolog.Progress()
-    found = plutolog.progress(said)
+    assert plutolog.get_handshake_progress(said[:1]) == plutolog.HandshakeProgress()
+    found = plutolog.get_handshake_progress(said)
     assert (found.established, found.child, found.ms) == (True, False, 20.0)
     assert found.why == "no CHILD_SA: the kernel says Protocol not supported"
-    assert plutolog.spis(said) == ("00000000000000ab", "00000000000000cd")
-    assert plutolog.spis(said[:1]) == (None, None)
+    assert plutolog.find_spis(said) == ("00000000000000ab", "00000000000000cd")
+    assert plutolog.find_spis(said[:1]) == (None, None)
 
 
 def test_errors_that_were_got():
@@ -83,10 +83,10 @@ def test_errors_that_were_got():
         '"lab" #1: dropping unexpected IKE_SA_INIT message containing NO_PROPOSAL_CHOSEN notification; message payloads: N',
         '"lab" #1: processing decrypted IKE_AUTH request from 192.0.2.1:500 containing SK{IDi,AUTH}',
     ]
-    assert plutolog.read(said).refused == {"AUTHENTICATION_FAILED": 1, "NO_PROPOSAL_CHOSEN": 1}
+    assert plutolog.parse_pluto_log(said).refused == {"AUTHENTICATION_FAILED": 1, "NO_PROPOSAL_CHOSEN": 1}
 
 
 def test_why_it_does_not_start():
     said = ["FATAL ERROR: NSS: initialization failed: bad database.", "more"]
-    assert plutolog.problem(said) == said[0]
-    assert plutolog.problem(['"lab": added IKEv2 connection']) is None
+    assert plutolog.find_startup_error(said) == said[0]
+    assert plutolog.find_startup_error(['"lab": added IKEv2 connection']) is None

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.lab.proposals import libreswan
+from ikeanalyze.lab.proposals import to_libreswan_proposals
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from ikeanalyze.lab.proposals import libreswan
     ],
 )
 def test_a_proposal_in_libreswans_words(ours, theirs):
-    assert libreswan(ours) == theirs
+    assert to_libreswan_proposals(ours) == theirs
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_a_proposal_in_libreswans_words(ours, theirs):
 )
 def test_what_libreswan_has_no_words_for(ours, said):
     with pytest.raises(ValueError, match=said):
-        libreswan(ours)
+        to_libreswan_proposals(ours)

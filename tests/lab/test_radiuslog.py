@@ -1,4 +1,4 @@
-from ikeanalyze.lab.radiuslog import Packet, read
+from ikeanalyze.lab.radiuslog import LoggedRadiusPacket, parse_freeradius_log
 
 #: FreeRADIUS 3.2, shortened.
 LOG = """\
@@ -14,14 +14,14 @@ Ready to process requests
 
 
 def test_each_packet_in_its_order():
-    found = read(LOG.splitlines())
+    found = parse_freeradius_log(LOG.splitlines())
     assert [(one.code, one.identifier, one.length) for one in found] == [
         ("Access-Request", 30, 148),
         ("Access-Challenge", 30, 80),
         ("Access-Request", 31, 170),
         ("Access-Accept", 31, 59),
     ]
-    assert found[1] == Packet("Access-Challenge", 30, "203.0.113.2", 1812, "203.0.113.1", 35274, 80)
+    assert found[1] == LoggedRadiusPacket("Access-Challenge", 30, "203.0.113.2", 1812, "203.0.113.1", 35274, 80)
 
 
 #: A request that the responder sent twice: the capture beside this log has two of 154 bytes with Id 39, and two answers.
@@ -36,7 +36,7 @@ AGAIN = """\
 
 
 def test_a_request_that_came_again_and_its_answer():
-    found = read(AGAIN.splitlines())
+    found = parse_freeradius_log(AGAIN.splitlines())
     assert [(one.identifier, one.length) for one in found] == [
         *((38, 1086), (39, 154), (39, 994)),
         *((39, 154), (39, 994), (40, 1180)),

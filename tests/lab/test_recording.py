@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from ikeanalyze.lab import LabError, emulation, network, recording
-from ikeanalyze.lab.scenario import LinkConditions, cases
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.scenario import LinkConditions, expand_cases
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 from tests.lab import traffic
 
 pytestmark = pytest.mark.lab
@@ -18,11 +18,11 @@ def tshark(path, *arguments) -> list[str]:
 
 
 def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
-    with Space() as space:
-        net = network.build(space, cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
+    with NetnsSandbox() as space:
+        net = network.build_network(space, expand_cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (net.path, net.aaa_path):
-            emulation.start(space, path, LinkConditions(), netem=False, drops_elsewhere=True)
-        taken = recording.start(space, net.responder, [network.LINK, network.AAA_LINK])
+            emulation.start_emulator(space, path, LinkConditions(), netem=False, drops_elsewhere=True)
+        taken = recording.start_recording(space, net.responder, [network.LINK, network.AAA_LINK])
         traffic.there(net, 20)
         traffic.there(net, 3, size=3000)
         traffic.send(net.responder, net.aaa, net.aaa_address, 10)
@@ -37,32 +37,32 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
 
 
 def test_errors_over_ipv6_are_in_it(lab):
-    with Space() as space:
-        net = network.build(space, cases({"ip_version": 6}, "x", "x")[0])
-        emulation.start(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
-        taken = recording.start(space, net.responder, [network.LINK])
+    with NetnsSandbox() as space:
+        net = network.build_network(space, expand_cases({"ip_version": 6}, "x", "x")[0])
+        emulation.start_emulator(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
+        taken = recording.start_recording(space, net.responder, [network.LINK])
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
-        execute(net.initiator.inside(sys.executable, "-c", code))
+        run_command(net.initiator.inside(sys.executable, "-c", code))
         found = tshark(taken.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
     assert [line.split() for line in found] == [[], ["1", "4"]]  # destination unreachable, port unreachable
 
 
 def test_what_is_still_on_its_way_is_in_it(lab):
-    with Space() as space:
-        net = network.build(space, cases({}, "x", "x")[0])
+    with NetnsSandbox() as space:
+        net = network.build_network(space, expand_cases({}, "x", "x")[0])
         conditions = LinkConditions(rtt_ms=2000)
-        emulation.start(space, net.path, conditions, netem=False, drops_elsewhere=False)
-        taken = recording.start(space, net.responder, [network.LINK])
+        emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=False)
+        taken = recording.start_recording(space, net.responder, [network.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
-        execute(net.initiator.inside(sys.executable, "-c", code))
+        run_command(net.initiator.inside(sys.executable, "-c", code))
         assert len(tshark(taken.stop(conditions.way_seconds), "-Y", "udp and not icmp")) == 1
 
 
 def test_when_dumpcap_ends_by_itself_it_is_said(lab):
-    with Space() as space:
-        net = network.build(space, cases({}, "x", "x")[0])
-        taken = recording.start(space, net.responder, [network.LINK])
+    with NetnsSandbox() as space:
+        net = network.build_network(space, expand_cases({}, "x", "x")[0])
+        taken = recording.start_recording(space, net.responder, [network.LINK])
         assert taken.alive
         taken.process.send_signal(signal.SIGINT)
         taken.process.wait(10)
@@ -75,11 +75,11 @@ def test_frames_that_did_not_get_into_it_are_counted(tmp_path):
     # as dumpcap 4.0 says it
     line = "Packets received/dropped on interface '{}': 20/{} (pcap:{}/dumpcap:0/flushed:0/ps_ifdrop:0) (80.0%)\n"
     (tmp_path / "said").write_text(line.format("ini-res", 4, 4) + line.format("res-aaa", 3, 3))
-    assert recording.Recording(None, None, tmp_path / "x", tmp_path / "said").dropped == 7
+    assert recording.DumpcapRecording(None, None, tmp_path / "x", tmp_path / "said").dropped == 7
 
 
 def test_an_interface_that_is_not_there(lab):
-    with Space() as space:
+    with NetnsSandbox() as space:
         host = space.host("one")
         with pytest.raises(LabError, match=r"dumpcap did not start: .*nothere"):
-            recording.start(space, host, ["nothere"])
+            recording.start_recording(space, host, ["nothere"])

@@ -1,11 +1,11 @@
 import math
 import random
 
-from ikeanalyze.lab.relay import MOST_QUEUED, Direction
+from ikeanalyze.lab.relay import MOST_QUEUED, RelayDirection
 
 
 def direction(**rules):
-    return Direction(
+    return RelayDirection(
         **({"delay": 0.0, "jitter": 0.0, "loss": 0.0, "bits_per_second": 0.0, "random": random.Random(1)} | rules)
     )
 

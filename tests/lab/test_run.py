@@ -17,7 +17,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
-from ikeanalyze.lab.run import run
+from ikeanalyze.lab.run import run_case
 from ikeanalyze.lab.space import PREFIX
 from tests.lab.agreement import check
 
@@ -52,8 +52,8 @@ def nothing_stays() -> bool:
 
 @pytest.mark.parametrize(("name", "handshakes"), [("mlkem768-psk", 1), ("eap-tls", 1), ("loss20", 10)])
 def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
-    case = scenario.load(SCENARIOS / f"{name}.toml")[-1]
-    manifest = check(run(case, tmp_path, iterations=handshakes))
+    case = scenario.load_cases(SCENARIOS / f"{name}.toml")[-1]
+    manifest = check(run_case(case, tmp_path, iterations=handshakes))
     established = sum(one["established"] for one in manifest["handshakes"])
     # of those at 20 % loss, one in some hundred is given up
     assert established == handshakes if handshakes == 1 else established >= handshakes - 2
@@ -65,8 +65,8 @@ def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
 
 
 def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
-    (case,) = scenario.cases({"iterations": 2, "link": {"rtt_ms": 600}}, "x", "satellite")
-    one, two = (handshake["ms"] for handshake in check(run(case, tmp_path))["handshakes"])
+    (case,) = scenario.expand_cases({"iterations": 2, "link": {"rtt_ms": 600}}, "x", "satellite")
+    one, two = (handshake["ms"] for handshake in check(run_case(case, tmp_path))["handshakes"])
     # two exchanges
     assert min(one, two) >= 1200
     assert abs(one - two) < 500  # less than a round trip
@@ -84,8 +84,8 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
         },
         "link": {"rate_kbps": 48},
     }
-    (case,) = scenario.cases(data, "x", "slow")
-    manifest = check(run(case, tmp_path))  # all that the logs have
+    (case,) = scenario.expand_cases(data, "x", "slow")
+    manifest = check(run_case(case, tmp_path))  # all that the logs have
     said = manifest["expected"]["initiator"]
     assert said["requests_retransmitted"] > 4
     # of both IKE SAs; what the first one left on the link would have the second one begin several times
@@ -95,8 +95,8 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
 
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
-    (case,) = scenario.cases(data, "x", "aaa")
-    check(run(case, tmp_path))
+    (case,) = scenario.expand_cases(data, "x", "aaa")
+    check(run_case(case, tmp_path))
 
 
 def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
@@ -104,7 +104,7 @@ def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], check=True)
     try:
         with pytest.raises(LabError, match=f"{place}: less than 8 MB left"):
-            run(scenario.load(SCENARIOS / "psk.toml")[0], tmp_path)
+            run_case(scenario.load_cases(SCENARIOS / "psk.toml")[0], tmp_path)
     finally:
         subprocess.run(["umount", place], check=True)
     assert nothing_stays()
@@ -120,11 +120,11 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
         free = shutil.disk_usage(place).free
         (Path(place) / "other").write_bytes(bytes(free - (left << 20)))
 
-    (case,) = scenario.cases({"iterations": 3}, "x", "full")
+    (case,) = scenario.expand_cases({"iterations": 3}, "x", "full")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
     try:
         with pytest.raises(LabError, match="MB left") as told:
-            run(case, tmp_path, tell=fill)
+            run_case(case, tmp_path, tell=fill)
     finally:
         subprocess.run(["umount", place], check=True)
     if left:
@@ -145,16 +145,16 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
     ],
 )
 def test_a_proposal_that_strongswan_does_not_take_is_said_with_its_key(lab, tmp_path, ike, said):
-    (case,) = scenario.cases({"ike": ike}, "x", "refused")
+    (case,) = scenario.expand_cases({"ike": ike}, "x", "refused")
     with pytest.raises(LabError, match=said):
-        run(case, tmp_path)
+        run_case(case, tmp_path)
     assert nothing_stays()
 
 
 def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
     data = {"abandoned": 2, "ike": {"cookie_threshold": 1}}
-    (case,) = scenario.cases(data, "x", "abandoned")
-    said = check(run(case, tmp_path))["expected"]
+    (case,) = scenario.expand_cases(data, "x", "abandoned")
+    said = check(run_case(case, tmp_path))["expected"]
     # the second of those, and what follows, is asked for a COOKIE
     messages = ["IKE_SA_INIT request 0"] * 5 + ["IKE_AUTH request 1", "INFORMATIONAL request 2"]
     assert said["initiator"]["messages"] == messages
@@ -162,16 +162,16 @@ def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
 
 
 def test_as_many_abandoned_ike_sas_as_a_scenario_wants(lab, tmp_path):
-    (case,) = scenario.cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
-    manifest = check(run(case, tmp_path))
+    (case,) = scenario.expand_cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
+    manifest = check(run_case(case, tmp_path))
     assert [one["established"] for one in manifest["handshakes"]] == [True, True]
     assert manifest["expected"]["responder"]["messages"].count("IKE_SA_INIT response 0") == 26  # no COOKIE
 
 
 def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5", "wrong_secret": True}}
-    (case,) = scenario.cases(data, "x", "wrong")
-    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    (case,) = scenario.expand_cases(data, "x", "wrong")
+    (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert (handshake["established"], handshake["why"]) == (False, "EAP_FAILURE")
 
 
@@ -185,8 +185,8 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 )
 def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
-    (case,) = scenario.cases(data, "x", "dead")
-    if what == "lab.relay" and machine.netem():
+    (case,) = scenario.expand_cases(data, "x", "dead")
+    if what == "lab.relay" and machine.has_netem():
         pytest.skip("this kernel has netem: there is no relay")
 
     def end(number, count, handshake):
@@ -195,7 +195,7 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
                 child.kill()
 
     with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
-        run(case, tmp_path, tell=end)
+        run_case(case, tmp_path, tell=end)
     assert nothing_stays()
     manifest = tmp_path / f"{case.name}.manifest.json"
     assert manifest.exists() == kept
@@ -237,7 +237,7 @@ def test_a_run_after_a_killed_one(lab, tmp_path, how):
         assert leftovers()
     else:
         assert nothing_stays()
-    manifest = check(run(scenario.load(SCENARIOS / "psk.toml")[0], tmp_path))
+    manifest = check(run_case(scenario.load_cases(SCENARIOS / "psk.toml")[0], tmp_path))
     assert manifest["handshakes"][0]["established"]
     assert nothing_stays()
 

@@ -2,11 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab.scenario import KEYS, ScenarioError, cases, load
+from ikeanalyze.lab.scenario import KEYS, LabScenarioError, expand_cases, load_cases
 
 
 def test_the_product_of_all_lists_is_run():
-    found = cases({"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x")
+    found = expand_cases(
+        {"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x"
+    )
     points = [(case.settings.link.rtt_ms, case.settings.link.loss_percent) for case in found]
     assert points == [(1, 0), (1, 5), (1, 20), (600, 0), (600, 5), (600, 20)]
     assert len({case.name for case in found}) == 6
@@ -15,14 +17,14 @@ def test_the_product_of_all_lists_is_run():
 
 def test_proposals_that_begin_alike_have_names_of_their_own():
     long = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768-ke2_mlkem1024-ke3_mlkem512"
-    found = cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
+    found = expand_cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
     assert len({case.name for case in found}) == 2
 
 
 def test_a_name_fits_into_a_file_system():
     long = [f"{cipher}-sha384-sha256-ecp384-ecp256-x25519-modp2048-modp3072" for cipher in ("aes128", "aes256")]
     ike = {"proposals": long, "responder_proposals": long, "esp_proposals": long}
-    found = cases({"ike": ike}, "x.toml", "x" * 80)
+    found = expand_cases({"ike": ike}, "x.toml", "x" * 80)
     assert len({case.name for case in found}) == len(found) == 8
     assert all(len(case.name) + len(".initiator.log.gz") <= 255 for case in found)
 
@@ -88,29 +90,29 @@ def test_a_name_fits_into_a_file_system():
     ],
 )
 def test_what_is_wrong_is_said_with_file_key_and_what_is_allowed(data, said):
-    with pytest.raises(ScenarioError) as error:
-        cases(data, "x.toml", "x")
+    with pytest.raises(LabScenarioError) as error:
+        expand_cases(data, "x.toml", "x")
     assert all(part in str(error.value) for part in said), error.value
 
 
 def test_a_file_that_is_none(tmp_path):
-    with pytest.raises(ScenarioError, match="No such file"):
-        load(tmp_path / "no.toml")
+    with pytest.raises(LabScenarioError, match="No such file"):
+        load_cases(tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("[[[")
-    with pytest.raises(ScenarioError, match=r"bad\.toml: not TOML"):
-        load(tmp_path / "bad.toml")
+    with pytest.raises(LabScenarioError, match=r"bad\.toml: not TOML"):
+        load_cases(tmp_path / "bad.toml")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
-    with pytest.raises(ScenarioError, match=r"endless\.toml: larger than 1,048,576 bytes"):
-        load(tmp_path / "endless.toml")
+    with pytest.raises(LabScenarioError, match=r"endless\.toml: larger than 1,048,576 bytes"):
+        load_cases(tmp_path / "endless.toml")
 
 
 def test_the_aaa_link_is_ipv4_whatever_the_other_is():
-    (case,) = cases({"ip_version": 6, "aaa_link": {"mtu": 1000}, "initiator": {"auth": "eap-md5"}}, "x", "x")
+    (case,) = expand_cases({"ip_version": 6, "aaa_link": {"mtu": 1000}, "initiator": {"auth": "eap-md5"}}, "x", "x")
     assert case.settings.aaa_link.mtu == 1000
 
 
 def test_ikev1_of_an_older_strongswan():
-    assert cases({"ike": {"version": 1}, "responder": {"stack": "strongswan-5.9"}}, "x", "x")
+    assert expand_cases({"ike": {"version": 1}, "responder": {"stack": "strongswan-5.9"}}, "x", "x")
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_ikev1_of_an_older_strongswan():
 )
 def test_a_file_of_absurd_toml_is_one_line(tmp_path, text):
     (tmp_path / "bad.toml").write_text(text)
-    with pytest.raises(ScenarioError, match=r"bad\.toml: ") as error:
-        load(tmp_path / "bad.toml")
+    with pytest.raises(LabScenarioError, match=r"bad\.toml: ") as error:
+        load_cases(tmp_path / "bad.toml")
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
 

@@ -4,21 +4,21 @@ import pytest
 from cryptography import x509
 
 from ikeanalyze.lab import sides
-from ikeanalyze.lab.network import Network
-from ikeanalyze.lab.scenario import cases
-from ikeanalyze.lab.space import Host
+from ikeanalyze.lab.network import LabNetwork
+from ikeanalyze.lab.scenario import expand_cases
+from ikeanalyze.lab.space import Netns
 
-HOSTS = [Host(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path", "aaa", "aaa-path")]
-NET = Network(*HOSTS, "192.0.2.1", "192.0.2.2", "203.0.113.2", "203.0.113.1")
+HOSTS = [Netns(name, 1, Path("/nowhere")) for name in ("initiator", "responder", "path", "aaa", "aaa-path")]
+NET = LabNetwork(*HOSTS, "192.0.2.1", "192.0.2.2", "203.0.113.2", "203.0.113.1")
 
 
 def both(**data):
     """What the two sides of a case are told: settings and messages of vici, by command."""
-    case = cases(data, "x", "x")[0]
-    known = sides.credentials(case)
+    case = expand_cases(data, "x", "x")[0]
+    known = sides.make_credentials(case)
     told = {}
     for role in ("initiator", "responder"):
-        side = sides.side(role, case, NET, known)
+        side = sides.build_side_config(role, case, NET, known)
         told[role] = side, {}
         for command, content in side.loads:
             told[role][1].setdefault(command, []).append(content)

@@ -2,7 +2,7 @@ import fcntl
 import os
 import tempfile
 
-from ikeanalyze.lab.space import PREFIX, sweep
+from ikeanalyze.lab.space import PREFIX, remove_dead_runs
 
 
 def test_only_folders_of_dead_runs_are_removed(tmp_path, monkeypatch):
@@ -14,7 +14,7 @@ def test_only_folders_of_dead_runs_are_removed(tmp_path, monkeypatch):
     held = os.open(tmp_path / f"{PREFIX}live" / "lock", os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     try:
-        assert sweep() == [tmp_path / f"{PREFIX}dead"]
+        assert remove_dead_runs() == [tmp_path / f"{PREFIX}dead"]
     finally:
         os.close(held)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{PREFIX}live", f"{PREFIX}strange", "other"]

@@ -6,16 +6,16 @@ from collections import Counter
 import pytest
 
 from ikeanalyze.lab import machine, network, scenario, steps
-from ikeanalyze.lab.run import run
-from ikeanalyze.lab.space import Space, execute
+from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.space import NetnsSandbox, run_command
 from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab
 
 
 def followed(tmp_path, **data) -> dict:
-    (case,) = scenario.cases(data, "x", "steps")
-    manifest = check(run(case, tmp_path))
+    (case,) = scenario.expand_cases(data, "x", "steps")
+    manifest = check(run_case(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert handshake["established"]
     assert [(step["what"], step["done"]) for step in handshake["steps"]] == [(what, True) for what in data["then"]]
@@ -42,16 +42,16 @@ def test_of_ikev1(lab, tmp_path):
 
 def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_path):
     data = {"then": ["ping", "delete"], "timeout_s": 1, "initiator": {"stack": "libreswan"}}
-    (case,) = scenario.cases(data | {"responder": {"stack": "libreswan"}}, "x", "childless")
-    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    (case,) = scenario.expand_cases(data | {"responder": {"stack": "libreswan"}}, "x", "childless")
+    (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     ping, delete = handshake["steps"]
-    if not machine.kernel_esp():
+    if not machine.has_kernel_esp():
         assert (handshake["established"], handshake["child"]) == (True, False)
         assert ping == {"what": "ping", "done": False, "why": "no answer"}
     assert (delete["what"], delete["done"]) == ("delete", True)
     wrong = {"initiator": {"auth": "psk", "wrong_secret": True}, "then": ["ping", "delete"]}
-    (case,) = scenario.cases(wrong, "x", "refused")
-    (handshake,) = check(run(case, tmp_path))["handshakes"]
+    (case,) = scenario.expand_cases(wrong, "x", "refused")
+    (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert not handshake["established"]
     assert [(one["what"], one["done"], one["why"]) for one in handshake["steps"]] == [
         (what, False, "there is no IKE SA") for what in data["then"]
@@ -59,12 +59,12 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
 
 
 def test_a_ping_waits_no_longer_than_the_case_allows(lab):
-    (case,) = scenario.cases({"timeout_s": 1}, "x", "x")
-    with Space() as space:
-        net = network.build(space, case)  # nothing carries the frames
+    (case,) = scenario.expand_cases({"timeout_s": 1}, "x", "x")
+    with NetnsSandbox() as space:
+        net = network.build_network(space, case)  # nothing carries the frames
         way = ("ip", "route", "add", network.INNER["responder"], "via", net.responder_address)
-        execute(net.initiator.inside(*way))
+        run_command(net.initiator.inside(*way))
         began = time.monotonic()
-        attempt = steps.take("ping", None, net, case)
+        attempt = steps.run_step("ping", None, net, case)
         assert (attempt.done, attempt.why) == (False, "no answer")
         assert time.monotonic() - began < 4.5  # not the 5 s that it has otherwise

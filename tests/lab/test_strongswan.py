@@ -3,18 +3,18 @@ import time
 import pytest
 
 from ikeanalyze.lab import emulation, machine, network, scenario, sides, strongswan
-from ikeanalyze.lab.space import Space
-from ikeanalyze.lab.strongswan import Side, merged, section
+from ikeanalyze.lab.space import NetnsSandbox
+from ikeanalyze.lab.strongswan import StrongswanConfig, format_settings, merge_settings
 
 
 def test_settings_in_the_form_of_strongswan_conf():
-    settings = merged({"a": "1", "plugins": {"vici": {"socket": "x"}}}, {"plugins": {"eap-radius": {"b": "2"}}})
+    settings = merge_settings({"a": "1", "plugins": {"vici": {"socket": "x"}}}, {"plugins": {"eap-radius": {"b": "2"}}})
     expected = "a = 1\nplugins {\n  vici {\n    socket = x\n  }\n  eap-radius {\n    b = 2\n  }\n}\n"
-    assert section(settings) == expected
+    assert format_settings(settings) == expected
 
 
 def test_no_secret_is_shown():
-    assert "hush" not in repr(Side("initiator", {}, (("load_shared", {"data": "hush"}),)))
+    assert "hush" not in repr(StrongswanConfig("initiator", {}, (("load_shared", {"data": "hush"}),)))
 
 
 def wait_for(charon, count: int) -> list:
@@ -29,16 +29,16 @@ def wait_for(charon, count: int) -> list:
 @pytest.mark.parametrize(("first_wait", "tries"), [(10, 1), (0.1, 1)])  # the command ends first, or charon gives up
 def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
-    (case,) = scenario.cases(data, "x", "x")
-    with Space() as space:
-        net = network.build(space, case)
-        emulation.start(space, net.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
-        charon = strongswan.launch(
+    (case,) = scenario.expand_cases(data, "x", "x")
+    with NetnsSandbox() as space:
+        net = network.build_network(space, case)
+        emulation.start_emulator(space, net.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
+        charon = strongswan.start_strongswan(
             space,
             net.initiator,
-            machine.ike("strongswan", ml_kem=False, ikev1=False),
-            sides.side("initiator", case, net, sides.credentials(case)),
-            kernel_esp=machine.kernel_esp(),
+            machine.find_stack("strongswan", ml_kem=False, ikev1=False),
+            sides.build_side_config("initiator", case, net, sides.make_credentials(case)),
+            kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
         )
         attempt = charon.initiate()

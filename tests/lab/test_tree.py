@@ -18,7 +18,7 @@ def test_a_tree_that_is_there_is_not_made_again(monkeypatch, tmp_path, one):
     monkeypatch.setenv("IKEANALYZE_TREES", str(tmp_path))
     (tmp_path / one.name).mkdir()
     (tmp_path / one.name / ".ikeanalyze-packages").write_text("\n".join(one.packages))
-    assert tree.make(one) == one.place
+    assert tree.make_tree(one) == one.place
     assert os.listdir(tmp_path) == [one.name]
 
 
@@ -30,6 +30,6 @@ def test_what_cannot_be_made_is_said(monkeypatch, tmp_path, capfd):
         (programs / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setenv("PATH", str(programs))
     with pytest.raises(LabError, match="tree forky-libreswan"):
-        tree.make(tree.LIBRESWAN)
+        tree.make_tree(tree.LIBRESWAN)
     said = capfd.readouterr().err
     assert "needs root" in said or "debootstrap is missing" in said

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from ikeanalyze.lab.network import Network
-from ikeanalyze.lab.space import Host
+from ikeanalyze.lab.network import LabNetwork
+from ikeanalyze.lab.space import Netns
 
 PORT = 4000
 _RECEIVE = """
@@ -46,8 +46,8 @@ class Arrival:
 
 
 def send(
-    source: Host,
-    target: Host,
+    source: Netns,
+    target: Netns,
     address: str,
     count: int,
     *,
@@ -76,11 +76,11 @@ def send(
     ]
 
 
-def there(net: Network, count: int, **how: float) -> list[Arrival]:
+def there(net: LabNetwork, count: int, **how: float) -> list[Arrival]:
     """From the initiator to the responder."""
     return send(net.initiator, net.responder, net.responder_address, count, **how)
 
 
-def back(net: Network, count: int, **how: float) -> list[Arrival]:
+def back(net: LabNetwork, count: int, **how: float) -> list[Arrival]:
     """From the responder to the initiator."""
     return send(net.responder, net.initiator, net.initiator_address, count, **how)

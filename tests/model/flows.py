@@ -4,11 +4,11 @@ from functools import cache
 from pathlib import Path
 
 import ikeanalyze
-from ikeanalyze.model.flow import Exchange, Flow, Message, Part, Protection
-from ikeanalyze.model.recorded import recorded
+from ikeanalyze.model.flow import EncryptionOverhead, FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow
+from ikeanalyze.model.recorded import extract_flow
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-GCM = Protection(8, 1, 16)
+GCM = EncryptionOverhead(8, 1, 16)
 
 
 @cache
@@ -20,21 +20,21 @@ def flow(name, handshake=None, **options):
     """A handshake of a recorded capture; options are those of reading it."""
     path = str(CAPTURES / name)
     analysis = ikeanalyze.read(path, **options) if options else capture(name)
-    return recorded(analysis, path, handshake)
+    return extract_flow(analysis, path, handshake)
 
 
 def message(*sizes, encrypted=True, marker=4):
     """A message of parts with these bytes of IKE, over Ethernet and IPv4."""
     headers = 14 + 20 + 8 + marker
-    return Message(tuple(Part(size, (headers + size,)) for size in sizes), encrypted, marker, 8, 20, 14)
+    return FlowMessage(tuple(FlowDatagram(size, (headers + size,)) for size in sizes), encrypted, marker, 8, 20, 14)
 
 
 def exchange(request, response, *, before_ms=0, answer_ms=0, aaa_ms=0, trips=0, type_="IKE_AUTH"):
     """An exchange that the initiator asks for."""
     before, answer, aaa = (round(time * 1e6) for time in (before_ms, answer_ms, aaa_ms))
-    return Exchange(type_, 1, "initiator", request, response, before, answer, aaa, trips)
+    return FlowExchange(type_, 1, "initiator", request, response, before, answer, aaa, trips)
 
 
 def made(*exchanges, protection=GCM, fragmentation=True):
     """A handshake of these exchanges."""
-    return Flow("made.pcap", 1, 0, "IKEv2", exchanges, fragmentation, protection, 0, None, None)
+    return HandshakeFlow("made.pcap", 1, 0, "IKEv2", exchanges, fragmentation, protection, 0, None, None)

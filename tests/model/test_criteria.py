@@ -1,7 +1,7 @@
 import pytest
 
-from ikeanalyze.model.criteria import CriteriaError, criteria_text, read_criteria, shipped
-from ikeanalyze.model.grades import Reference, Threshold
+from ikeanalyze.model.criteria import CriteriaError, list_examples, load_criteria, load_criteria_text
+from ikeanalyze.model.grades import ReferenceGrade, ThresholdGrade
 
 GOOD = """
 alternatives = ["a", "b"]
@@ -30,7 +30,7 @@ progression = 2
 def read(tmp_path, text):
     path = tmp_path / "x.toml"
     path.write_text(text)
-    return read_criteria(str(path))
+    return load_criteria(str(path))
 
 
 def test_what_is_read(tmp_path):
@@ -42,8 +42,8 @@ def test_what_is_read(tmp_path):
     assert one.parts[0].grades == {"a": 1, "b": 2}
     delay, memory = two.parts
     assert (delay.unit, delay.values) == ("ms", {"a": 60, "b": 400})
-    assert delay.function == Threshold([(50, 2), (100, 1)], 0)
-    assert memory.function == Reference(2, 3, 2)
+    assert delay.function == ThresholdGrade([(50, 2), (100, 1)], 0)
+    assert memory.function == ReferenceGrade(2, 3, 2)
     assert (delay.progression, memory.progression, two.weights) == (1, 2, None)
 
 
@@ -168,15 +168,15 @@ def test_measured(tmp_path):
 
 def test_no_file(tmp_path):
     with pytest.raises(CriteriaError, match="no such file; the examples are epc-aka, epc-auth"):
-        read_criteria(str(tmp_path / "none.toml"))
+        load_criteria(str(tmp_path / "none.toml"))
     with pytest.raises(CriteriaError, match="cannot be read: Is a directory"):
-        read_criteria(str(tmp_path))
+        load_criteria(str(tmp_path))
     (tmp_path / "x").write_bytes(b"\xff")
     with pytest.raises(CriteriaError, match="it is no text in UTF-8"):
-        criteria_text(str(tmp_path / "x"))
+        load_criteria_text(str(tmp_path / "x"))
 
 
 def test_examples_can_be_read():
-    assert shipped() == ["epc-aka", "epc-authentication"]
-    for name in shipped():
-        assert read_criteria(name).source.startswith("Faigl")
+    assert list_examples() == ["epc-aka", "epc-authentication"]
+    for name in list_examples():
+        assert load_criteria(name).source.startswith("Faigl")

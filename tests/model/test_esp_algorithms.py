@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.model.esp_algorithms import CIPHERS, EspError, suite
+from ikeanalyze.model.esp_algorithms import CIPHERS, EspError, parse_suite
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from ikeanalyze.model.esp_algorithms import CIPHERS, EspError, suite
     ],
 )
 def test_sizes(name, iv, alignment, icv):
-    found = suite(name)
+    found = parse_suite(name)
     assert (found.name, found.iv, found.alignment, found.icv) == (name.lower(), iv, alignment, icv)
 
 
@@ -54,13 +54,13 @@ def test_sizes(name, iv, alignment, icv):
 )
 def test_what_is_no_suite(name, what):
     with pytest.raises(EspError, match=what) as caught:
-        suite(name)
+        parse_suite(name)
     assert caught.value.what == "suite"
 
 
 def test_all_names_are_listed():
     with pytest.raises(EspError) as caught:
-        suite("x")
+        parse_suite("x")
     listed = str(caught.value)
     for name in CIPHERS:
         assert name.replace("192", "128|192|256").replace("256", "128|192|256") in listed or any(

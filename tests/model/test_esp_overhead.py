@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.model.esp_algorithms import EspError, suite
+from ikeanalyze.model.esp_algorithms import EspError, parse_suite
 from ikeanalyze.model.esp_overhead import (
     PAPER_SUITES,
-    Carrier,
-    Form,
-    Mode,
-    checked,
-    largest_clear,
-    paper_ratio,
-    paper_size,
-    payload_bounds,
-    protected,
-    wire_bytes,
+    EspConfig,
+    EspEncapsulation,
+    EspMode,
+    compute_packet_size,
+    compute_paper_ratio,
+    compute_paper_size,
+    compute_payload_bounds,
+    compute_wire_bytes,
+    find_largest_payload,
+    validate_config,
 )
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
@@ -25,7 +25,7 @@ LAB = Path(__file__).parents[2] / "captures" / "lab"
 
 def test_the_papers_figure_7():
     # a clear packet of 64 bytes "reaches 84 and 96 bytes, depending on the security scenario"
-    sizes = {name: paper_size(name, 64) for name in PAPER_SUITES}
+    sizes = {name: compute_paper_size(name, 64) for name in PAPER_SUITES}
     assert sizes == {"null-md5": 96, "des": 84, "3des": 84, "des-md5": 96, "3des-md5": 96}
 
 
@@ -36,24 +36,24 @@ def test_the_papers_formulas_in_their_short_form(clear):
     def up(value, block):
         return (value + block - 1) // block * block
 
-    assert paper_size("des", clear) == paper_size("3des", clear) == up(clear - 18, 8) + 36
-    assert paper_size("null-md5", clear) == up(clear - 18, 4) + 48
-    assert paper_size("des-md5", clear) == paper_size("3des-md5", clear) == up(clear - 18, 8) + 48
+    assert compute_paper_size("des", clear) == compute_paper_size("3des", clear) == up(clear - 18, 8) + 36
+    assert compute_paper_size("null-md5", clear) == up(clear - 18, 4) + 48
+    assert compute_paper_size("des-md5", clear) == compute_paper_size("3des-md5", clear) == up(clear - 18, 8) + 48
 
 
 def test_the_papers_ratio():
     # formula 12, by hand: (480 - 20 - 20) / 480, / 500 and / 512
-    assert paper_ratio(None, 480) == pytest.approx(440 / 480)
-    assert paper_ratio("3des", 480) == pytest.approx(440 / 500)
-    assert paper_ratio("3des-md5", 480) == pytest.approx(440 / 512)
+    assert compute_paper_ratio(None, 480) == pytest.approx(440 / 480)
+    assert compute_paper_ratio("3des", 480) == pytest.approx(440 / 500)
+    assert compute_paper_ratio("3des-md5", 480) == pytest.approx(440 / 512)
 
 
 @pytest.mark.parametrize("clear", range(40, 400, 7))
 def test_ours_is_the_papers_and_the_initialization_vector(clear):
     for name in PAPER_SUITES:
-        form = Form(suite(name), Mode.TRANSPORT, Carrier.UDP)
+        form = EspConfig(parse_suite(name), EspMode.TRANSPORT, EspEncapsulation.UDP)
         iv = 0 if name == "null-md5" else 8  # RFC 2405 and RFC 2451
-        assert protected(form, clear).size == paper_size(name, clear) + iv
+        assert compute_packet_size(form, clear).size == compute_paper_size(name, clear) + iv
 
 
 SCAPY = {
@@ -72,9 +72,11 @@ SCAPY = {
 }
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", EspMode)
 # scapy has no UDP encapsulation in IPv6
-@pytest.mark.parametrize(("version", "carrier"), [(4, Carrier.NONE), (4, Carrier.UDP), (6, Carrier.NONE)])
+@pytest.mark.parametrize(
+    ("version", "carrier"), [(4, EspEncapsulation.NONE), (4, EspEncapsulation.UDP), (6, EspEncapsulation.NONE)]
+)
 @pytest.mark.parametrize("name", SCAPY)
 def test_against_scapy(name, carrier, version, mode):
     logging.getLogger("scapy").setLevel(logging.ERROR)
@@ -91,14 +93,14 @@ def test_against_scapy(name, carrier, version, mode):
         crypt_key=bytes(range(key)),
         auth_algo=integrity,
         auth_key=bytes(integrity_key),
-        tunnel_header=header.copy() if mode is Mode.TUNNEL else None,
-        nat_t_header=UDP(sport=4500, dport=4500) if carrier is Carrier.UDP else None,
+        tunnel_header=header.copy() if mode is EspMode.TUNNEL else None,
+        nat_t_header=UDP(sport=4500, dport=4500) if carrier is EspEncapsulation.UDP else None,
     )
-    form = Form(suite(name), mode, carrier, version, version)
+    form = EspConfig(parse_suite(name), mode, carrier, version, version)
     for size in (0, 1, 13, 14, 15, 16, 17, 100, 1303):
         clear = header / UDP(sport=1, dport=2) / bytes(size)
         clear = header.__class__(bytes(clear))
-        parts = protected(form, len(clear))
+        parts = compute_packet_size(form, len(clear))
         assert parts.size == len(association.encrypt(clear))
         added_up = parts.ip + parts.carrier + parts.esp + parts.iv + parts.payload
         assert added_up + parts.padding + parts.trailer + parts.icv == parts.size
@@ -111,55 +113,55 @@ def test_against_scapy(name, carrier, version, mode):
 def test_pings_between_real_daemons(tshark, capture, name):
     """Of strongSwan in tunnel mode over UDP: an ICMP echo has 20 + 8 + 16 bytes (ikeanalyze/lab/echo.py)."""
     done = tshark.run("-n", "-Y", "esp", "-T", "fields", "-e", "ip.len", capture=LAB / f"{capture}.pcapng")
-    form = Form(suite(name), Mode.TUNNEL, Carrier.UDP)
-    assert [int(line) for line in done.lines] == [protected(form, 44).size] * 2
+    form = EspConfig(parse_suite(name), EspMode.TUNNEL, EspEncapsulation.UDP)
+    assert [int(line) for line in done.lines] == [compute_packet_size(form, 44).size] * 2
 
 
 def test_ipv6_in_ipv4_and_tcp():
     """By hand: 20 + (20 + 2) + 8 + 8 + ceil((100 + 2) / 4) * 4 + 16."""
-    form = Form(suite("aes128gcm16"), Mode.TUNNEL, Carrier.TCP, inner=6)
-    parts = protected(form, 100)
+    form = EspConfig(parse_suite("aes128gcm16"), EspMode.TUNNEL, EspEncapsulation.TCP, inner=6)
+    parts = compute_packet_size(form, 100)
     assert (parts.size, parts.padding, parts.user) == (178, 2, 40)
     assert parts.ratio == pytest.approx(40 / 178)
 
 
 @pytest.mark.parametrize("name", ["aes256gcm16", "aes128-sha256", "3des-md5", "null-sha1"])
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", EspMode)
 @pytest.mark.parametrize("version", [4, 6])
 def test_the_largest_that_fits(name, mode, version):
-    form = Form(suite(name), mode, Carrier.UDP, version, version)
+    form = EspConfig(parse_suite(name), mode, EspEncapsulation.UDP, version, version)
     least = {4: 20, 6: 40}[version]
     for mtu in range(80, 200):
-        fitting = [clear for clear in range(least, 200) if wire_bytes(form, clear) <= mtu]
-        assert largest_clear(form, mtu) == (max(fitting) if fitting else None)
+        fitting = [clear for clear in range(least, 200) if compute_wire_bytes(form, clear) <= mtu]
+        assert find_largest_payload(form, mtu) == (max(fitting) if fitting else None)
 
 
 def test_payload_bounds():
     """88 bytes of a ping: 8 + 16 + 44 + 2 + 2 of padding + 16, and the least that has the same size."""
-    least, most = payload_bounds(suite("aes256-sha256"), 1, 88)
-    form = Form(suite("aes256-sha256"))
+    least, most = compute_payload_bounds(parse_suite("aes256-sha256"), 1, 88)
+    form = EspConfig(parse_suite("aes256-sha256"))
     assert least <= 44 <= most
-    assert {wire_bytes(form, clear) - 20 for clear in range(least, most + 1)} == {88}
-    assert wire_bytes(form, most + 1) - 20 != 88 != wire_bytes(form, least - 1) - 20
-    assert payload_bounds(suite("aes256-sha256"), 10, 880) == (10 * least, 10 * most)
+    assert {compute_wire_bytes(form, clear) - 20 for clear in range(least, most + 1)} == {88}
+    assert compute_wire_bytes(form, most + 1) - 20 != 88 != compute_wire_bytes(form, least - 1) - 20
+    assert compute_payload_bounds(parse_suite("aes256-sha256"), 10, 880) == (10 * least, 10 * most)
 
 
 @pytest.mark.parametrize("clear", [-1, 0, 19, 65536])
 def test_impossible_sizes(clear):
     with pytest.raises(EspError, match="no size of an IPv4 packet"):
-        protected(Form(suite("aes128gcm16")), clear)
+        compute_packet_size(EspConfig(parse_suite("aes128gcm16")), clear)
 
 
 def test_too_large_in_esp():
     with pytest.raises(EspError, match="65,535 bytes become 65,592"):
-        protected(Form(suite("aes128gcm16")), 65535)
+        compute_packet_size(EspConfig(parse_suite("aes128gcm16")), 65535)
     # payload and two bytes more fill 65,500, the multiple of 4 that has room for 40, 8, 8 and 16 around it
-    six = Form(suite("aes128gcm16"), inner=6, outer=6)
-    assert protected(six, 65498).size == 65572
-    assert largest_clear(six, 10**6) == 65498
+    six = EspConfig(parse_suite("aes128gcm16"), inner=6, outer=6)
+    assert compute_packet_size(six, 65498).size == 65572
+    assert find_largest_payload(six, 10**6) == 65498
     with pytest.raises(EspError, match="65,575 bytes become 65,652, more than an IPv6 packet can have"):
-        protected(six, 65575)
+        compute_packet_size(six, 65575)
     with pytest.raises(EspError, match="allowed is 40 to 65575 bytes"):
-        protected(six, 65576)
+        compute_packet_size(six, 65576)
     with pytest.raises(EspError, match="transport mode"):
-        checked(Form(suite("aes128gcm16"), Mode.TRANSPORT, inner=4, outer=6))
+        validate_config(EspConfig(parse_suite("aes128gcm16"), EspMode.TRANSPORT, inner=4, outer=6))

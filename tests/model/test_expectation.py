@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ikeanalyze.model.expectation import NoClosedFormError, exchange, expected
-from ikeanalyze.model.layout import Laid
-from ikeanalyze.model.link import Burst, Link, Repeats
-from ikeanalyze.model.policy import Policy, strongswan
-from ikeanalyze.model.simulation import Step, simulate
+from ikeanalyze.model.expectation import NoClosedFormError, compute_exchange_expectation, compute_expectation
+from ikeanalyze.model.layout import PacketizedMessage
+from ikeanalyze.model.link import LinkModel, LossBurst, ResponseTrigger
+from ikeanalyze.model.policy import RetransmissionPolicy, make_strongswan_policy
+from ikeanalyze.model.simulation import SimulatedExchange, simulate_udp
 from tests.model.flows import exchange as recorded
 from tests.model.flows import message
 
@@ -42,7 +42,7 @@ def enumerated(a, b, waits, repeats):
                 fresh = since
                 if asked == everything:
                     fresh = since | came
-                    respond = 0 in came if repeats is Repeats.FIRST else fresh == everything
+                    respond = 0 in came if repeats is ResponseTrigger.FIRST else fresh == everything
                     if respond:
                         fresh = frozenset()
                 else:
@@ -69,13 +69,13 @@ def enumerated(a, b, waits, repeats):
     )
 
 
-@pytest.mark.parametrize("repeats", list(Repeats))
+@pytest.mark.parametrize("repeats", list(ResponseTrigger))
 @pytest.mark.parametrize(
     ("a", "b"),
     [([0.8], [0.8]), ([0.8, 0.8], [0.7]), ([0.9, 0.6, 0.7], [0.8, 0.5]), ([0.3, 0.95], [0.2]), ([1.0], [1.0])],
 )  # fmt: skip
 def test_all_ways_it_can_go(a, b, repeats):
-    found = exchange(np.array(a), np.array(b), WAITS, repeats)
+    found = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
     values = (
         found.success, found.requests, found.responses,
         found.requests_if_done, found.responses_if_done, found.wait_s,
@@ -84,24 +84,34 @@ def test_all_ways_it_can_go(a, b, repeats):
 
 
 def test_without_a_limit_it_is_geometric():
-    found = exchange(np.array([0.8]), np.array([0.8]), np.ones(200))
+    found = compute_exchange_expectation(np.array([0.8]), np.array([0.8]), np.ones(200))
     assert found.success == pytest.approx(1)
     assert found.requests == pytest.approx(1 / 0.64)
     assert found.responses == pytest.approx(1 / 0.8)
 
 
 def steps(request, response, **times):
-    return [Step(recorded(message(1), message(1), **times), Laid(request), response and Laid(response))]
+    return [
+        SimulatedExchange(
+            recorded(message(1), message(1), **times),
+            PacketizedMessage(request),
+            response and PacketizedMessage(response),
+        )
+    ]
 
 
-@pytest.mark.parametrize("repeats", list(Repeats))
+@pytest.mark.parametrize("repeats", list(ResponseTrigger))
 def test_the_simulation_agrees(repeats):
     one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=300)
     two = steps(((300,),), ((700,), (700,)), before_ms=10)
-    what, link, policy = one + two, Link(50, 0.15), strongswan(timeout=0.5, base=1.5, tries=5, jitter=10)
-    exact = expected(what, link, policy, repeats)
+    what, link, policy = (
+        one + two,
+        LinkModel(50, 0.15),
+        make_strongswan_policy(timeout=0.5, base=1.5, tries=5, jitter=10),
+    )
+    exact = compute_expectation(what, link, policy, repeats)
     runs = 60_000
-    found = simulate(what, link, policy, repeats, runs, np.random.default_rng(7))
+    found = simulate_udp(what, link, policy, repeats, runs, np.random.default_rng(7))
     fine = ~np.isnan(found.setup_s)
     assert fine.mean() == pytest.approx(exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5)
     for values, mean in (
@@ -119,22 +129,36 @@ def test_only_the_first_response_is_computed():
     answered = ((1 / 4, 4), (1 / 8, 10 + 4), (1 / 16, 10 + 1))
     share = sum(chance for chance, _ in answered)
     what = steps(((100,),), ((100,),), answer_ms=2000, aaa_ms=400, trips=2)
-    exact = expected(what, Link(1000, 0.5, aaa_rtt_ms=300), Policy("x", (10, 10)), Repeats.FIRST)
+    exact = compute_expectation(
+        what, LinkModel(1000, 0.5, aaa_rtt_ms=300), RetransmissionPolicy("x", (10, 10)), ResponseTrigger.FIRST
+    )
     assert exact.success == pytest.approx(share)
     assert exact.setup_s == pytest.approx(sum(chance * seconds for chance, seconds in answered) / share)
 
 
 def test_on_a_slow_line_without_loss():
-    exact = expected(steps(((600,), (600,)), ((500,),)), Link(50, rate_up=8000), strongswan(), Repeats.FIRST)
+    exact = compute_expectation(
+        steps(((600,), (600,)), ((500,),)), LinkModel(50, rate_up=8000), make_strongswan_policy(), ResponseTrigger.FIRST
+    )
     assert exact.setup_s == pytest.approx(1.2 + 0.05)
     # which of two fragments completes a message decides about its time
-    lossy = Link(50, 0.1, rate_up=8000)
-    assert expected(steps(((600,), (600,)), ((500,),)), lossy, strongswan(), Repeats.FIRST).setup_s is None
-    assert expected(steps(((600,),), ((500,),)), lossy, strongswan(), Repeats.FIRST).setup_s is not None
+    lossy = LinkModel(50, 0.1, rate_up=8000)
+    assert (
+        compute_expectation(
+            steps(((600,), (600,)), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST
+        ).setup_s
+        is None
+    )
+    assert (
+        compute_expectation(steps(((600,),), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST).setup_s
+        is not None
+    )
 
 
 def test_what_nothing_answers():
-    exact = expected(steps(((600,),), None, before_ms=3), Link(50, 0.5), strongswan(), Repeats.FIRST)
+    exact = compute_expectation(
+        steps(((600,),), None, before_ms=3), LinkModel(50, 0.5), make_strongswan_policy(), ResponseTrigger.FIRST
+    )
     assert (exact.success, exact.messages, exact.bytes, exact.all_bytes, exact.setup_s) == (
         1,
         1,
@@ -147,14 +171,19 @@ def test_what_nothing_answers():
 @pytest.mark.parametrize(
     ("link", "policy", "why"),
     [
-        (Link(1, 0.1, burst=Burst(10, False)), strongswan(), "bursts"),
-        (Link(600), Policy("x", (0.5, 1)), "as long as the shortest timer"),
-        (Link(400, jitter_ms=60), Policy("x", (0.5, 1)), "as long as the shortest timer"),
-        (Link(1, drop_ip_fragments=True), strongswan(), "no handshake succeeds"),
+        (LinkModel(1, 0.1, burst=LossBurst(10, False)), make_strongswan_policy(), "bursts"),
+        (LinkModel(600), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
+        (LinkModel(400, jitter_ms=60), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
+        (LinkModel(1, drop_ip_fragments=True), make_strongswan_policy(), "no handshake succeeds"),
     ],
 )
 def test_where_there_is_none(link, policy, why):
     with pytest.raises(NoClosedFormError, match=why):
-        expected(steps(((600, 600),), ((500,),)), link, policy, Repeats.FIRST)
+        compute_expectation(steps(((600, 600),), ((500,),)), link, policy, ResponseTrigger.FIRST)
     # bursts without loss are none
-    expected(steps(((600,),), ((500,),)), Link(1, burst=Burst(10, False)), strongswan(), Repeats.FIRST)
+    compute_expectation(
+        steps(((600,),), ((500,),)),
+        LinkModel(1, burst=LossBurst(10, False)),
+        make_strongswan_policy(),
+        ResponseTrigger.FIRST,
+    )

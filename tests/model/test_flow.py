@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.model.flow import Protection, protection_of
+from ikeanalyze.model.flow import EncryptionOverhead, get_encryption_overhead
 from tests.model.flows import exchange, made, message
 
 
@@ -22,14 +22,14 @@ from tests.model.flows import exchange, made, message
     ],
 )
 def test_protection(encryption, integrity, expected):
-    assert protection_of(encryption, integrity) == Protection(*expected)
+    assert get_encryption_overhead(encryption, integrity) == EncryptionOverhead(*expected)
 
 
 @pytest.mark.parametrize(
     ("encryption", "integrity"), [(None, None), ("KUZNYECHIK-MGM-KTREE", None), ("AES-CBC-256", None), ("99", None)]
 )  # fmt: skip
 def test_what_is_not_known(encryption, integrity):
-    assert protection_of(encryption, integrity) is None
+    assert get_encryption_overhead(encryption, integrity) is None
 
 
 def test_sums():

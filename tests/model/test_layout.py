@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from ikeanalyze.model.layout import (
-    Laid,
     LayoutError,
-    acknowledgement,
-    opening,
-    over_tcp,
-    over_udp,
-    whole_bytes,
+    PacketizedMessage,
+    compute_unfragmented_bytes,
+    make_tcp_ack,
+    make_tcp_syn,
+    packetize_over_tcp,
+    packetize_over_udp,
 )
-from ikeanalyze.model.link import Link
+from ikeanalyze.model.link import LinkModel
 from tests.model.flows import CAPTURES, flow, made, message
 
 
@@ -39,8 +39,8 @@ STRONGSWAN = [
 def test_cut_as_strongswan_cuts(name):
     # each message is laid out anew from its content, and becomes the frames that were recorded
     found = flow(name)
-    link = Link(1, mtu=1500)
-    assert [over_udp(one, found, link, 1280).parts for one in messages(found)] == as_recorded(found)
+    link = LinkModel(1, mtu=1500)
+    assert [packetize_over_udp(one, found, link, 1280).parts for one in messages(found)] == as_recorded(found)
 
 
 def test_cut_again_and_back():
@@ -48,32 +48,34 @@ def test_cut_again_and_back():
     found = flow("lab/rsa-chain3.pcapng")
     small = []
     for one in found.exchanges[1].request, found.exchanges[1].response:
-        laid = over_udp(one, found, Link(1), 600)
+        laid = packetize_over_udp(one, found, LinkModel(1), 600)
         assert len(laid.parts) > len(one.parts)
         assert all(sum(part) - 14 <= 600 for part in laid.parts)
         small.append(laid)
     # the fragments of the capture made with fragment_size = 1200 are those that 1200 makes of other ones
     other = flow("lab/fragments-dropped_fragment-size-1200.pcapng")
-    assert [over_udp(one, other, Link(1), 1200).parts for one in messages(other)] == as_recorded(other)
-    assert sum(over_udp(other.exchanges[1].request, other, Link(1), 1200).parts[0]) - 14 == 1188
+    assert [packetize_over_udp(one, other, LinkModel(1), 1200).parts for one in messages(other)] == as_recorded(other)
+    assert sum(packetize_over_udp(other.exchanges[1].request, other, LinkModel(1), 1200).parts[0]) - 14 == 1188
 
 
 def test_an_mtu_below_what_was_recorded_cuts_smaller():
     found = flow("pq-mlkem768-psk.pcap")
     request = found.exchanges[1].request
-    assert over_udp(request, found, Link(1), None).parts == ((1294,), (112,))
-    assert over_udp(request, found, Link(1, mtu=1280), None).parts == ((1294,), (112,))
+    assert packetize_over_udp(request, found, LinkModel(1), None).parts == ((1294,), (112,))
+    assert packetize_over_udp(request, found, LinkModel(1, mtu=1280), None).parts == ((1294,), (112,))
     # by hand: 576 - 20 - 8 - 4 - 28 - 8 - 8 - 16 = 484, of which one is the pad length; 1192 = 483 + 483 + 226
-    assert over_udp(request, found, Link(1, mtu=576), None).parts == ((590,), (590,), (333,))
+    assert packetize_over_udp(request, found, LinkModel(1, mtu=576), None).parts == ((590,), (590,), (333,))
     # IKE_SA_INIT is in clear: IP cuts it. 312 + 8 bytes in packets of 296: 272 and 48
     first = found.exchanges[0].request
-    assert over_udp(first, found, Link(1, mtu=296), None).parts == ((14 + 20 + 272, 14 + 20 + 48),)
+    assert packetize_over_udp(first, found, LinkModel(1, mtu=296), None).parts == ((14 + 20 + 272, 14 + 20 + 48),)
 
 
 @pytest.mark.parametrize(("name", "mtu"), [("lab/ip-fragments.pcapng", 800), ("ip-fragments-loss10.pcap", 576)])
 def test_ip_fragments_as_the_kernel_makes_them(name, mtu):
     found = flow(name)
-    assert [over_udp(one, found, Link(1, mtu=mtu), None).parts for one in messages(found)] == as_recorded(found)
+    assert [
+        packetize_over_udp(one, found, LinkModel(1, mtu=mtu), None).parts for one in messages(found)
+    ] == as_recorded(found)
     assert as_recorded(found)[2][0][1:]
 
 
@@ -81,24 +83,24 @@ def test_ip_fragments_of_ipv6():
     one = message(2000)
     one = replace(one, ip=40)
     # payload of 2012 bytes: 1232 fit into 1280 with the two headers, then 780
-    assert over_udp(one, made(), Link(1, mtu=1280), 0).parts == ((14 + 48 + 1232, 14 + 48 + 780),)
+    assert packetize_over_udp(one, made(), LinkModel(1, mtu=1280), 0).parts == ((14 + 48 + 1232, 14 + 48 + 780),)
     # a last fragment may fill its packet to the last byte
-    assert over_udp(message(1472 - 4), made(), Link(1, mtu=1500), 0).parts == ((1514,),)
-    assert over_udp(message(1473 - 4), made(), Link(1, mtu=1500), 0).parts == ((1514, 14 + 20 + 1),)
+    assert packetize_over_udp(message(1472 - 4), made(), LinkModel(1, mtu=1500), 0).parts == ((1514,),)
+    assert packetize_over_udp(message(1473 - 4), made(), LinkModel(1, mtu=1500), 0).parts == ((1514, 14 + 20 + 1),)
 
 
 def test_no_ike_fragmentation():
     found = flow("lab/loss_loss-percent-20.pcapng")
     request = found.exchanges[1].request
     # the log: "reassembled fragmented IKE message (1440 bytes)"; how much of the last fragment is padding is not seen
-    whole = whole_bytes(request.parts, found.protection)
+    whole = compute_unfragmented_bytes(request.parts, found.protection)
     assert 0 <= whole - 1440 <= 16
-    assert over_udp(request, found, Link(1), 0).parts == ((14 + 20 + 8 + 4 + whole,),)
+    assert packetize_over_udp(request, found, LinkModel(1), 0).parts == ((14 + 20 + 8 + 4 + whole,),)
     # 8 + 4 bytes before it, 1256 in the first packet of 1280
-    assert over_udp(request, found, Link(1, mtu=1280), 0).parts == ((1290, 14 + 20 + whole + 12 - 1256),)
+    assert packetize_over_udp(request, found, LinkModel(1, mtu=1280), 0).parts == ((1290, 14 + 20 + whole + 12 - 1256),)
     # nor if the peers did not agree on it, or the cipher is not known
     for other in (replace(found, fragmentation=False), replace(found, protection=None)):
-        clear = over_udp(replace(request, parts=request.parts[:1]), other, Link(1, mtu=1000), None)
+        clear = packetize_over_udp(replace(request, parts=request.parts[:1]), other, LinkModel(1, mtu=1000), None)
         assert len(clear.parts) == 1
         assert len(clear.parts[0]) == 2
 
@@ -106,20 +108,20 @@ def test_no_ike_fragmentation():
 def test_no_room():
     found = flow("pq-mlkem768-psk.pcap")
     with pytest.raises(LayoutError, match="no room for IKE fragments of a message of 1,249 bytes"):
-        over_udp(found.exchanges[1].request, found, Link(1), 92)
-    assert over_udp(found.exchanges[1].request, found, Link(1), 100).frames == 1192 // 7 + 1
+        packetize_over_udp(found.exchanges[1].request, found, LinkModel(1), 92)
+    assert packetize_over_udp(found.exchanges[1].request, found, LinkModel(1), 100).frames == 1192 // 7 + 1
     with pytest.raises(LayoutError):
-        over_udp(message(60000), made(), Link(1), 100)
+        packetize_over_udp(message(60000), made(), LinkModel(1), 100)
 
 
 def test_segments_of_tcp():
     # by hand: prefix 6, length 2, marker 4, 312 bytes; 14 + 20 + 32 bytes of headers
     found = flow("pq-mlkem768-psk.pcap")
-    assert over_tcp(found.exchanges[0].request, found, Link(1), first=True).parts == ((66 + 324,),)
-    assert over_tcp(found.exchanges[0].response, found, Link(1), first=False).parts == ((66 + 6 + 320,),)
+    assert packetize_over_tcp(found.exchanges[0].request, found, LinkModel(1), first=True).parts == ((66 + 324,),)
+    assert packetize_over_tcp(found.exchanges[0].response, found, LinkModel(1), first=False).parts == ((66 + 6 + 320,),)
     # reassembled (1249 bytes, by the log): 1255 = 1228 + 27 with an MTU of 1280
     request = found.exchanges[1].request
-    assert over_tcp(request, found, Link(1), first=False).parts == ((66 + 1255,),)
-    assert over_tcp(request, found, Link(1, mtu=1280), first=False).parts == ((66 + 1228,), (66 + 27,))
-    assert opening(request) == Laid(((74,),))
-    assert acknowledgement(request) == Laid(((66,),))
+    assert packetize_over_tcp(request, found, LinkModel(1), first=False).parts == ((66 + 1255,),)
+    assert packetize_over_tcp(request, found, LinkModel(1, mtu=1280), first=False).parts == ((66 + 1228,), (66 + 27,))
+    assert make_tcp_syn(request) == PacketizedMessage(((74,),))
+    assert make_tcp_ack(request) == PacketizedMessage(((66,),))

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from ikeanalyze.model.link import Burst, Link
-from ikeanalyze.model.loss import channel
+from ikeanalyze.model.link import LinkModel, LossBurst
+from ikeanalyze.model.loss import make_channel
 
 RUNS = 20_000
 
 
 def lost(link, frames, gap_s=0.0, seed=1):
     """Losses of `frames` frames, one message each, so far apart. (RUNS, frames)"""
-    one = channel(link, RUNS, np.random.default_rng(seed))
+    one = make_channel(link, RUNS, np.random.default_rng(seed))
     rows = np.arange(RUNS)
     return np.column_stack([one.lost(rows, np.full((RUNS, 1), i * gap_s)) for i in range(frames)])
 
@@ -17,10 +17,10 @@ def lost(link, frames, gap_s=0.0, seed=1):
 @pytest.mark.parametrize(
     "link",
     [
-        Link(1, 0.2),
-        Link(1, 0.2, burst=Burst(3, True)),
-        Link(1, 0.2, burst=Burst(100, False)),
-        Link(1, 0.2, burst=Burst(100, False, 0.4)),
+        LinkModel(1, 0.2),
+        LinkModel(1, 0.2, burst=LossBurst(3, True)),
+        LinkModel(1, 0.2, burst=LossBurst(100, False)),
+        LinkModel(1, 0.2, burst=LossBurst(100, False, 0.4)),
     ],
     ids=["independent", "frames", "ms", "leaky"],
 )
@@ -32,15 +32,15 @@ def test_the_mean_is_what_was_asked_for(link):
 
 
 def test_none_and_independent():
-    assert not lost(Link(1), 5).any()
-    assert not lost(Link(1, 0.0, burst=Burst(100, False)), 5).any()
-    found = lost(Link(1, 0.2), 2)
+    assert not lost(LinkModel(1), 5).any()
+    assert not lost(LinkModel(1, 0.0, burst=LossBurst(100, False)), 5).any()
+    found = lost(LinkModel(1, 0.2), 2)
     assert abs((found[:, 0] & found[:, 1]).mean() - 0.04) < 0.006
 
 
 def test_bursts_of_frames_are_as_long_as_asked():
     # the length of a run of lost frames is geometric with mean 3: after a lost one the next is lost with 1 - 1/3
-    found = lost(Link(1, 0.2, burst=Burst(3, True)), 12)
+    found = lost(LinkModel(1, 0.2, burst=LossBurst(3, True)), 12)
     after = found[:, 1:][found[:, :-1]]
     assert abs(after.mean() - 2 / 3) < 0.01
     # and a good state lasts so that a fifth of the frames is lost: 3 * 0.8 / 0.2 = 12
@@ -51,19 +51,19 @@ def test_bursts_of_frames_are_as_long_as_asked():
 def test_bursts_of_time_forget(gap):
     # two states in continuous time, the bad one of mean 0.1 s, a fifth of the time:
     # P(bad | bad, t later) = 0.2 + 0.8 exp(-t (1/0.1 + 1/0.4))
-    found = lost(Link(1, 0.2, burst=Burst(100, False)), 2, gap)
+    found = lost(LinkModel(1, 0.2, burst=LossBurst(100, False)), 2, gap)
     expected = 0.2 + 0.8 * np.exp(-gap * 12.5)
     assert abs(found[:, 1][found[:, 0]].mean() - expected) < 0.02
 
 
 def test_fragments_of_one_message_share_their_fate():
-    one = channel(Link(1, 0.2, burst=Burst(100, False)), RUNS, np.random.default_rng(1))
+    one = make_channel(LinkModel(1, 0.2, burst=LossBurst(100, False)), RUNS, np.random.default_rng(1))
     found = one.lost(np.arange(RUNS), np.zeros((RUNS, 4)))
     assert (found.all(axis=1) == found.any(axis=1)).all()
 
 
 def test_each_run_has_a_state_of_its_own():
-    one = channel(Link(1, 0.2, burst=Burst(1000, False)), RUNS, np.random.default_rng(1))
+    one = make_channel(LinkModel(1, 0.2, burst=LossBurst(1000, False)), RUNS, np.random.default_rng(1))
     half = np.arange(0, RUNS, 2)
     first = one.lost(half, np.zeros((len(half), 1)))
     again = one.lost(np.arange(RUNS), np.full((RUNS, 1), 1e-6))

@@ -1,20 +1,27 @@
 import numpy as np
 import pytest
 
-from ikeanalyze.model.policy import Policy, PolicyError, exponential, libreswan, read_policy, strongswan
+from ikeanalyze.model.policy import (
+    PolicyError,
+    RetransmissionPolicy,
+    make_exponential_policy,
+    make_libreswan_policy,
+    make_strongswan_policy,
+    parse_policy,
+)
 
 
 def test_strongswan_waits_as_its_documentation_says():
     # config/retransmission of its documentation: relative and absolute timeouts, rounded to seconds
-    waits = strongswan().timeouts()
+    waits = make_strongswan_policy().timeouts()
     assert [round(wait) for wait in waits] == [4, 7, 13, 23, 42, 76]
     assert [int(wait) for wait in np.cumsum(waits)] == [4, 11, 24, 47, 89, 165]
 
 
 def test_strongswan_limits_and_jitter():
-    assert list(strongswan(tries=3, limit=10).timeouts()) == [4, 7.2, 10, 10]
-    policy = strongswan(jitter=20)
-    assert list(policy.timeouts()) == list(strongswan().timeouts())
+    assert list(make_strongswan_policy(tries=3, limit=10).timeouts()) == [4, 7.2, 10, 10]
+    policy = make_strongswan_policy(jitter=20)
+    assert list(policy.timeouts()) == list(make_strongswan_policy().timeouts())
     many = policy.timeouts(np.random.default_rng(1), 10_000)
     assert many.shape == (10_000, 6)
     share = many / policy.timeouts()
@@ -25,34 +32,34 @@ def test_strongswan_limits_and_jitter():
 
 def test_libreswan_waits_as_pluto_does():
     # by hand from retransmit.c with 500 ms and 60 s: the first interval twice, and the end is past 60 s
-    assert list(libreswan().timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
+    assert list(make_libreswan_policy().timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
     # the wait is not doubled to the timeout or beyond
-    assert list(libreswan(interval=1, timeout=4).timeouts()) == [1, 1, 2]
-    assert list(libreswan(interval=0.5, timeout=0.5).timeouts()) == [0.5]
-    assert list(libreswan(interval=3, timeout=5).timeouts()) == [3, 3]
-    assert libreswan(interval=0.001, timeout=60).tries == 12
+    assert list(make_libreswan_policy(interval=1, timeout=4).timeouts()) == [1, 1, 2]
+    assert list(make_libreswan_policy(interval=0.5, timeout=0.5).timeouts()) == [0.5]
+    assert list(make_libreswan_policy(interval=3, timeout=5).timeouts()) == [3, 3]
+    assert make_libreswan_policy(interval=0.001, timeout=60).tries == 12
 
 
 def test_times_of_many_are_copies():
-    policy = exponential(tries=2)
+    policy = make_exponential_policy(tries=2)
     many = policy.timeouts(count=3)
     many[0, 0] = 99
     assert policy.timeouts(count=3).tolist() == [[1, 2, 4]] * 3
 
 
 def test_names_and_parameters():
-    assert read_policy("strongswan") == strongswan()
-    assert read_policy("libreswan:interval=1,timeout=30") == libreswan(interval=1, timeout=30)
-    policy = read_policy("exponential:timeout=0.5,base=1,tries=3,jitter=10")
-    assert policy == Policy("exponential", (0.5, 0.5, 0.5, 0.5), 0.1)
+    assert parse_policy("strongswan") == make_strongswan_policy()
+    assert parse_policy("libreswan:interval=1,timeout=30") == make_libreswan_policy(interval=1, timeout=30)
+    policy = parse_policy("exponential:timeout=0.5,base=1,tries=3,jitter=10")
+    assert policy == RetransmissionPolicy("exponential", (0.5, 0.5, 0.5, 0.5), 0.1)
 
 
 def test_a_file(tmp_path):
     path = tmp_path / "slow.toml"
     path.write_text('kind = "table"\nwaits = [1, 2.5]\n')
-    assert read_policy(str(path)) == Policy("slow", (1.0, 2.5))
+    assert parse_policy(str(path)) == RetransmissionPolicy("slow", (1.0, 2.5))
     path.write_text('kind = "strongswan"\ntries = 1\njitter = 10\n')
-    assert read_policy(str(path)) == Policy("slow", (4.0, 7.2), 0.1)
+    assert parse_policy(str(path)) == RetransmissionPolicy("slow", (4.0, 7.2), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,7 @@ def test_a_file(tmp_path):
 )
 def test_what_nobody_can_mean(text, what):
     with pytest.raises(PolicyError) as error:
-        read_policy(text)
+        parse_policy(text)
     assert what in str(error.value)
 
 
@@ -103,6 +110,6 @@ def test_files_that_cannot_be_used(tmp_path, content, what):
     path = tmp_path / "p.toml"
     path.write_bytes(content)
     with pytest.raises(PolicyError) as error:
-        read_policy(str(path))
+        parse_policy(str(path))
     assert what in str(error.value)
     assert str(path) in str(error.value)

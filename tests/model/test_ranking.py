@@ -5,8 +5,8 @@ Their ranking itself is in a figure that their text lacks: what the text says in
 
 import pytest
 
-from ikeanalyze.model.criteria import CriteriaError, read_criteria
-from ikeanalyze.model.ranking import rank
+from ikeanalyze.model.criteria import CriteriaError, load_criteria
+from ikeanalyze.model.ranking import rank_alternatives
 
 
 def nothing(measured):
@@ -14,7 +14,7 @@ def nothing(measured):
 
 
 def ranked(name, lookup=nothing):
-    found = rank(read_criteria(name), lookup)
+    found = rank_alternatives(load_criteria(name), lookup)
     return found, {place.name: place for place in found.places}
 
 

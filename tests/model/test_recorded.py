@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.model.layout import over_udp
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.recorded import FlowError, recorded
+from ikeanalyze.model.layout import packetize_over_udp
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.recorded import FlowError, extract_flow
 from tests.craft.handshake import Handshake
 from tests.craft.hip import Association
 from tests.craft.packet import MS
@@ -114,7 +114,7 @@ def test_a_handshake_in_tcp(tmp_path):
             trace.ip((10 * number + sequence[side] % 7) * MS, packet)
             sequence[side] += len(piece)
     trace.write(tmp_path / "tcp.pcapng")
-    found = recorded(ikeanalyze.read(path), path)
+    found = extract_flow(ikeanalyze.read(path), path)
     parts = [one for exchange in found.exchanges for one in (exchange.request, exchange.response)]
     # as one datagram each, with the headers that UDP 4500 would give it
     assert [(len(one.parts), one.parts[0].ike_bytes) for one in parts] == [(1, size) for size in sent]
@@ -128,7 +128,7 @@ def test_hip(tmp_path, method):
     for place, one in enumerate(packets):
         trace.ip(10 * place * MS, association.ip(one))
     path = trace.write(tmp_path / "hip.pcapng")
-    found = recorded(ikeanalyze.read(path, vantage="initiator", rtt_ms=4), str(path))
+    found = extract_flow(ikeanalyze.read(path, vantage="initiator", rtt_ms=4), str(path))
     assert (found.protocol, found.fragmentation) == ("HIP", False)
     assert [one.name for one in found.exchanges] == ["I1-R1", "I2-R2"]
     # right on IP: Ethernet's header and IPv4's
@@ -138,7 +138,7 @@ def test_hip(tmp_path, method):
     assert found.computation_ns("initiator") == 10 * MS
     assert found.computation_ns("responder") == 12 * MS
     # an I2 longer than the link's packets becomes IP fragments
-    laid = over_udp(found.exchanges[1].request, found, Link(1, mtu=300), None)
+    laid = packetize_over_udp(found.exchanges[1].request, found, LinkModel(1, mtu=300), None)
     assert sum(len(frame) for frame in laid.parts) == -(-len(packets[2].data) // 280)
 
 
@@ -159,4 +159,4 @@ def test_not_that_handshake():
     with pytest.raises(FlowError, match=r"handshake 99 is not in it; whole ones are 1, 2, .*\.\.\."):
         flow("loss20-classic.pcap", 99)
     with pytest.raises(FlowError, match="; there is none at all"):
-        recorded(capture("psk-classic.pcap"), "another.pcap")
+        extract_flow(capture("psk-classic.pcap"), "another.pcap")

@@ -2,19 +2,19 @@ from dataclasses import fields
 
 import pytest
 
-from ikeanalyze.model.link import Burst, Link, checked
-from ikeanalyze.model.scenarios import FOLDER, ScenarioError, names, rate, read_scenario
+from ikeanalyze.model.link import LinkModel, LossBurst, validate_link
+from ikeanalyze.model.scenarios import FOLDER, LinkScenarioError, list_scenarios, load_scenario, parse_rate
 
 
 def test_those_that_come_with_it():
-    assert "geostationary" in names()
-    known = {one.name for one in fields(Link)}
-    for name in names():
-        found = read_scenario(name)
+    assert "geostationary" in list_scenarios()
+    known = {one.name for one in fields(LinkModel)}
+    for name in list_scenarios():
+        found = load_scenario(name)
         assert found.description
         assert found.source
         assert found.fields.keys() <= known
-        assert checked(Link(**{"rtt_ms": 100, **found.fields})).name == name
+        assert validate_link(LinkModel(**{"rtt_ms": 100, **found.fields})).name == name
 
 
 # the table of Faigl, Pellikka, Bokor and Gurtov: UE - gateway, gateway - AAA, ms
@@ -23,7 +23,7 @@ def test_those_that_come_with_it():
 )
 def test_the_evolved_packet_core(place, gateway, aaa):
     for access, up, down in (("wifi", 54e6, 54e6), ("hsdpa", 384e3, 7.2e6)):
-        found = read_scenario(f"epc-{place}-{access}").fields
+        found = load_scenario(f"epc-{place}-{access}").fields
         assert found["rtt_ms"] == 2 * gateway
         assert found["aaa_rtt_ms"] == 2 * aaa
         assert (found["rate_up"], found["rate_down"]) == (up, down)
@@ -35,14 +35,14 @@ def test_one_of_our_own(tmp_path):
         'description = "x"\nrtt_ms = 50\nloss = 0.1\nrate_up = 9600\nmtu = 1280\ndrop_ip_fragments = true\n'
         "[burst]\nms = 100\nloss = 0.5\n"
     )
-    assert Link(**read_scenario(str(path)).fields) == Link(
-        50, 0.1, rate_up=9600, mtu=1280, drop_ip_fragments=True, burst=Burst(100, False, 0.5), name="mine"
+    assert LinkModel(**load_scenario(str(path)).fields) == LinkModel(
+        50, 0.1, rate_up=9600, mtu=1280, drop_ip_fragments=True, burst=LossBurst(100, False, 0.5), name="mine"
     )
     path.write_text("[burst]\nframes = 3\n")
-    assert read_scenario(str(path)).fields["burst"] == Burst(3, True)
+    assert load_scenario(str(path)).fields["burst"] == LossBurst(3, True)
     # a copy of one that comes with it is the same link
     path.write_bytes((FOLDER / "geostationary.toml").read_bytes())
-    assert read_scenario(str(path)).fields == {**read_scenario("geostationary").fields, "name": "mine"}
+    assert load_scenario(str(path)).fields == {**load_scenario("geostationary").fields, "name": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,21 @@ def test_one_of_our_own(tmp_path):
 def test_files_that_cannot_be_used(tmp_path, content, what):
     path = tmp_path / "s.toml"
     path.write_bytes(content)
-    with pytest.raises(ScenarioError) as error:
-        read_scenario(str(path))
+    with pytest.raises(LinkScenarioError) as error:
+        load_scenario(str(path))
     assert what in str(error.value)
     assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["mars", "", "../links/umts", "a\0b"])
 def test_no_such_scenario(name):
-    with pytest.raises(ScenarioError, match=r"neither epc-.*, umts nor a readable file"):
-        read_scenario(name)
+    with pytest.raises(LinkScenarioError, match=r"neither epc-.*, umts nor a readable file"):
+        load_scenario(name)
 
 
 def test_rates():
     texts = ("384k", "7.2M", "1 Gbit/s", "9600", "2mbps")
-    assert [rate(text) for text in texts] == [384e3, 7.2e6, 1e9, 9600, 2e6]
+    assert [parse_rate(text) for text in texts] == [384e3, 7.2e6, 1e9, 9600, 2e6]
     for text in ("", "k", "-1", "1T", "1e3"):
-        with pytest.raises(ScenarioError, match="invalid rate"):
-            rate(text)
+        with pytest.raises(LinkScenarioError, match="invalid rate"):
+            parse_rate(text)

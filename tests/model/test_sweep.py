@@ -1,7 +1,7 @@
 import pytest
 
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.sweep import SweepError, links, numbers
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.sweep import ParameterGridError, expand_links, parse_value_list
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,12 @@ from ikeanalyze.model.sweep import SweepError, links, numbers
     ],
 )
 def test_numbers(text, values):
-    assert numbers(text) == values
+    assert parse_value_list(text) == values
 
 
 def test_many_values():
-    assert len(numbers("0:0.3:0.02")) == 16
-    assert len(numbers("0:0.999:0.001")) == 1000
+    assert len(parse_value_list("0:0.3:0.02")) == 16
+    assert len(parse_value_list("0:0.999:0.001")) == 1000
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_many_values():
     ],
 )
 def test_no_numbers(text, what):
-    with pytest.raises(SweepError) as error:
-        numbers(text)
+    with pytest.raises(ParameterGridError) as error:
+        parse_value_list(text)
     assert what in str(error.value)
 
 
 def test_links():
-    found = links(Link(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
-    assert found == [Link(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
-    assert links(Link(1), {}) == [Link(1)]
-    with pytest.raises(SweepError, match="1,000,000 links together; allowed are 5,000"):
-        links(Link(1), {"rtt_ms": range(1000), "loss": range(1000)})
+    found = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
+    assert found == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
+    assert expand_links(LinkModel(1), {}) == [LinkModel(1)]
+    with pytest.raises(ParameterGridError, match="1,000,000 links together; allowed are 5,000"):
+        expand_links(LinkModel(1), {"rtt_ms": range(1000), "loss": range(1000)})

@@ -3,27 +3,27 @@
 import numpy as np
 import pytest
 
-from ikeanalyze.model.layout import Laid
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.policy import Policy, strongswan
-from ikeanalyze.model.simulation import Step
+from ikeanalyze.model.layout import PacketizedMessage
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.policy import RetransmissionPolicy, make_strongswan_policy
+from ikeanalyze.model.simulation import SimulatedExchange
 from ikeanalyze.model.tcp import simulate_tcp
 from tests.model.flows import exchange, message
 
 
 def step(request=1, response=1, **times):
     """So many segments of 500 bytes."""
-    return Step(
-        exchange(message(1), message(1), **times), Laid(((500,),) * request), Laid(((500,),) * response) if response else None
+    return SimulatedExchange(
+        exchange(message(1), message(1), **times), PacketizedMessage(((500,),) * request), PacketizedMessage(((500,),) * response) if response else None
     )  # fmt: skip
 
 
 def run(steps, link, policy=None, runs=10):
-    return simulate_tcp(steps, link, policy or strongswan(), runs, np.random.default_rng(3))
+    return simulate_tcp(steps, link, policy or make_strongswan_policy(), runs, np.random.default_rng(3))
 
 
 def test_without_loss():
-    found = run([step(answer_ms=2), step(before_ms=3, answer_ms=5)], Link(100))
+    found = run([step(answer_ms=2), step(before_ms=3, answer_ms=5)], LinkModel(100))
     # SYN and two round trips
     assert found.setup_s == pytest.approx(0.3 + 0.002 + 0.003 + 0.005)
     # SYN, SYN-ACK, ACK; four messages and an acknowledgement for each
@@ -34,15 +34,15 @@ def test_without_loss():
 
 def test_more_than_a_window():
     # ten segments, and ten a round trip later; 35 acknowledgements for 20 segments and one: 10 + 1
-    found = run([step(request=20)], Link(100))
+    found = run([step(request=20)], LinkModel(100))
     assert found.setup_s == pytest.approx(0.1 + 0.1 + 0.1)
     assert (found.frames == 3 + 21 + 11).all()
     # 10, 20 and 5
-    assert run([step(request=35)], Link(100)).setup_s == pytest.approx(0.4)
+    assert run([step(request=35)], LinkModel(100)).setup_s == pytest.approx(0.4)
 
 
 def test_retransmission_timers():
-    found = run([step()], Link(100, 0.2), runs=20_000)
+    found = run([step()], LinkModel(100, 0.2), runs=20_000)
     late = np.round(found.setup_s[~np.isnan(found.setup_s)] - 0.2, 3)
     values = np.unique(late)
     assert values.min() == 0
@@ -58,20 +58,20 @@ def test_retransmission_timers():
 
 def test_a_long_path_has_a_long_timer():
     # three times 600 ms, after the single measurement of the SYN
-    found = run([step()], Link(600, 0.2), runs=5000)
+    found = run([step()], LinkModel(600, 0.2), runs=5000)
     late = np.round(found.setup_s[~np.isnan(found.setup_s)] - 1.2, 3)
     assert 1.8 in late.tolist()
     assert sorted(set(late.tolist()))[:3] == [0.0, 1.0, 1.8]
 
 
 def test_ike_gives_up():
-    found = run([step(), step()], Link(100, 0.6), Policy("x", (2.0,)), runs=5000)
+    found = run([step(), step()], LinkModel(100, 0.6), RetransmissionPolicy("x", (2.0,)), runs=5000)
     assert 0.5 < (found.failed_in >= 0).mean() < 1
     assert np.nanmax(found.setup_s) < 127 + 2 * 2
     # no SYN in 127 s
-    assert (run([step()], Link(300_000)).failed_in == 0).all()
+    assert (run([step()], LinkModel(300_000)).failed_in == 0).all()
 
 
 def test_what_nothing_answers():
-    found = run([step(response=0), step(before_ms=1)], Link(100))
+    found = run([step(response=0), step(before_ms=1)], LinkModel(100))
     assert found.setup_s == pytest.approx(0.1 + 0.05 + 0.001 + 0.1)

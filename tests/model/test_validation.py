@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from ikeanalyze.model.link import Link
-from ikeanalyze.model.policy import read_policy
-from ikeanalyze.model.prediction import Use, predict
+from ikeanalyze.model.link import LinkModel
+from ikeanalyze.model.policy import parse_policy
+from ikeanalyze.model.prediction import RunConfig, predict_handshake
 from tests.model.flows import capture, flow
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "predict.md"
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
 @cache
 def compared(name, loss, policy):
     """By what is counted: bytes and messages, and how many handshakes there are."""
-    found = predict(flow(name), Link(0, loss), Use(read_policy(policy)), keep=True)
+    found = predict_handshake(flow(name), LinkModel(0, loss), RunConfig(parse_policy(policy)), keep=True)
     table = capture(name).handshakes.filter(pl.col("outcome").cast(pl.String) == "completed")
     counted = {}
     for what, values in (("bytes", found.samples["bytes"]), ("messages", found.samples["messages"])):

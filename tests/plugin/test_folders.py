@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.plugin.folders import Folders, parse, usual
+from ikeanalyze.plugin.folders import WiresharkFolders, get_default_folders, parse_tshark_folders
 
 #: `tshark -G folders` of 4.0.17.
 TOLD = """Temp:                	/tmp
@@ -20,32 +20,34 @@ Extcap path:         	/usr/lib/x86_64-linux-gnu/wireshark/extcap
 
 def test_lua_has_a_folder_of_its_own():
     plugins, settings = Path("/home/a b/.local/lib/wireshark/plugins"), Path("/home/a b/.config/wireshark")
-    assert parse(TOLD) == Folders(plugins, settings / "profiles", told=True)
+    assert parse_tshark_folders(TOLD) == WiresharkFolders(plugins, settings / "profiles", told=True)
 
 
 def test_older_versions_have_one_folder_for_all_plugins():
     old = TOLD.replace("Personal Lua Plugins:", "Something else:")
-    assert parse(old).plugins == Path("/home/a b/.local/lib/wireshark/plugins/4.0")
+    assert parse_tshark_folders(old).plugins == Path("/home/a b/.local/lib/wireshark/plugins/4.0")
 
 
 @pytest.mark.parametrize("text", ["", "tshark: no such option", "Personal configuration:\n", "Temp:\t/tmp\n"])
 def test_anything_else_is_not_believed(text):
-    assert parse(text) is None
+    assert parse_tshark_folders(text) is None
 
 
 def test_what_tshark_tells_is_the_usual(tshark):
     with tshark.room() as room:
-        told = parse(room.run("-G", "folders", own_config=False).stdout)
-        guessed = usual({"HOME": str(room.path / "home")}, "linux")
+        told = parse_tshark_folders(room.run("-G", "folders", own_config=False).stdout)
+        guessed = get_default_folders({"HOME": str(room.path / "home")}, "linux")
         assert (told.plugins, told.profiles) == (guessed.plugins, guessed.profiles)
-        told = parse(room.run("-G", "folders").stdout)
-        guessed = usual(room.environment(), "linux")
+        told = parse_tshark_folders(room.run("-G", "folders").stdout)
+        guessed = get_default_folders(room.environment(), "linux")
         assert (told.plugins, told.profiles) == (guessed.plugins, guessed.profiles)
         assert (told.told, guessed.told) == (True, False)
 
 
 def test_other_systems():
-    windows = usual({"APPDATA": "C:/Users/a/AppData/Roaming"}, "win32")
+    windows = get_default_folders({"APPDATA": "C:/Users/a/AppData/Roaming"}, "win32")
     assert windows.plugins == Path("C:/Users/a/AppData/Roaming/Wireshark/plugins")
     assert windows.profiles == Path("C:/Users/a/AppData/Roaming/Wireshark/profiles")
-    assert usual({"HOME": "/home/a", "XDG_CONFIG_HOME": "/c"}, "linux").profiles == Path("/c/wireshark/profiles")
+    assert get_default_folders({"HOME": "/home/a", "XDG_CONFIG_HOME": "/c"}, "linux").profiles == Path(
+        "/c/wireshark/profiles"
+    )

@@ -4,26 +4,26 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.plugin import manifest
-from ikeanalyze.plugin.folders import Folders
-from ikeanalyze.plugin.manifest import NAME, Manifest, as_bytes, digest
+from ikeanalyze.plugin.folders import WiresharkFolders
+from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest
 
-FOLDERS = Folders(Path("/p"), Path("/s/profiles"), told=False)
+FOLDERS = WiresharkFolders(Path("/p"), Path("/s/profiles"), told=False)
 
 
 def test_digest():
     # FIPS 180-2, B.1
-    assert digest(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert compute_digest(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 def test_round_trip(tmp_path):
-    folders = Folders(tmp_path, Path("/s/profiles"), told=False)
-    whole = Manifest("1.2", folders, {"plugins/ikex.lua": "00", "profiles/IKE/x": "11"}, [Path("/s")])
-    (tmp_path / NAME).write_bytes(as_bytes(whole))
-    assert manifest.read(tmp_path) == whole
+    folders = WiresharkFolders(tmp_path, Path("/s/profiles"), told=False)
+    whole = InstallManifest("1.2", folders, {"plugins/ikex.lua": "00", "profiles/IKE/x": "11"}, [Path("/s")])
+    (tmp_path / NAME).write_bytes(encode_manifest(whole))
+    assert manifest.read_manifest(tmp_path) == whole
 
 
 def test_paths():
-    one = Manifest("1", FOLDERS, {})
+    one = InstallManifest("1", FOLDERS, {})
     assert one.path("plugins/ikex/names.lua") == Path("/p/ikex/names.lua")
     assert one.path("profiles/IKE/preferences") == Path("/s/profiles/IKE/preferences")
 
@@ -44,18 +44,18 @@ def test_paths():
     ],
 )
 def test_a_manifest_that_leads_elsewhere_is_none(tmp_path, change):
-    document = json.loads(as_bytes(Manifest("1", FOLDERS, {"plugins/x": "00"})))
+    document = json.loads(encode_manifest(InstallManifest("1", FOLDERS, {"plugins/x": "00"})))
     (tmp_path / NAME).write_text(json.dumps(document))
-    assert manifest.read(tmp_path) is not None
+    assert manifest.read_manifest(tmp_path) is not None
     (tmp_path / NAME).write_text(json.dumps(document | change))
-    assert manifest.read(tmp_path) is None
+    assert manifest.read_manifest(tmp_path) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"{", b"[" * 100_000])
 def test_damaged(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
-    assert manifest.read(tmp_path) is None
+    assert manifest.read_manifest(tmp_path) is None
 
 
 def test_missing(tmp_path):
-    assert manifest.read(tmp_path / "nowhere") is None
+    assert manifest.read_manifest(tmp_path / "nowhere") is None

@@ -1,5 +1,5 @@
 from ikeanalyze.plugin import probe
-from ikeanalyze.plugin.folders import usual
+from ikeanalyze.plugin.folders import get_default_folders
 
 #: What the releases' Lua is, and whether it has ciphers, as Wireshark's release notes have it.
 LUA = {(4, 0): ("Lua 5.2", False), (4, 4): ("Lua 5.4", False), (4, 6): ("Lua 5.4", True)}
@@ -11,8 +11,8 @@ def asked(tshark, monkeypatch, *plugins):
         for name, content in plugins:
             room.put(f"home/.local/lib/wireshark/plugins/{name}", content)
         monkeypatch.setattr(probe.tempfile, "tempdir", str(room.path / "tmp"))
-        found = probe.ask(str(program))
-        return found, usual({"HOME": str(room.path / "home")}, "linux")
+        found = probe.probe_tshark(str(program))
+        return found, get_default_folders({"HOME": str(room.path / "home")}, "linux")
 
 
 def test_what_a_tshark_says_of_itself(tshark, monkeypatch):
@@ -37,16 +37,16 @@ def test_a_plugin_that_is_broken(tshark, monkeypatch):
 
 
 def test_what_is_no_tshark(tmp_path):
-    assert probe.ask(str(tmp_path / "nowhere")) is None
-    assert probe.ask("true") is None
+    assert probe.probe_tshark(str(tmp_path / "nowhere")) is None
+    assert probe.probe_tshark("true") is None
     program = tmp_path / "tshark"
     program.write_text("not a program")
     program.chmod(0o755)
-    assert probe.ask(str(program)) is None
+    assert probe.probe_tshark(str(program)) is None
 
 
 def test_without_lua(tmp_path):
     program = tmp_path / "tshark"
     program.write_text('#!/bin/sh\n[ "$1" != --version ] || echo "TShark (Wireshark) 9.8.7 (Git v9.8.7)"\n')
     program.chmod(0o755)
-    assert probe.ask(str(program)) == probe.Tshark(str(program), "9.8.7", None, None, None, None, ())
+    assert probe.probe_tshark(str(program)) == probe.TsharkInfo(str(program), "9.8.7", None, None, None, None, ())

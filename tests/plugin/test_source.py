@@ -6,33 +6,33 @@ from hatchling.build import build_wheel
 
 import ikeanalyze
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.source import PROFILE, Place, PluginFile, folder, plugin_files
+from ikeanalyze.plugin.source import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_checkout_has_them_beside_the_package():
-    assert folder() == ROOT / "dissectors"
+    assert find_dissectors() == ROOT / "dissectors"
 
 
 def test_every_lua_file_and_the_profile_are_installed():
-    found = {(file.place, file.name): file.content for file in plugin_files(ROOT / "dissectors")}
+    found = {(file.place, file.name): file.content for file in list_plugin_files(ROOT / "dissectors")}
     lua = {path.relative_to(ROOT / "dissectors").as_posix() for path in (ROOT / "dissectors").rglob("*.lua")}
     assert {name for place, name in found if place == "plugins"} == lua
     assert {"ikex.lua", "ikex/tcp.lua"} <= lua
     settings = {name for place, name in found if place == "profiles"}
     assert settings == {f"{PROFILE}/preferences", f"{PROFILE}/colorfilters", f"{PROFILE}/dfilter_buttons"}
-    assert found[Place.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
+    assert found[InstallDir.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
 
 
 def test_what_is_no_lua_and_no_profile_stays(tmp_path):
     for name in ("a.lua", "sub/b.lua", "README.md", "sub/c.txt", "profiles/IKE/x", "profiles/IKE/.hidden"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    assert plugin_files(tmp_path) == [
-        PluginFile(Place.PLUGINS, "a.lua", b"a.lua"),
-        PluginFile(Place.PLUGINS, "sub/b.lua", b"sub/b.lua"),
-        PluginFile(Place.PROFILES, "IKE/x", b"profiles/IKE/x"),
+    assert list_plugin_files(tmp_path) == [
+        PluginFile(InstallDir.PLUGINS, "a.lua", b"a.lua"),
+        PluginFile(InstallDir.PLUGINS, "sub/b.lua", b"sub/b.lua"),
+        PluginFile(InstallDir.PROFILES, "IKE/x", b"profiles/IKE/x"),
     ]
 
 
@@ -40,16 +40,16 @@ def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     package = tmp_path / "ikeanalyze"
     monkeypatch.setattr(ikeanalyze, "__file__", str(package / "__init__.py"))
     with pytest.raises(PluginError, match="install it again"):
-        folder()
+        find_dissectors()
     (package / "_dissectors").mkdir(parents=True)
     (package / "_dissectors" / "ikex.lua").touch()
-    assert folder() == package / "_dissectors"
+    assert find_dissectors() == package / "_dissectors"
 
 
 def test_the_wheel_holds_them(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     name = build_wheel(str(tmp_path))
     names = set(zipfile.ZipFile(tmp_path / name).namelist())
-    for file in plugin_files(ROOT / "dissectors"):
-        inside = file.name if file.place is Place.PLUGINS else f"profiles/{file.name}"
+    for file in list_plugin_files(ROOT / "dissectors"):
+        inside = file.name if file.place is InstallDir.PLUGINS else f"profiles/{file.name}"
         assert f"ikeanalyze/_dissectors/{inside}" in names

@@ -2,20 +2,28 @@
 
 import numpy as np
 
-from ikeanalyze.dataset.compare_columns import Condition
-from ikeanalyze.dataset.comparison import Compared, Comparison, Difference, Estimate, Group, Measured, RankTest
+from ikeanalyze.dataset.compare_columns import RowCondition
+from ikeanalyze.dataset.comparison import (
+    Comparison,
+    ComparisonGroup,
+    Estimate,
+    GroupDifference,
+    MetricComparison,
+    MetricSummary,
+    RankTest,
+)
 
 BCA, ORDER = "BCa bootstrap", "order statistics"
 
 
 def group(values, baseline, handshakes, **outcomes):
     counts = dict.fromkeys(("established", "completed", "failed", "unanswered", "cut"), 0)
-    return Group(values, baseline, 1, handshakes, {**counts, **outcomes})
+    return ComparisonGroup(values, baseline, 1, handshakes, {**counts, **outcomes})
 
 
 def measured(mean, left_out=None, against=None, bounded=True):
     low, high = (0.9 * mean, 1.1 * mean) if bounded else (None, None)
-    return Measured(
+    return MetricSummary(
         counted=10,
         left_out=left_out or {},
         mean=Estimate(mean, low, high, *(BCA, 2000) if bounded else ()),
@@ -31,10 +39,12 @@ def measured(mean, left_out=None, against=None, bounded=True):
 
 
 def difference(ratio, p, differs):
-    return Difference(Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA, 2000), RankTest(12.0, p / 2, "exact"), p, differs)
+    return GroupDifference(
+        Estimate(ratio, ratio - 0.2, ratio + 0.2, BCA, 2000), RankTest(12.0, p / 2, "exact"), p, differs
+    )
 
 
-NOTHING = Measured(0, {"failed": 2}, None, None, None, None, None, None, None, None, np.array([]))
+NOTHING = MetricSummary(0, {"failed": 2}, None, None, None, None, None, None, None, None, np.array([]))
 
 
 def comparison(**changes):
@@ -45,7 +55,7 @@ def comparison(**changes):
         group(("pq | <b>\x1b[31m", 20.0), 1, 11, completed=10, unanswered=1),
         group((None, None), None, 2, failed=2),
     )
-    setup = Compared(
+    setup = MetricComparison(
         "setup_ms",
         "ms",
         (
@@ -56,14 +66,14 @@ def comparison(**changes):
             NOTHING,
         ),
     )
-    bytes_ = Compared(
+    bytes_ = MetricComparison(
         "bytes",
         "bytes",
         (
             measured(1079.0, bounded=False),
             measured(2000.25),
             measured(123456.0, against=difference(114.4, 0.0042, True)),
-            measured(3000.5, {"not known": 3}, Difference(None, RankTest(1.0, 0.5, "asymptotic"), 0.5, False)),
+            measured(3000.5, {"not known": 3}, GroupDifference(None, RankTest(1.0, 0.5, "asymptotic"), 0.5, False)),
             NOTHING,
         ),
     )
@@ -71,7 +81,7 @@ def comparison(**changes):
         "source": "runs",
         "by": ("config", "loss"),
         "baseline": "classic",
-        "where": (Condition("run", "1"),),
+        "where": (RowCondition("run", "1"),),
         "outcomes": ("established", "completed"),
         "confidence": 0.95,
         "resamples": 2000,

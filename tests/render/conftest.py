@@ -3,7 +3,7 @@ import io
 import pytest
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import Format, View, sections
+from ikeanalyze.render import Format, RenderOptions, sections
 from ikeanalyze.render.report import FORMATS
 from ikeanalyze.render.section import Section
 
@@ -14,7 +14,7 @@ def rendered(capsys):
 
     def render(analysis: Analysis, form: Format, **view) -> str:
         capsys.readouterr()
-        FORMATS.write(analysis, form, "-", View(**view))
+        FORMATS.write(analysis, form, "-", RenderOptions(**view))
         return capsys.readouterr().out
 
     return render
@@ -22,7 +22,7 @@ def rendered(capsys):
 
 def titled(a: Analysis, title: str, *, every: bool = False) -> Section:
     """The first section of a report for people whose title begins so."""
-    return next(one for one in sections.sections(a, every=every) if one.title.startswith(title))
+    return next(one for one in sections.render_sections(a, every=every) if one.title.startswith(title))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary, Skipped, Warning  # noqa: A004
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004
 from tests.render.handshakes import HANDSHAKES, Sent
 
 START = 1_764_000_000_123_456_789
@@ -16,7 +16,10 @@ MS = 1_000_000
 
 
 def analysis(
-    which: Sequence[int] = (1, 2, 3, 4, 5), *, warnings: Sequence[Warning] = (), skipped: Sequence[Skipped] = ()
+    which: Sequence[int] = (1, 2, 3, 4, 5),
+    *,
+    warnings: Sequence[AnalysisWarning] = (),
+    skipped: Sequence[SkippedFile] = (),
 ) -> Analysis:
     """Those of the handshakes, numbered from 1, in one capture."""
     rows: dict[str, list[dict[str, Any]]] = {"frames": [], "messages": [], "exchanges": [], "handshakes": []}

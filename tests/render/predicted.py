@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ikeanalyze.model.expectation import Expectation
-from ikeanalyze.model.link import Burst, Link
-from ikeanalyze.model.policy import strongswan
-from ikeanalyze.model.prediction import Distribution, Prediction, Use
+from ikeanalyze.model.expectation import HandshakeExpectation
+from ikeanalyze.model.link import LinkModel, LossBurst
+from ikeanalyze.model.policy import make_strongswan_policy
+from ikeanalyze.model.prediction import Distribution, Prediction, RunConfig
 from tests.model.flows import exchange, made, message
 
 
@@ -23,8 +23,8 @@ def prediction(**changes):
         exchange(message(1200, 300), message(900), before_ms=2, answer_ms=3, aaa_ms=4, trips=2),
     )
     flow = replace(flow, setup_ns=10_500_000, **changes.pop("flow", {}))
-    link = replace(Link(600, 0.2), **changes.pop("link", {}))
-    use = replace(Use(strongswan()), **changes.pop("use", {}))
+    link = replace(LinkModel(600, 0.2), **changes.pop("link", {}))
+    use = replace(RunConfig(make_strongswan_policy()), **changes.pop("use", {}))
     runs = np.linspace(500, 4000, 50)
     one = Prediction(
         flow,
@@ -41,7 +41,7 @@ def prediction(**changes):
         spread(10.34),
         5802.2,
         (4, 5, 3206),
-        Expectation(0.9926, 8.583, 5779.4, 5797.5, 13.4243),
+        HandshakeExpectation(0.9926, 8.583, 5779.4, 5797.5, 13.4243),
         None,
         {"setup_ms": runs, "bytes": runs, "messages": runs, "frames": runs},
     )
@@ -85,10 +85,10 @@ def bursts():
             "mtu": 1280,
             "drop_ip_fragments": True,
             "aaa_rtt_ms": 10,
-            "burst": Burst(3, True, 0.5),
+            "burst": LossBurst(3, True, 0.5),
             "name": "ship",
         },
-        use={"policy": strongswan(tries=2, jitter=10), "fragment_size": 600},
+        use={"policy": make_strongswan_policy(tries=2, jitter=10), "fragment_size": 600},
         closed=None,
         not_closed="losses come in bursts",
     )

@@ -3,54 +3,64 @@
 from collections import Counter
 from dataclasses import replace
 
-from ikeanalyze.replay.answers import Answer
-from ikeanalyze.replay.barrage import BarrageRun
-from ikeanalyze.replay.replayed import Check, Compared, Mutated, Replayed, Reported, Row, Run, Side, Traffic
-from ikeanalyze.replay.steps import ExchangeCount, Ignored, Result
-from ikeanalyze.replay.transport import Counts, Local
-from ikeanalyze.replay.verbatim import Arrived, Sent, VerbatimRun
+from ikeanalyze.replay.answers import ResponseSummary
+from ikeanalyze.replay.barrage import FuzzResult
+from ikeanalyze.replay.replayed import (
+    ComparedExchange,
+    ExchangeCost,
+    FuzzReport,
+    LivenessCheck,
+    ReplayComparison,
+    ReplayReport,
+    ReplayRun,
+    ReportFigures,
+    RunTraffic,
+)
+from ikeanalyze.replay.steps import ExchangeStats, IgnoredDatagrams, InitiatorResult
+from ikeanalyze.replay.transport import LocalEndpoint, TransportCounts
+from ikeanalyze.replay.verbatim import ReceivedResponse, ReplayedMessage, VerbatimResult
 
 MS = 1_000_000
 BEGAN = 1_700_000_000_000_000_000
-TRAFFIC = Traffic(3, 700, 1, 100, 4 / 3)
-COOKIE = Answer("IKE_SA_INIT", 0, True, "COOKIE", None, None, ("COOKIE",), ("N(COOKIE)",), None, 60)
-ACCEPTED = Answer(
+TRAFFIC = RunTraffic(3, 700, 1, 100, 4 / 3)
+COOKIE = ResponseSummary("IKE_SA_INIT", 0, True, "COOKIE", None, None, ("COOKIE",), ("N(COOKIE)",), None, 60)
+ACCEPTED = ResponseSummary(
     "IKE_SA_INIT", 0, True, "accepted", "AES-GCM-16-256", "X25519", (), ("SA", "KE(X25519)", "No"), None, 280
 )
-SEALED = Answer("IKE_AUTH", 1, True, "encrypted", None, None, (), ("SK",), None, 224)
+SEALED = ResponseSummary("IKE_AUTH", 1, True, "encrypted", None, None, (), ("SK",), None, 224)
 NAT = ("NAT_DETECTION_SOURCE_IP", "NAT_DETECTION_DESTINATION_IP")
 
 
-def base(**more) -> Replayed:
+def base(**more) -> ReplayReport:
     given = {
         "mode": "verbatim",
         "capture": "a.pcap",
         "handshake": 1,
         "target": "192.0.2.2:500",
         "way": "layer 3",
-        "local": Local("192.0.2.1", bytes((192, 0, 2, 1)), 500, 4500),
+        "local": LocalEndpoint("192.0.2.1", bytes((192, 0, 2, 1)), 500, 4500),
         "rate": 10.0,
         "began_ns": BEGAN,
         "ended_ns": BEGAN + 2_000 * MS,
-        "counts": Counts(sent=3, received=1),
+        "counts": TransportCounts(sent=3, received=1),
     } | more
-    return Replayed(**given)
+    return ReplayReport(**given)
 
 
-def verbatim() -> Replayed:
-    arrived = Arrived(COOKIE, 1_500_000, ("answer: accepted recorded, COOKIE now", "only now: COOKIE"))
+def verbatim() -> ReplayReport:
+    arrived = ReceivedResponse(COOKIE, 1_500_000, ("answer: accepted recorded, COOKIE now", "only now: COOKIE"))
     sent = (
-        Sent(34, 0, False, ("SPIi", "nonce", *NAT), 2, 2, 544, BEGAN, ACCEPTED, [arrived]),
-        Sent(35, 1, False, (), 1, 1, 272, BEGAN, SEALED),
+        ReplayedMessage(34, 0, False, ("SPIi", "nonce", *NAT), 2, 2, 544, BEGAN, ACCEPTED, [arrived]),
+        ReplayedMessage(35, 1, False, (), 1, 1, 272, BEGAN, SEALED),
     )
-    found = VerbatimRun(b"\1" * 8, sent, 2, 1, 0, BEGAN, BEGAN + 2_000 * MS)
-    return base(runs=(Run(1, TRAFFIC, b"\1" * 8, verbatim=found),))
+    found = VerbatimResult(b"\1" * 8, sent, 2, 1, 0, BEGAN, BEGAN + 2_000 * MS)
+    return base(runs=(ReplayRun(1, TRAFFIC, b"\1" * 8, verbatim=found),))
 
 
-def result(**more) -> Result:
+def result(**more) -> InitiatorResult:
     exchanges = (
-        ExchangeCount(34, 0, 1, 2, 2, 400, 1, 200, 1, 200, 1, 200, 5 * MS, None),
-        ExchangeCount(35, 1, 1, 1, 1, 300, 1, 300, 1, 250, 1, 250, 4 * MS, None),
+        ExchangeStats(34, 0, 1, 2, 2, 400, 1, 200, 1, 200, 1, 200, 5 * MS, None),
+        ExchangeStats(35, 1, 1, 1, 1, 300, 1, 300, 1, 250, 1, 250, 4 * MS, None),
     )
     given = {
         "established": True,
@@ -58,7 +68,7 @@ def result(**more) -> Result:
         "child_error": None,
         "deleted": True,
         "exchanges": exchanges,
-        "ignored": Ignored(),
+        "ignored": IgnoredDatagrams(),
         "spi_i": b"\1" * 8,
         "spi_r": b"\2" * 8,
         "chosen": "AES-GCM-16-256/HMAC-SHA2-256/X25519",
@@ -66,21 +76,21 @@ def result(**more) -> Result:
         "began_ns": BEGAN,
         "ended_ns": BEGAN + 15 * MS,
     } | more
-    return Result(**given)
+    return InitiatorResult(**given)
 
 
-def reenact() -> Replayed:
-    reported = Reported(4 / 3, 12 * MS, {("IKE_SA_INIT", 0, 1): 3 * MS})
-    found = result(child_error="TS_UNACCEPTABLE", ignored=Ignored(repeated=2))
-    run = Run(1, TRAFFIC, b"\1" * 8, result=found, reported=reported)
+def reenact() -> ReplayReport:
+    reported = ReportFigures(4 / 3, 12 * MS, {("IKE_SA_INIT", 0, 1): 3 * MS})
+    found = result(child_error="TS_UNACCEPTABLE", ignored=IgnoredDatagrams(repeated=2))
+    run = ReplayRun(1, TRAFFIC, b"\1" * 8, result=found, reported=reported)
     rows = (
-        Row("IKE_SA_INIT", 0, 1, Side(2, 600, 2 * MS, True), Side(3, 800, 3 * MS, True)),
-        Row("IKE_AUTH", 1, 1, Side(2, 500, 3 * MS, True), None),
+        ComparedExchange("IKE_SA_INIT", 0, 1, ExchangeCost(2, 600, 2 * MS, True), ExchangeCost(3, 800, 3 * MS, True)),
+        ComparedExchange("IKE_AUTH", 1, 1, ExchangeCost(2, 500, 3 * MS, True), None),
     )
-    compared = Compared(
+    compared = ReplayComparison(
         1,
         rows,
-        (Side(4, 1100, 6 * MS, True), Side(3, 800, 12 * MS, True)),
+        (ExchangeCost(4, 1100, 6 * MS, True), ExchangeCost(3, 800, 12 * MS, True)),
         ("completed", "established"),
         ("AES-GCM-16-256", None),
         (1.0, 4 / 3),
@@ -88,10 +98,10 @@ def reenact() -> Replayed:
     return base(
         mode="reenact",
         way="UDP",
-        local=Local("192.0.2.1", bytes((192, 0, 2, 1)), 61000, 61001),
+        local=LocalEndpoint("192.0.2.1", bytes((192, 0, 2, 1)), 61000, 61001),
         policy="strongswan",
         notes=("defaults, since the capture does not tell: identity_i",),
-        counts=Counts(3, 1, 3, "192.0.2.9:500", 1, Counter({500: 1}), "Connection refused"),
+        counts=TransportCounts(3, 1, 3, "192.0.2.9:500", 1, Counter({500: 1}), "Connection refused"),
         runs=(run,),
         recording="live.pcapng",
         keys="live.keys.json",
@@ -99,8 +109,8 @@ def reenact() -> Replayed:
     )
 
 
-def many() -> Replayed:
-    one = Run(
+def many() -> ReplayReport:
+    one = ReplayRun(
         1,
         TRAFFIC,
         b"\1" * 8,
@@ -117,10 +127,10 @@ def many() -> Replayed:
     return base(mode="impair", policy="strongswan", faults=("drop 0.2", "delay any:5ms"), seed=5, runs=runs)
 
 
-def mutated() -> Replayed:
-    barrage = BarrageRun(
+def mutated() -> ReplayReport:
+    barrage = FuzzResult(
         20, Counter(bit=12, cut=5), Counter({"INVALID_SYNTAX": 9, "accepted": 2}), 1, BEGAN, BEGAN + MS
     )
-    before = Check(Arrived(ACCEPTED, MS, ()), 1, 0.1)
-    after = Check(Arrived(COOKIE, MS, ()), 3, 4.0)
-    return base(handshake=None, seed=7, mutated=Mutated(before, barrage, after, 7))
+    before = LivenessCheck(ReceivedResponse(ACCEPTED, MS, ()), 1, 0.1)
+    after = LivenessCheck(ReceivedResponse(COOKIE, MS, ()), 3, 4.0)
+    return base(handshake=None, seed=7, mutated=FuzzReport(before, barrage, after, 7))

@@ -1,12 +1,12 @@
 from dataclasses import replace
 
-from ikeanalyze.analysis.result import Warning  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning  # noqa: A004
 from tests.render.conftest import titled
 from tests.render.handmade import CAPTURE, analysis, summary
 
 
 def test_warnings_are_counted_per_capture():
-    a = analysis([1], warnings=[Warning(CAPTURE, 1, "x"), Warning("other", 1, "x")])
+    a = analysis([1], warnings=[AnalysisWarning(CAPTURE, 1, "x"), AnalysisWarning("other", 1, "x")])
     a = replace(a, captures=[*a.captures, summary("other"), summary("third")])
     assert ("warnings", "1") in titled(a, CAPTURE).rows
     assert not any(name == "warnings" for name, _ in titled(a, "third").rows)

@@ -1,15 +1,19 @@
-from ikeanalyze.render.chosen import ALL, Chosen, choose
+from ikeanalyze.render.chosen import ALL, SelectedHandshake, select_noteworthy
 from tests.render.handmade import analysis
 
 
 def test_a_few_are_all_shown():
-    assert choose(analysis([1, 2, 3]).handshakes) == [Chosen(1, ""), Chosen(2, ""), Chosen(3, "")]
-    assert choose(analysis([]).handshakes) == []
+    assert select_noteworthy(analysis([1, 2, 3]).handshakes) == [
+        SelectedHandshake(1, ""),
+        SelectedHandshake(2, ""),
+        SelectedHandshake(3, ""),
+    ]
+    assert select_noteworthy(analysis([]).handshakes) == []
 
 
 def test_of_many_those_that_tell_something():
     """Handshake 40 is EAP (13 ms), 41 lost a response (967 ms), 42 was never answered, 43 failed; the others are alike."""
-    chosen = choose(analysis([1] * (ALL + 9) + [2, 3, 4, 5]).handshakes)
+    chosen = select_noteworthy(analysis([1] * (ALL + 9) + [2, 3, 4, 5]).handshakes)
     why = {one.handshake: one.why for one in chosen}
     assert {1, 41, 42, 43} <= set(why)
     assert "fastest" in why[1]
@@ -23,4 +27,4 @@ def test_of_many_those_that_tell_something():
 
 
 def test_fewer_can_be_asked_for():
-    assert len(choose(analysis([1] * 9).handshakes, few=5)) < 9
+    assert len(select_noteworthy(analysis([1] * 9).handshakes, few=5)) < 9

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.dataset.comparison import Estimate
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.comparison import digits, interval, probability, sections
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.comparison import format_interval, format_p_value, format_significant, render_sections
 from ikeanalyze.render.comparison_formats import FORMATS
 from tests.render.compared import comparison, group, measured
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 )
 def test_golden(name, form, width, tmp_path):
     path = tmp_path / "out"
-    FORMATS.write(comparison(), form, str(path), View(width=width))
+    FORMATS.write(comparison(), form, str(path), RenderOptions(width=width))
     text = path.read_text()
     golden = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -40,9 +40,9 @@ def test_many_groups():
     many = comparison(
         groups=tuple(several), metrics=(type(metric)("setup_ms", "ms", tuple(measured(5.0) for _ in several)),)
     )
-    tables = list(sections(many, every=False))[1:]
+    tables = list(render_sections(many, every=False))[1:]
     assert [(len(one.rows), one.more) for one in tables] == [(30, 10)] * 2
-    tables = list(sections(many, every=True))[1:]
+    tables = list(render_sections(many, every=True))[1:]
     assert [(len(one.rows), one.more) for one in tables] == [(40, 0)] * 2
 
 
@@ -52,7 +52,7 @@ def test_resamples_that_were_taken():
     (setup, bytes_) = found.metrics
     mean = replace(setup.groups[0].mean, resamples=833)
     fewer = replace(setup, groups=(replace(setup.groups[0], mean=mean), *setup.groups[1:]))
-    facts = dict(next(iter(sections(replace(found, metrics=(fewer, bytes_)), every=False))).rows)
+    facts = dict(next(iter(render_sections(replace(found, metrics=(fewer, bytes_)), every=False))).rows)
     assert "by 833 (the largest groups) to 2,000 bootstrap resamples" in facts["intervals"]
 
 
@@ -71,7 +71,7 @@ def test_rows_can_be_told_apart(width, tmp_path):
         comparison(by=("scenario",), groups=tuple(several), metrics=(metric,)),
         Format.TERMINAL,
         str(tmp_path / "out"),
-        View(width=width),
+        RenderOptions(width=width),
     )
     lines = (tmp_path / "out").read_text().splitlines()
     assert max(map(len, lines)) <= width
@@ -98,16 +98,16 @@ def test_rows_can_be_told_apart(width, tmp_path):
     ],
 )
 def test_digits(value, shown):
-    assert digits(value) == shown
+    assert format_significant(value) == shown
 
 
 def test_interval():
-    assert interval(Estimate(5.0, 4.5, None, "order statistics")) == "4.500 to ?"
-    assert interval(Estimate(5.0)) == interval(None) == "-"
+    assert format_interval(Estimate(5.0, 4.5, None, "order statistics")) == "4.500 to ?"
+    assert format_interval(Estimate(5.0)) == format_interval(None) == "-"
 
 
 def test_probability():
-    assert [probability(p) for p in (1.0, 0.05, 0.0312, 0.00012, 0.00009)] == [
+    assert [format_p_value(p) for p in (1.0, 0.05, 0.0312, 0.00012, 0.00009)] == [
         "1",
         "0.05",
         "0.031",
@@ -127,4 +127,4 @@ def test_probability():
     ],
 )
 def test_digits_of_what_is_very_large_or_small(value, shown):
-    assert digits(value) == shown
+    assert format_significant(value) == shown

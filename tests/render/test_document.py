@@ -50,7 +50,7 @@ COUNTS = ["messages", "frames", "bytes"]
 
 @pytest.fixture(scope="module")
 def report():
-    return document.report(analysis())
+    return document.build_report(analysis())
 
 
 def test_report_keys(report):
@@ -72,7 +72,7 @@ def test_capture_keys(report):
 
 def test_capture_without_packets():
     empty = replace(summary("empty.pcap"), packets=0, bytes=0, accounting={}, accounting_bytes={})
-    capture = document.capture(empty)
+    capture = document.build_capture(empty)
     assert capture["first_time"] is None
     assert capture["last_time"] is None
     assert capture["accounting"] == dict.fromkeys(ACCOUNTING, 0)
@@ -81,7 +81,7 @@ def test_capture_without_packets():
 def test_hits():
     a = analysis([1])
     changed = a.handshakes.with_columns(pl.lit("2001:21::1").alias("initiator_hit"))
-    (handshake,) = document.report(replace(a, handshakes=changed))["handshakes"]
+    (handshake,) = document.build_report(replace(a, handshakes=changed))["handshakes"]
     assert handshake["hits"] == {"initiator": "2001:21::1", "responder": None}
 
 
@@ -133,7 +133,7 @@ def test_phases_add_up_to_the_first_link(report):
 
 def test_values(report):
     pq, eap, loss, silent, old = report["handshakes"]
-    assert pq["start_time"] == document.iso(START + 10_000_000_000)
+    assert pq["start_time"] == document.format_iso_time(START + 10_000_000_000)
     assert pq["setup_ms"] == 12.75
     assert pq["breakdown"]["responder_ms"] == 6.845678
     assert pq["proposal"]["additional_key_exchanges"] == [{"slot": 1, "method": "ML-KEM-768", "id": 36}]
@@ -166,7 +166,7 @@ def test_without_keys_nothing_is_said_of_what_is_inside(report):
 
 
 def test_what_decrypted_payloads_tell():
-    document_ = document.report(analysis([6, 8, 7]))
+    document_ = document.build_report(analysis([6, 8, 7]))
     pq, following, eap = document_["handshakes"]
     assert pq["child_error"] == "TS_UNACCEPTABLE"
     assert [one["replaces"] for one in (pq, following, eap)] == [None, 1, None]
@@ -208,7 +208,7 @@ def test_what_decrypted_payloads_tell():
 
 
 def test_payloads_and_radius_stand_in_their_exchanges():
-    (eap,) = document.handshakes(analysis([7]))
+    (eap,) = document.build_handshakes(analysis([7]))
     assert eap["exchanges"][1]["request"]["payloads"] == ["IDi(carol)", "SA", "TSi(10.1.0.1/32)", "TSr(10.2.0.1/32)"]
     assert [(e["epoch"], e["decrypted"]) for e in eap["exchanges"]] == [(None, None)] + [(0, True)] * 4
     assert [len(e["radius"]) for e in eap["exchanges"]] == [0, 0, 2, 2, 0]
@@ -219,7 +219,7 @@ def test_payloads_and_radius_stand_in_their_exchanges():
 
 
 def test_an_exchange_of_which_one_half_is_decrypted():
-    (pq,) = document.handshakes(analysis([6]))
+    (pq,) = document.build_handshakes(analysis([6]))
     assert pq["exchanges"][3]["decrypted"] is False
     assert pq["exchanges"][3]["request"]["payloads"] == ["SA", "No", "KE(ECP-384)"]
     assert pq["exchanges"][3]["response"]["payloads"] is None
@@ -229,14 +229,14 @@ def test_request_not_captured():
     a = analysis([1])
     halves = [c for c in a.exchanges.columns if c.startswith("request_")]
     a = replace(a, exchanges=a.exchanges.with_columns(pl.lit(None, schema.EXCHANGES[c]).alias(c) for c in halves))
-    (handshake,) = document.handshakes(a)
+    (handshake,) = document.build_handshakes(a)
     assert all(exchange["request"] is None for exchange in handshake["exchanges"])
 
 
 def test_handshake_of_which_nothing_is_known():
     a = analysis([1])
     row = pl.DataFrame([{"handshake": 1}], schema=schema.HANDSHAKES)
-    (handshake,) = document.handshakes(replace(a, handshakes=row, exchanges=a.exchanges.clear()))
+    (handshake,) = document.build_handshakes(replace(a, handshakes=row, exchanges=a.exchanges.clear()))
     assert list(handshake)[: len(HANDSHAKE)] == HANDSHAKE
     assert handshake["phases"] == {}
     assert handshake["exchanges"] == handshake["offered"] == []
@@ -252,7 +252,7 @@ def test_text_from_a_capture_is_escaped():
             pl.lit(nasty).alias("reason"), pl.lit([nasty, "x"]).alias("offered"), pl.lit("{}").alias("auth_eap")
         ),
     )
-    (handshake,) = document.handshakes(a)
+    (handshake,) = document.build_handshakes(a)
     assert handshake["reason"] == nasty
     assert handshake["offered"] == [nasty, "x"]
     assert handshake["auth"]["eap"] == "{}"
@@ -262,7 +262,7 @@ def test_phases_are_an_object_whose_names_are_escaped():
     a = analysis([1])
     phases = [{"type": 'a "b"', "messages": 1, "frames": 2, "bytes": 2**40}, {"type": "c"}]
     column = pl.Series("phases", [phases], schema.HANDSHAKES["phases"])
-    (handshake,) = document.handshakes(replace(a, handshakes=a.handshakes.with_columns(column)))
+    (handshake,) = document.build_handshakes(replace(a, handshakes=a.handshakes.with_columns(column)))
     unknown = dict.fromkeys(COUNTS)
     assert handshake["phases"] == {'a "b"': {"messages": 1, "frames": 2, "bytes": 2**40}, "c": unknown}
 
@@ -271,7 +271,7 @@ def test_numbers_of_all_sizes():
     a = analysis([1])
     values = {"blowup": float("nan"), "initiator_bytes": 2**64 - 1, "network_ns": 1, "aaa_ns": 100_000}
     columns = [pl.lit(value, schema.HANDSHAKES[name]).alias(name) for name, value in values.items()]
-    (text,) = document.handshake_texts(replace(a, handshakes=a.handshakes.with_columns(columns)))
+    (text,) = document.iterate_handshake_json(replace(a, handshakes=a.handshakes.with_columns(columns)))
     handshake = json.loads(text, parse_float=str)
     assert handshake["blowup"] is None
     assert handshake["links"][0]["a_to_b"]["bytes"] == 2**64 - 1
@@ -281,9 +281,9 @@ def test_numbers_of_all_sizes():
 
 def test_more_handshakes_than_are_held_at_once(monkeypatch):
     everything = analysis([1, 6, 7, 2, 6])
-    at_once = list(document.handshakes(everything))
+    at_once = list(document.build_handshakes(everything))
     monkeypatch.setattr(document, "_AT_ONCE", 2)
-    assert list(document.handshakes(everything)) == at_once
+    assert list(document.build_handshakes(everything)) == at_once
     exchanges = [key["exchange"] for h in at_once for key in h["key_exchanges"] or ()]
     read = ["IKE_SA_INIT", "IKE_INTERMEDIATE", "CREATE_CHILD_SA"]
     assert exchanges == [*read, "IKE_SA_INIT", *read]
@@ -302,7 +302,7 @@ def test_totals(report):
 
 
 def test_totals_of_nothing():
-    totals = document.report(analysis([]))["totals"]
+    totals = document.build_report(analysis([]))["totals"]
     assert totals["handshakes"] == totals["bytes"] == 0
     assert totals["blowup"] is None
     assert totals["setup_ms"]["median"] is None

@@ -7,31 +7,40 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.formats import Formats, to_csv, to_json, to_markdown, to_terminal, to_text
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.formats import (
+    OutputFormats,
+    make_csv_writer,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+    make_text_writer,
+)
 from ikeanalyze.render.output import OutputError
-from ikeanalyze.render.section import FEW, Facts, Table
-from ikeanalyze.render.table import Column
+from ikeanalyze.render.section import FEW, KeyValueSection, TableSection
+from ikeanalyze.render.table import TableColumn
 
 
 def sections(numbers, *, every):
     """What a list of numbers says to people."""
     shown = numbers if every else numbers[:FEW]
-    yield Facts("Numbers", [("sum", str(sum(numbers)))], level=1)
-    yield Table("All", (Column("n", right=True),), [(str(n),) for n in shown], more=len(numbers) - len(shown))
+    yield KeyValueSection("Numbers", [("sum", str(sum(numbers)))], level=1)
+    yield TableSection(
+        "All", (TableColumn("n", right=True),), [(str(n),) for n in shown], more=len(numbers) - len(shown)
+    )
 
 
 def made(folder, numbers):
     Path(f"{folder}.made").write_text(str(numbers))
 
 
-NUMBERS: Formats[list[int]] = Formats(
+NUMBERS: OutputFormats[list[int]] = OutputFormats(
     {
-        Format.CSV: to_csv(lambda numbers: ({"n": n, "square": n * n} for n in numbers)),
-        Format.TERMINAL: to_terminal(sections),
-        Format.MARKDOWN: to_markdown(sections),
-        Format.JSON: to_json(lambda numbers: {"numbers": numbers}),
-        Format.HTML: to_text(lambda numbers, out: print(*numbers, file=out)),
+        Format.CSV: make_csv_writer(lambda numbers: ({"n": n, "square": n * n} for n in numbers)),
+        Format.TERMINAL: make_terminal_writer(sections),
+        Format.MARKDOWN: make_markdown_writer(sections),
+        Format.JSON: make_json_writer(lambda numbers: {"numbers": numbers}),
+        Format.HTML: make_text_writer(lambda numbers, out: print(*numbers, file=out)),
     },
     directories={Format.PARQUET: lambda numbers, path: made(path, numbers)},
 )
@@ -39,7 +48,7 @@ NUMBERS: Formats[list[int]] = Formats(
 
 def written(numbers, form, tmp_path, **view):
     path = tmp_path / "x"
-    NUMBERS.write(numbers, form, str(path), View(**view))
+    NUMBERS.write(numbers, form, str(path), RenderOptions(**view))
     return path.read_text()
 
 

@@ -12,7 +12,7 @@ def first_row(a) -> dict:
 
 def test_key_exchanges_name_what_their_data_are():
     a = analysis([6])
-    during, after = inside.exchanged_keys(first_row(a), a.exchanges)
+    during, after = inside.render_key_exchanges(first_row(a), a.exchanges)
     assert [tuple(row) for row in during.rows] == [
         ("IKE_SA_INIT", "0", "0", "ECP-384", "public 96", "public 96"),
         ("IKE_INTERMEDIATE", "1", "1", "ML-KEM-768", "key 1,184", "ciphertext 1,088"),
@@ -24,7 +24,7 @@ def test_key_exchanges_name_what_their_data_are():
 
 def test_a_finding_takes_the_place_of_the_check():
     a = analysis([6])
-    during, after = inside.exchanged_keys(first_row(a), a.exchanges)
+    during, after = inside.render_key_exchanges(first_row(a), a.exchanges)
     assert f"IKE_INTERMEDIATE 1: {BAD_KEY}" in during.notes
     assert not any(note.startswith("checked") for note in during.notes)
     assert any(note.startswith("checked") for note in after.notes)
@@ -34,22 +34,22 @@ def test_a_method_of_which_nothing_is_known_is_not_checked():
     a = analysis([7])
     row = first_row(a)
     row["key_exchanges"][0] |= {"method": "1024", "id": 1024}
-    (table,) = inside.exchanged_keys(row, a.exchanges)
+    (table,) = inside.render_key_exchanges(row, a.exchanges)
     assert "not checked, since their sizes are not known: 1024" in table.notes
     assert not any(note.startswith("checked") for note in table.notes)
 
 
 def test_nothing_without_keys():
     a = analysis([1])
-    assert not list(inside.exchanged_keys(first_row(a), a.exchanges))
-    assert not list(inside.certificates(first_row(a)))
-    assert not list(inside.payload_bytes(a.handshakes))
-    assert inside.decrypted(a.messages) is None
-    assert inside.matched_by(a.messages) == ""
+    assert not list(inside.render_key_exchanges(first_row(a), a.exchanges))
+    assert not list(inside.render_certificates(first_row(a)))
+    assert not list(inside.render_payload_bytes(a.handshakes))
+    assert inside.describe_decryption(a.messages) is None
+    assert inside.describe_radius_matching(a.messages) == ""
 
 
 def test_certificates():
-    (table,) = inside.certificates(first_row(analysis([6])))
+    (table,) = inside.render_certificates(first_row(analysis([6])))
     (row,) = table.rows
     assert row == (
         "initiator",
@@ -68,7 +68,7 @@ def test_a_certificate_of_which_little_is_known():
     row = first_row(a)
     unknown = dict.fromkeys(("key", "signature", "key_bytes", "signature_bytes", "other_bytes"))
     row["certificates"][0] |= {"name": "hash and URL", **unknown}
-    (table,) = inside.certificates(row)
+    (table,) = inside.render_certificates(row)
     assert tuple(table.rows[0]) == ("initiator", "hash and URL", "-", "-", "595", "-", "-", "-")
 
 
@@ -86,7 +86,7 @@ def test_radius_matched_by_both():
     a = analysis([7])
     row = pl.int_range(pl.len())
     some = a.messages.with_columns(pl.when(row == 5).then(pl.lit("time")).otherwise("matched_by").alias("matched_by"))
-    assert inside.matched_by(some) == "3 of 4 packets matched by EAP"
+    assert inside.describe_radius_matching(some) == "3 of 4 packets matched by EAP"
 
 
 def test_text_from_a_capture_is_harmless():
@@ -94,7 +94,7 @@ def test_text_from_a_capture_is_harmless():
     row = first_row(a)
     row["certificates"][0]["name"] = "X.509 \x1b[2J"
     row["key_exchanges"][1]["findings"] = ["\x1b[2J"]
-    (certificates,) = inside.certificates(row)
-    during, _ = inside.exchanged_keys(row, a.exchanges)
+    (certificates,) = inside.render_certificates(row)
+    during, _ = inside.render_key_exchanges(row, a.exchanges)
     assert certificates.rows[0][1] == "\\x1b[2J"
     assert "IKE_INTERMEDIATE 1: \\x1b[2J" in during.notes

@@ -1,15 +1,18 @@
 import json
 
-from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
 from ikeanalyze.render import Format, document
-from ikeanalyze.render.json import indented
+from ikeanalyze.render.json import format_json
 from tests.render.handmade import analysis
 
 
 def test_the_stream_is_the_document(rendered):
-    a = analysis(warnings=[Warning("x", 3, 'a "b"'), Warning("x", None, "c")], skipped=[Skipped("bad", "no capture")])
+    a = analysis(
+        warnings=[AnalysisWarning("x", 3, 'a "b"'), AnalysisWarning("x", None, "c")],
+        skipped=[SkippedFile("bad", "no capture")],
+    )
     text = rendered(a, Format.JSON)
-    assert json.loads(text) == document.report(a)
+    assert json.loads(text) == document.build_report(a)
     assert text.endswith("}\n")
     assert json.loads(text)["warnings"] == [
         {"capture": "x", "frame": 3, "message": 'a "b"'},
@@ -20,10 +23,10 @@ def test_the_stream_is_the_document(rendered):
 def test_many_handshakes_are_a_line_each(rendered):
     a = analysis([1, 2, 3, 4, 5] * 21)
     text = rendered(a, Format.JSON)
-    assert json.loads(text) == document.report(a)
+    assert json.loads(text) == document.build_report(a)
     lines = [line for line in text.splitlines() if line.startswith('    {"id":')]
     assert len(lines) == 105
-    assert list(map(json.loads, (line.rstrip(",") for line in lines))) == list(document.handshakes(a))
+    assert list(map(json.loads, (line.rstrip(",") for line in lines))) == list(document.build_handshakes(a))
 
 
 def test_indentation(rendered):
@@ -41,5 +44,5 @@ def test_no_handshake(rendered):
 
 def test_indented_any_value():
     value = {"a": [], "b": {}, "c": [{"d": 1}, {"e": [1, 2]}], "f": ["x" * 100, "y" * 100], "g": None}
-    assert json.loads(indented(value)) == value
-    assert indented({"a": 1, "b": 2.5}) == '{"a": 1, "b": 2.5}'
+    assert json.loads(format_json(value)) == value
+    assert format_json({"a": 1, "b": 2.5}) == '{"a": 1, "b": 2.5}'

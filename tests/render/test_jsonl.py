@@ -6,7 +6,7 @@ from tests.render.handmade import analysis
 
 def test_a_handshake_a_line(rendered):
     lines = rendered(analysis(), Format.JSONL).splitlines()
-    assert [json.loads(line) for line in lines] == document.report(analysis())["handshakes"]
+    assert [json.loads(line) for line in lines] == document.build_report(analysis())["handshakes"]
 
 
 def test_no_handshake(rendered):

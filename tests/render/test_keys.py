@@ -5,7 +5,7 @@ import pytest
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.render import Format
-from ikeanalyze.render.keys import Listing
+from ikeanalyze.render.keys import KeyList
 from ikeanalyze.render.keys_formats import FORMATS
 from tests.render.written import written
 
@@ -23,12 +23,12 @@ SECRET = "33e2560712009fd8292651be2c83134aebe9626a8d46fb5e6acdba1fef7050e96f0bab
 
 
 def shown(*paths: str, reveal: bool = False, width: int | None = None) -> str:
-    listing = Listing([read_keys(path) for path in paths], [], reveal)
+    listing = KeyList([read_keys(path) for path in paths], [], reveal)
     return written(FORMATS, listing, Format.TERMINAL, width=width)
 
 
 def listed(*paths: str, reveal: bool = False) -> dict:
-    listing = Listing([read_keys(path) for path in paths], [("x", "no such file")], reveal)
+    listing = KeyList([read_keys(path) for path in paths], [("x", "no such file")], reveal)
     return json.loads(written(FORMATS, listing, Format.JSON))
 
 

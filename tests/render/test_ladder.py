@@ -5,14 +5,14 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.render import View, ladder, select
+from ikeanalyze.render import RenderOptions, ladder, select
 from tests.craft import MS, Trace, hip
 from tests.render.handmade import analysis
 
 
 def draw(number: int, encoding: str = "utf-8", **view) -> list[str]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
-    ladder.write(select.handshake(analysis(range(1, 9)), number), out, View(**view))
+    ladder.write_ladder(select.select_handshake(analysis(range(1, 9)), number), out, RenderOptions(**view))
     return out.buffer.getvalue().decode(encoding).splitlines()
 
 
@@ -48,10 +48,10 @@ def test_lifelines_are_straight(number, width):
 
 
 def test_long_names_are_cut():
-    a = select.handshake(analysis(), 1)
+    a = select.select_handshake(analysis(), 1)
     a = replace(a, messages=a.messages.with_columns(pl.lit("X" * 90).cast(pl.Categorical).alias("type")))
     out = io.StringIO()
-    ladder.write(a, out, View())
+    ladder.write_ladder(a, out, RenderOptions())
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 
@@ -74,11 +74,11 @@ def test_payloads_of_clear_and_of_decrypted_messages():
 
 
 def test_payloads_are_named_once():
-    a = select.handshake(analysis(), 3)
+    a = select.select_handshake(analysis(), 3)
     names = pl.lit(["IDi(x)"])
     a = replace(a, messages=a.messages.with_columns(pl.when(pl.col("message_id") == 1).then(names).alias("payloads")))
     out = io.StringIO()
-    ladder.write(a, out, View())
+    ladder.write_ladder(a, out, RenderOptions())
     assert out.getvalue().count("IDi(x)") == 2, "one request in three transmissions, one response"
 
 
@@ -95,18 +95,18 @@ def test_a_successor_says_what_it_replaces():
 
 
 def test_filled_breaks_between_payloads_and_where_a_name_allows():
-    assert list(ladder.filled(["SA", "No", "N(NAT_DETECTION_SOURCE_IP)"], 20)) == [
+    assert list(ladder.wrap_texts(["SA", "No", "N(NAT_DETECTION_SOURCE_IP)"], 20)) == [
         "SA No",
         "N(NAT_DETECTION_",
         "SOURCE_IP)",
     ]
-    assert list(ladder.filled(["N(HASHES SHA2-256+SHA2-384)", "X" * 25], 20)) == [
+    assert list(ladder.wrap_texts(["N(HASHES SHA2-256+SHA2-384)", "X" * 25], 20)) == [
         "N(HASHES",
         "SHA2-256+SHA2-384)",
         "X" * 20,
         "X" * 5,
     ]
-    assert list(ladder.filled([], 20)) == []
+    assert list(ladder.wrap_texts([], 20)) == []
 
 
 @pytest.mark.parametrize("width", [60, 80, 110])
@@ -115,7 +115,7 @@ def test_a_long_list_of_payloads_stays_in_its_place(width):
     names = [f"V({'x' * n} {'long_name' * (n % 7)})" for n in range(0, 90, 3)] + ["\x1b[2J"]
     a = replace(a, messages=a.messages.with_columns(pl.lit(names).alias("payloads")))
     out = io.StringIO()
-    ladder.write(a, out, View(width=width))
+    ladder.write_ladder(a, out, RenderOptions(width=width))
     assert max(map(len, out.getvalue().splitlines())) <= width
     assert "\x1b" not in out.getvalue()
 
@@ -127,7 +127,7 @@ def test_hip(tmp_path):
         trace.ip(place * MS, association.ip(one))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     whole = ikeanalyze.read(trace.write(tmp_path / "hip.pcap"), payloads=True)
-    ladder.write(select.handshake(whole, 1), out, View(width=100))
+    ladder.write_ladder(select.select_handshake(whole, 1), out, RenderOptions(width=100))
     text = out.buffer.getvalue().decode()
     assert "HIP, HITs 2001:28:" in text
     assert "SPI" not in text.split("time, ms")[0]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from ikeanalyze.analysis.result import Skipped
+from ikeanalyze.analysis.result import SkippedFile
 from ikeanalyze.render import Format
 from tests.render.handmade import analysis
 
@@ -31,5 +31,5 @@ def test_few_or_all(rendered):
 
 
 def test_skipped(rendered):
-    a = analysis([1], skipped=[Skipped("bad.pcap", "not a capture")])
+    a = analysis([1], skipped=[SkippedFile("bad.pcap", "not a capture")])
     assert "## Skipped\n\n- bad.pcap: not a capture\n" in rendered(a, Format.MARKDOWN)

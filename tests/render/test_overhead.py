@@ -6,24 +6,26 @@ import json
 
 import pytest
 
-from ikeanalyze.model.esp_algorithms import suite
-from ikeanalyze.model.esp_overhead import Form
-from ikeanalyze.model.overhead import Question, overhead, paper_forms
-from ikeanalyze.model.peer_queue import one_size
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.overhead import Answer, sections
+from ikeanalyze.model.esp_algorithms import parse_suite
+from ikeanalyze.model.esp_overhead import EspConfig
+from ikeanalyze.model.overhead import OverheadQuery, compute_overhead, list_paper_configs
+from ikeanalyze.model.peer_queue import make_fixed_sizes
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.overhead import OverheadReport, render_sections
 from ikeanalyze.render.overhead_formats import FORMATS
 
 
 @pytest.fixture(scope="module")
 def computed():
-    traffic = one_size(480)
-    return overhead(Question(paper_forms(), [64, 480], True, None, [100, 300], traffic, [1e6, 3e6], 2e6))
+    traffic = make_fixed_sizes(480)
+    return compute_overhead(
+        OverheadQuery(list_paper_configs(), [64, 480], True, None, [100, 300], traffic, [1e6, 3e6], 2e6)
+    )
 
 
 def written(computed, form, tmp_path):
     path = tmp_path / "x"
-    FORMATS.write(Answer(computed=computed), form, str(path), View(width=100))
+    FORMATS.write(OverheadReport(computed=computed), form, str(path), RenderOptions(width=100))
     return path.read_text()
 
 
@@ -36,7 +38,7 @@ def test_terminal(computed, tmp_path):
 
 
 def test_parts_and_mtu(tmp_path):
-    found = overhead(Question([Form(suite("aes128-sha256"))], [64], mtu=1400))
+    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128-sha256"))], [64], mtu=1400))
     text = written(found, Format.TERMINAL, tmp_path)
     assert "MTU 1400    aes128-sha256: packets of 1,326 bytes fit" in text
     assert json.loads(written(found, Format.JSON, tmp_path))["computed"]["traffic"] is None
@@ -76,8 +78,8 @@ def test_csv_and_markdown(computed, tmp_path):
 
 
 def test_few_rows_unless_all(tmp_path):
-    found = overhead(Question([Form(suite("aes128gcm16"))], range(40, 140)))
-    (_, table) = sections(Answer(computed=found), every=False)
+    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], range(40, 140)))
+    (_, table) = render_sections(OverheadReport(computed=found), every=False)
     assert (len(table.rows), table.more) == (30, 70)
-    (_, table) = sections(Answer(computed=found), every=True)
+    (_, table) = render_sections(OverheadReport(computed=found), every=True)
     assert (len(table.rows), table.more) == (100, 0)

@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 import ikeanalyze
 from ikeanalyze.render import Format
 from ikeanalyze.render.output import OutputError
-from ikeanalyze.render.parquet import Writer
+from ikeanalyze.render.parquet import ParquetWriter
 from ikeanalyze.render.report import FORMATS
 from tests.dataset.made import batch
 from tests.render.handmade import analysis
@@ -84,7 +84,7 @@ def test_nothing_stays_behind_on_an_error(tmp_path, monkeypatch):
 def test_a_table_can_be_written_before_the_rest_is_there(tmp_path):
     a = analysis()
     early = a.frames.with_columns(number=pl.col("number") + 1)
-    with Writer(str(tmp_path)) as writer:
+    with ParquetWriter(str(tmp_path)) as writer:
         writer.add("frames", early)
         writer.finish(a)
     back = pl.read_parquet(tmp_path / "frames.parquet")
@@ -94,7 +94,7 @@ def test_a_table_can_be_written_before_the_rest_is_there(tmp_path):
 
 def test_nothing_appears_when_the_rest_never_comes(tmp_path):
     def interrupted() -> None:
-        with Writer(str(tmp_path)) as writer:
+        with ParquetWriter(str(tmp_path)) as writer:
             writer.add("frames", analysis().frames)
             raise KeyboardInterrupt
 

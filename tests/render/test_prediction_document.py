@@ -3,7 +3,7 @@ import io
 import json
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.prediction_document import document
+from ikeanalyze.render.prediction_document import build_document
 from ikeanalyze.render.prediction_formats import FORMATS
 from tests.render.predicted import bursts, failed, prediction, sweep
 from tests.render.written import written
@@ -37,7 +37,7 @@ def test_json():
 
 
 def test_what_never_succeeds():
-    found = document([failed()])["predictions"][0]
+    found = build_document([failed()])["predictions"][0]
     assert found["setup_ms"] is found["bytes"] is found["closed_form"] is None
     assert found["all_bytes_mean"] == 5802.2
 

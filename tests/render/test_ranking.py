@@ -4,22 +4,22 @@ import json
 
 import pytest
 
-from ikeanalyze.model.criteria import read_criteria
-from ikeanalyze.model.ranking import rank
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.ranking import sections
+from ikeanalyze.model.criteria import load_criteria
+from ikeanalyze.model.ranking import rank_alternatives
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.ranking import render_sections
 from ikeanalyze.render.ranking_formats import FORMATS
 from ikeanalyze.render.terminal import write_sections
 
 
 @pytest.fixture(scope="module")
 def ranking():
-    return rank(read_criteria("epc-authentication"), lambda measured: {})
+    return rank_alternatives(load_criteria("epc-authentication"), lambda measured: {})
 
 
 def written(ranking, form, tmp_path, every=False):
     path = tmp_path / "x"
-    FORMATS.write(ranking, form, str(path), View(width=100, every=every))
+    FORMATS.write(ranking, form, str(path), RenderOptions(width=100, every=every))
     return path.read_text()
 
 
@@ -57,7 +57,7 @@ def test_an_order_that_no_weight_changes(tmp_path):
     (tmp_path / "c.toml").write_text(
         'alternatives = ["a", "b"]\n[[criterion]]\nname = "only"\ngrades = { a = 1, b = 0 }\n'
     )
-    found = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
     assert "no weight of a single criterion changes the order" in written(found, Format.TERMINAL, tmp_path)
 
 
@@ -66,7 +66,7 @@ def test_text_of_the_file_is_harmless(tmp_path):
         'alternatives = ["a\\u001b[31m", "b"]\n[[criterion]]\nname = "x\\u001b]0;y"\n'
         '[[criterion.part]]\nname = "\\u0007"\ngrades = { "a\\u001b[31m" = 1, b = 0 }\n'
     )
-    found = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
     for form in (Format.TERMINAL, Format.MARKDOWN):
         text = written(found, form, tmp_path)
         assert "\x1b" not in text
@@ -74,9 +74,9 @@ def test_text_of_the_file_is_harmless(tmp_path):
 
 
 def test_parts_that_begin_alike_stay_apart_in_80_columns():
-    ranking = rank(read_criteria("epc-authentication"), lambda measured: {})
+    ranking = rank_alternatives(load_criteria("epc-authentication"), lambda measured: {})
     out = io.StringIO()
-    write_sections(sections(ranking, every=True), out, 80)
+    write_sections(render_sections(ranking, every=True), out, 80)
     _, _, table = out.getvalue().partition("\nWeights and grades\n")
     parts = [line[:25] for line in table.splitlines() if line.startswith("    ")]
     assert max(map(len, out.getvalue().splitlines())) <= 80
@@ -92,8 +92,8 @@ def test_long_names_stay_apart_in_80_columns(tmp_path):
     ]
     (tmp_path / "c.toml").write_text(f"alternatives = {json.dumps(names)}\n" + "".join(tables))
     out = io.StringIO()
-    found = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    write_sections(sections(found, every=True), out, 80)
+    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    write_sections(render_sections(found, every=True), out, 80)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     _, _, turns = out.getvalue().partition("\nTurning points\n")

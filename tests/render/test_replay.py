@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from ikeanalyze.render import Format
 from ikeanalyze.render.replay_formats import FORMATS
-from ikeanalyze.render.replay_words import outcome, round_trip_ns, setup_ns
+from ikeanalyze.render.replay_words import describe_outcome, get_round_trip_ns, get_setup_ns
 from tests.render import replays
 from tests.render.written import written
 
@@ -180,15 +180,15 @@ def test_what_a_target_sends_is_harmless_to_a_terminal():
 
 def test_times_are_those_of_our_capture_where_it_has_them():
     run = replays.reenact().runs[0]
-    assert setup_ns(run) == 12_000_000
-    assert setup_ns(replace(run, reported=None)) == 15_000_000
+    assert get_setup_ns(run) == 12_000_000
+    assert get_setup_ns(replace(run, reported=None)) == 15_000_000
     exchange = run.result.exchanges[1]
-    assert round_trip_ns(exchange, run.reported) == round_trip_ns(exchange, None) == 4_000_000
-    assert setup_ns(replays.verbatim().runs[0]) is None
+    assert get_round_trip_ns(exchange, run.reported) == get_round_trip_ns(exchange, None) == 4_000_000
+    assert get_setup_ns(replays.verbatim().runs[0]) is None
 
 
 def test_outcomes():
     run = replays.reenact().runs[0]
-    assert outcome(replace(run, broken_off="x")) == "broken off: x"
-    assert outcome(replays.verbatim().runs[0]) == "1 of 2 requests answered"
-    assert Counter(outcome(one) for one in replays.many().runs)["failed: no answer"] == 1
+    assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"
+    assert describe_outcome(replays.verbatim().runs[0]) == "1 of 2 requests answered"
+    assert Counter(describe_outcome(one) for one in replays.many().runs)["failed: no answer"] == 1

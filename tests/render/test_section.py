@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 
-from ikeanalyze.render.section import Facts, Table
+from ikeanalyze.render.section import KeyValueSection, TableSection
 
 
-@pytest.mark.parametrize("section", [Facts("a", [("b", "c")]), Table("a", (), [])])
+@pytest.mark.parametrize("section", [KeyValueSection("a", [("b", "c")]), TableSection("a", (), [])])
 def test_sections_do_not_change(section):
     with pytest.raises(dataclasses.FrozenInstanceError):
         section.title = "b"

@@ -3,7 +3,7 @@ from tests.render.handmade import CAPTURE, analysis
 
 
 def titles(a) -> list[str]:
-    return [section.title for section in sections.sections(a, every=False)]
+    return [section.title for section in sections.render_sections(a, every=False)]
 
 
 def test_details_of_one_handshake():

@@ -6,7 +6,7 @@ from tests.render.handmade import analysis
 
 def test_only_the_one():
     a = analysis()
-    one = select.handshake(a, 3)
+    one = select.select_handshake(a, 3)
     assert one.handshakes["handshake"].to_list() == [3]
     for table in (one.frames, one.messages, one.exchanges):
         assert table["handshake"].unique().to_list() == [3]
@@ -14,12 +14,12 @@ def test_only_the_one():
 
 
 def test_ids():
-    assert select.ids(analysis()) == (1, 5)
-    assert select.ids(analysis([])) is None
+    assert select.get_id_range(analysis()) == (1, 5)
+    assert select.get_id_range(analysis([])) is None
 
 
 def test_no_such_handshake():
     with pytest.raises(LookupError, match="there is no handshake 6: they are numbered 1 to 5"):
-        select.handshake(analysis(), 6)
+        select.select_handshake(analysis(), 6)
     with pytest.raises(LookupError, match="no handshake in what was read"):
-        select.handshake(analysis([]), 1)
+        select.select_handshake(analysis([]), 1)

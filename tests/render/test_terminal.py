@@ -4,7 +4,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ikeanalyze.render import View, terminal
+from ikeanalyze.render import RenderOptions, terminal
 from tests.render.handmade import analysis, summary
 
 
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 def text_of(a, out=None, **view) -> str:
     out = out or io.StringIO()
-    terminal.write(a, out, View(**view))
+    terminal.write_terminal(a, out, RenderOptions(**view))
     return out.getvalue()
 
 

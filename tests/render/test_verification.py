@@ -2,17 +2,17 @@ import json
 
 import pytest
 
-from ikeanalyze.analysis.checks import Check
-from ikeanalyze.analysis.verification import Verification, Verified
+from ikeanalyze.analysis.checks import VerificationCheck
+from ikeanalyze.analysis.verification import Verification, VerifiedHandshake
 from ikeanalyze.keys.keyset import Origin
 from ikeanalyze.render import Format
-from ikeanalyze.render.verification import label, summary
+from ikeanalyze.render.verification import format_check_label, format_summary
 from ikeanalyze.render.verification_formats import FORMATS
 from tests.analysis.verified import recorded
 from tests.keys.logs_of import LOGS
 from tests.render.written import written
 
-PASSED = Check(
+PASSED = VerificationCheck(
     0,
     "AUTH",
     "passed",
@@ -24,8 +24,10 @@ PASSED = Check(
     exchange="IKE_AUTH 2 request",
     frame=5,
 )
-FAILED = Check(0, "SKEYSEED", "failed", why="another", expected="01", found="02", epoch=1, origin=Origin("a.log", 7))
-ABSENT = Check(0, "AUTH", "not made", why="no PSK", side="responder")
+FAILED = VerificationCheck(
+    0, "SKEYSEED", "failed", why="another", expected="01", found="02", epoch=1, origin=Origin("a.log", 7)
+)
+ABSENT = VerificationCheck(0, "AUTH", "not made", why="no PSK", side="responder")
 
 
 def text(verification, **options):
@@ -33,19 +35,19 @@ def text(verification, **options):
 
 
 def made(*checks, count=1):
-    return Verification([Verified(i + 1, "01" * 8, "02" * 8, None, checks) for i in range(count)], [])
+    return Verification([VerifiedHandshake(i + 1, "01" * 8, "02" * 8, None, checks) for i in range(count)], [])
 
 
 def test_labels():
-    assert label(PASSED) == "AUTH in IKE_AUTH 2 request"
-    assert label(FAILED) == "SKEYSEED of epoch 1"
-    assert label(ABSENT) == "AUTH of the responder"
+    assert format_check_label(PASSED) == "AUTH in IKE_AUTH 2 request"
+    assert format_check_label(FAILED) == "SKEYSEED of epoch 1"
+    assert format_check_label(ABSENT) == "AUTH of the responder"
 
 
 def test_summary():
-    assert summary([PASSED, PASSED, FAILED]) == "2 passed, 1 failed"
-    assert summary([ABSENT]) == "1 not made"
-    assert summary([]) == "none"
+    assert format_summary([PASSED, PASSED, FAILED]) == "2 passed, 1 failed"
+    assert format_summary([ABSENT]) == "1 not made"
+    assert format_summary([]) == "none"
 
 
 def test_one_ike_sa():
@@ -70,8 +72,8 @@ def test_several():
 
 
 def test_without_keys_there_is_nothing_to_list():
-    nothing = Check(0, "ICV", "not made", why="no key")
-    checked = Verified(3, "03" * 8, "04" * 8, 2, (PASSED,))
+    nothing = VerificationCheck(0, "ICV", "not made", why="no key")
+    checked = VerifiedHandshake(3, "03" * 8, "04" * 8, 2, (PASSED,))
     lines = text(Verification([*made(nothing, count=2).handshakes, checked], [])).splitlines()
     assert lines[1:6] == [
         "  checks      1 passed, 2 not made",
@@ -92,7 +94,9 @@ def test_many():
     assert "more" not in text(many, every=True)
     reasons = Verification(
         [
-            Verified(i, "", "", None, (Check(i, "ICV", "failed", why=f"reason {i}", exchange="X"),))
+            VerifiedHandshake(
+                i, "", "", None, (VerificationCheck(i, "ICV", "failed", why=f"reason {i}", exchange="X"),)
+            )
             for i in range(1, 41)
         ],
         [],
@@ -102,7 +106,7 @@ def test_many():
 
 
 def test_text_out_of_files_is_harmless():
-    bad = Check(
+    bad = VerificationCheck(
         0,
         "AUTH",
         "failed",

@@ -3,12 +3,12 @@
 import io
 from typing import Any
 
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.formats import Formats
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.formats import OutputFormats
 
 
-def written(formats: Formats[Any], result: Any, form: Format, **view: Any) -> str:
-    """What is written of `result`; `view` as in `View`."""
+def written(formats: OutputFormats[Any], result: Any, form: Format, **view: Any) -> str:
+    """What is written of `result`; `view` as in `RenderOptions`."""
     out = io.StringIO()
-    formats.texts[form](result, out, View(**view))
+    formats.texts[form](result, out, RenderOptions(**view))
     return out.getvalue()

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
-from ikeanalyze.model.policy import Policy
-from ikeanalyze.replay.credentials import Credentials, identification
+from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.initiator import Initiator
-from ikeanalyze.replay.shape import Shape
-from ikeanalyze.replay.steps import Outgoing, Result, Step
-from ikeanalyze.wire.proposals import Attribute, Proposal, Transform
+from ikeanalyze.replay.shape import HandshakeShape
+from ikeanalyze.replay.steps import InitiatorResult, InitiatorStep, OutgoingDatagram
+from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue
 
 LOCAL, REMOTE = ("192.0.2.1", 500), ("192.0.2.2", 500)
-PATIENCE = Policy("test", (1.0, 2.0, 4.0))
+PATIENCE = RetransmissionPolicy("test", (1.0, 2.0, 4.0))
 MS = 1_000_000
 FRAGMENTATION, HASHES, INTERMEDIATE = (16430, b""), (16431, b"\0\2\0\3\0\4"), (16438, b"")
-GCM = Transform(1, 20, (Attribute(14, 256),))
-CBC = Transform(1, 12, (Attribute(14, 256),))
+GCM = Transform(1, 20, (TransformAttributeValue(14, 256),))
+CBC = Transform(1, 12, (TransformAttributeValue(14, 256),))
 SHA2_256, SHA2_256_128 = Transform(2, 5, ()), Transform(3, 12, ())
 
 Answer = Callable[[bytes], Sequence[bytes]]
@@ -27,7 +27,7 @@ def proposal(method: int, *additional: int, aead: bool = True) -> Proposal:
     return Proposal(1, 1, b"", (*protection, SHA2_256, Transform(4, method, ()), *more))
 
 
-def shape(method: int = 31, *additional: int, aead: bool = True, **changes: object) -> Shape:
+def shape(method: int = 31, *additional: int, aead: bool = True, **changes: object) -> HandshakeShape:
     settings: dict = {
         "proposals": (proposal(method, *additional, aead=aead),),
         "key_exchange": method,
@@ -35,15 +35,17 @@ def shape(method: int = 31, *additional: int, aead: bool = True, **changes: obje
         "fragment_size": 600,
         "auth_initiator": "psk",
     } | changes
-    return Shape(**settings)
+    return HandshakeShape(**settings)
 
 
 def credentials(**changes: object) -> Credentials:
-    settings: dict = {"local_identity": identification("initiator.lab"), "psk": b"swordfish"} | changes
+    settings: dict = {"local_identity": parse_identity("initiator.lab"), "psk": b"swordfish"} | changes
     return Credentials(**settings)
 
 
-def initiator(shape_: Shape | None = None, credentials_: Credentials | None = None, **more: object) -> Initiator:
+def initiator(
+    shape_: HandshakeShape | None = None, credentials_: Credentials | None = None, **more: object
+) -> Initiator:
     settings: dict = {"policy": PATIENCE, "endpoints": (LOCAL, REMOTE)} | more
     return Initiator(shape_ or shape(), credentials_ or credentials(), **settings)
 
@@ -54,11 +56,11 @@ class Wire:
     def __init__(self, one: Initiator, answer: Answer) -> None:
         self.initiator, self.answer = one, answer
         self.now = 10**12
-        self.sent: list[Outgoing] = []
-        self.lose: Callable[[Outgoing], bool] = lambda _: False
+        self.sent: list[OutgoingDatagram] = []
+        self.lose: Callable[[OutgoingDatagram], bool] = lambda _: False
         self.lose_answer: Callable[[bytes], bool] = lambda _: False
 
-    def run(self, step: Step) -> Result:
+    def run(self, step: InitiatorStep) -> InitiatorResult:
         """To the end."""
         pending: list[tuple[bytes, int]] = []
         for _ in range(100_000):
@@ -80,14 +82,14 @@ class Wire:
                 step = self.initiator.tick(self.now)
         raise AssertionError("no end")
 
-    def begin(self) -> Result:
+    def begin(self) -> InitiatorResult:
         return self.run(self.initiator.begin(self.now))
 
-    def close(self) -> Result:
+    def close(self) -> InitiatorResult:
         return self.run(self.initiator.close(self.now))
 
 
-def established(shape_: Shape, responder: object, credentials_: Credentials | None = None) -> Wire:
+def established(shape_: HandshakeShape, responder: object, credentials_: Credentials | None = None) -> Wire:
     """A handshake that has to succeed on both sides."""
     wire = Wire(initiator(shape_, credentials_), responder.answer)  # type: ignore[attr-defined]
     result = wire.begin()

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.replay.answers import Answer, differences, header_of, read_answer
+from ikeanalyze.replay.answers import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from tests.craft import Handshake, ike
 
 #: What craft's responder says.
@@ -21,7 +21,7 @@ def response(*payloads, exchange_type=34):
 
 def test_an_accepted_proposal():
     _, reply = Handshake(1, proposals=[ike.HYBRID]).init()[:2]
-    answer = read_answer(reply.ike[0])
+    answer = summarise_response(reply.ike[0])
     assert (answer.exchange, answer.message_id, answer.response) == ("IKE_SA_INIT", 0, True)
     assert (answer.kind, answer.proposal, answer.key_exchange) == ("accepted", GCM, "X25519")
     assert answer.notifies == NOTIFIES
@@ -41,45 +41,45 @@ def test_an_accepted_proposal():
     ],
 )
 def test_what_came_instead(payload, kind):
-    assert read_answer(response(payload)).kind == kind
+    assert summarise_response(response(payload)).kind == kind
 
 
 def test_encrypted_ones():
     whole = ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(60))
-    assert (read_answer(whole).kind, read_answer(whole).fragments) == ("encrypted", None)
+    assert (summarise_response(whole).kind, summarise_response(whole).fragments) == ("encrypted", None)
     first, second = ike.skf(SPI_I, SPI_R, 43, ike.RESPONSE, 1, ike.KE, [bytes(60), bytes(20)])
-    assert (read_answer(second).kind, read_answer(second).fragments) == ("encrypted", 2)
-    assert read_answer(first).payloads == ("SKF(1/2)",)
+    assert (summarise_response(second).kind, summarise_response(second).fragments) == ("encrypted", 2)
+    assert summarise_response(first).payloads == ("SKF(1/2)",)
 
 
 def test_what_is_no_message():
     data = response(ike.notify(ike.COOKIE, b"12345678"))
     for cut in range(len(data)):
-        assert read_answer(data[:cut]) is None
-    assert header_of(data + b"x") is None
-    assert header_of(data[:17] + b"\x10" + data[18:]) is None  # IKEv1
+        assert summarise_response(data[:cut]) is None
+    assert parse_ikev2_header(data + b"x") is None
+    assert parse_ikev2_header(data[:17] + b"\x10" + data[18:]) is None  # IKEv1
 
 
 def test_differences():
     _, reply = Handshake(1, proposals=[ike.HYBRID]).init()[:2]
-    accepted = read_answer(reply.ike[0])
-    again = read_answer(Handshake(2, proposals=[ike.HYBRID]).init()[1].ike[0])
-    assert differences(accepted, again) == ()
-    cookie = read_answer(response(ike.notify(ike.COOKIE, b"12345678")))
-    assert differences(accepted, cookie) == (
+    accepted = summarise_response(reply.ike[0])
+    again = summarise_response(Handshake(2, proposals=[ike.HYBRID]).init()[1].ike[0])
+    assert compare_responses(accepted, again) == ()
+    cookie = summarise_response(response(ike.notify(ike.COOKIE, b"12345678")))
+    assert compare_responses(accepted, cookie) == (
         "answer: accepted recorded, COOKIE now",
         f"proposal: {GCM} recorded, none now",
         "key exchange: X25519 recorded, none now",
         f"only recorded: {', '.join(NOTIFIES)}",
         "only now: COOKIE",
     )
-    assert differences(None, cookie) == ("no answer recorded",)
-    assert differences(cookie, None) == ("no answer",)
-    assert differences(None, None) == ()
+    assert compare_responses(None, cookie) == ("no answer recorded",)
+    assert compare_responses(cookie, None) == ("no answer",)
+    assert compare_responses(None, None) == ()
 
 
 def test_sizes_of_encrypted_ones_differ():
-    def sealed(size: int) -> Answer:
-        return read_answer(ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(size)))
+    def sealed(size: int) -> ResponseSummary:
+        return summarise_response(ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(size)))
 
-    assert differences(sealed(60), sealed(61)) == ("bytes: 92 recorded, 93 now",)
+    assert compare_responses(sealed(60), sealed(61)) == ("bytes: 92 recorded, 93 now",)

@@ -12,23 +12,23 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from ikeanalyze.keys.algorithms import PRF
 from ikeanalyze.lab import pki
 from ikeanalyze.replay.authentication import (
-    Kind,
-    check_identity_wanted,
-    check_responder,
-    check_shared,
-    kind_of,
-    own_identity,
-    prove,
-    prove_shared,
+    InitiatorAuth,
+    choose_auth,
+    choose_identity,
+    make_auth_payload,
+    make_shared_key_auth,
+    verify_expected_identity,
+    verify_responder,
+    verify_shared_key_auth,
 )
-from ikeanalyze.replay.credentials import Credentials, identification
+from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.steps import CannotReplayError, RefusedError
 from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
 from tests.replay.driving import shape
 from tests.replay.responder import KEY_PAD, prf
 
-CHAIN = pki.make("ecdsa", 256, 3, "responder.lab")
-OTHER = pki.make("ecdsa", 256, 3, "responder.lab")
+CHAIN = pki.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
+OTHER = pki.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
 OCTETS = b"message and nonce and MAC"
 SHA2_256 = PRF[5]
 NAME = Identification(2, b"responder.lab")
@@ -57,7 +57,7 @@ def signed(chain=CHAIN, octets=OCTETS):
 
 
 def checked(found=None, certificates=None, identity=NAME, credentials=TRUSTING, time=None):
-    return check_responder(
+    return verify_responder(
         found or signed(),
         sent() if certificates is None else certificates,
         identity,
@@ -71,22 +71,22 @@ def checked(found=None, certificates=None, identity=NAME, credentials=TRUSTING, 
 @pytest.mark.parametrize(
     ("word", "credentials", "kind"),
     [
-        ("psk", PSK, Kind.PSK),
-        ("ecdsa-384", SIGNING, Kind.SIGNATURE),
-        ("eap", EAP, Kind.EAP),
-        (None, PSK, Kind.PSK),
-        (None, SIGNING, Kind.SIGNATURE),
-        (None, EAP, Kind.EAP),
+        ("psk", PSK, InitiatorAuth.PSK),
+        ("ecdsa-384", SIGNING, InitiatorAuth.SIGNATURE),
+        ("eap", EAP, InitiatorAuth.EAP),
+        (None, PSK, InitiatorAuth.PSK),
+        (None, SIGNING, InitiatorAuth.SIGNATURE),
+        (None, EAP, InitiatorAuth.EAP),
     ],
 )
 def test_as_the_recorded_initiator_did(word, credentials, kind):
-    assert kind_of(shape(auth_initiator=word), credentials) is kind
+    assert choose_auth(shape(auth_initiator=word), credentials) is kind
 
 
 def test_a_guess_gives_way_to_the_credentials():
     guess = shape(auth_initiator="psk", guessed=("auth_initiator",))
-    assert kind_of(guess, SIGNING) is Kind.SIGNATURE
-    assert kind_of(guess, replace(SIGNING, psk=b"x")) is Kind.PSK
+    assert choose_auth(guess, SIGNING) is InitiatorAuth.SIGNATURE
+    assert choose_auth(guess, replace(SIGNING, psk=b"x")) is InitiatorAuth.PSK
 
 
 @pytest.mark.parametrize(
@@ -109,40 +109,40 @@ def test_a_guess_gives_way_to_the_credentials():
 )
 def test_what_is_lacking(word, eap, credentials, said):
     with pytest.raises(CannotReplayError, match=said):
-        kind_of(shape(auth_initiator=word, eap=eap), credentials)
+        choose_auth(shape(auth_initiator=word, eap=eap), credentials)
 
 
 def test_who_we_are():
-    recorded = identification("recorded.lab")
-    ours = identification("ours.lab")
-    address = identification("192.0.2.1")
+    recorded = parse_identity("recorded.lab")
+    ours = parse_identity("ours.lab")
+    address = parse_identity("192.0.2.1")
     known = shape(identity_i=recorded)
-    assert own_identity(Kind.PSK, known, replace(PSK, local_identity=ours), address) == ours
-    assert own_identity(Kind.PSK, known, PSK, address) == recorded
-    assert own_identity(Kind.PSK, shape(), PSK, address) == address
-    assert own_identity(Kind.EAP, shape(), EAP, address) == identification("carol")
-    name = own_identity(Kind.SIGNATURE, shape(), SIGNING, address)
+    assert choose_identity(InitiatorAuth.PSK, known, replace(PSK, local_identity=ours), address) == ours
+    assert choose_identity(InitiatorAuth.PSK, known, PSK, address) == recorded
+    assert choose_identity(InitiatorAuth.PSK, shape(), PSK, address) == address
+    assert choose_identity(InitiatorAuth.EAP, shape(), EAP, address) == parse_identity("carol")
+    name = choose_identity(InitiatorAuth.SIGNATURE, shape(), SIGNING, address)
     assert (name.type, name.data) == (9, loaded(CHAIN.end).subject.public_bytes())
 
 
 def test_a_shared_secret():
-    made = prove(Kind.PSK, PSK, SHA2_256, OCTETS, None)
-    assert made == prove_shared(SHA2_256, b"swordfish", OCTETS)
+    made = make_auth_payload(InitiatorAuth.PSK, PSK, SHA2_256, OCTETS, None)
+    assert made == make_shared_key_auth(SHA2_256, b"swordfish", OCTETS)
     assert (made.method, made.data) == (2, prf(prf(b"swordfish", KEY_PAD), OCTETS))
-    check_shared(SHA2_256, b"swordfish", OCTETS, made)
+    verify_shared_key_auth(SHA2_256, b"swordfish", OCTETS, made)
     assert checked(made, [], credentials=PSK) == "PSK"
-    for wrong in (replace(made, data=made.data[:-1]), prove_shared(SHA2_256, b"tuna", OCTETS)):
+    for wrong in (replace(made, data=made.data[:-1]), make_shared_key_auth(SHA2_256, b"tuna", OCTETS)):
         with pytest.raises(RefusedError, match="AUTH does not verify: the responder has another secret"):
-            check_shared(SHA2_256, b"swordfish", OCTETS, wrong)
+            verify_shared_key_auth(SHA2_256, b"swordfish", OCTETS, wrong)
     with pytest.raises(RefusedError, match="is ECDSA with SHA2-256 instead of a shared key's"):
-        check_shared(SHA2_256, b"swordfish", OCTETS, signed())
+        verify_shared_key_auth(SHA2_256, b"swordfish", OCTETS, signed())
     with pytest.raises(RefusedError, match="authenticates with a PSK, and the credentials have none"):
         checked(made, [])
 
 
 def test_a_signature():
     assert checked() == "ECDSA with SHA2-256"
-    made = prove(Kind.SIGNATURE, SIGNING, SHA2_256, OCTETS, [2])
+    made = make_auth_payload(InitiatorAuth.SIGNATURE, SIGNING, SHA2_256, OCTETS, [2])
     assert checked(made) == "ECDSA with SHA2-256"
 
 
@@ -156,7 +156,7 @@ def test_a_signature():
         ({"certificates": sent()[:1]}, "certificate is not trusted"),
         ({"certificates": sent(OTHER), "found": signed(OTHER)}, "certificate is not trusted"),
         ({"credentials": PSK}, "certificate is not trusted: no authority is trusted"),
-        ({"identity": identification("elsewhere.lab")}, "the certificate is not that of elsewhere.lab"),
+        ({"identity": parse_identity("elsewhere.lab")}, "the certificate is not that of elsewhere.lab"),
         ({"time": dt.datetime(2060, 1, 1, tzinfo=dt.UTC)}, "not trusted: .*not valid"),
         (
             {"found": Authentication(13, b"")},
@@ -176,31 +176,33 @@ def test_signatures_that_are_not_accepted(given, said):
 
 
 def test_who_the_responder_has_to_be():
-    check_identity_wanted(Credentials(), NAME)
-    check_identity_wanted(Credentials(remote_identity=NAME), NAME)
+    verify_expected_identity(Credentials(), NAME)
+    verify_expected_identity(Credentials(remote_identity=NAME), NAME)
     with pytest.raises(RefusedError, match=r"the responder is 192.0.2.2, which is not remote.identity"):
-        check_identity_wanted(Credentials(remote_identity=NAME), identification("192.0.2.2"))
+        verify_expected_identity(Credentials(remote_identity=NAME), parse_identity("192.0.2.2"))
 
 
 def test_a_distinguished_name_is_compared_by_its_attributes():
-    wanted = Credentials(remote_identity=identification("C=CH, O=Lab, CN=resp"))
+    wanted = Credentials(remote_identity=parse_identity("C=CH, O=Lab, CN=resp"))
     # the same with PrintableString all over
     printable = "302a310b3009060355040613024348310c300a060355040a13034c6162310d300b0603550403130472657370"
-    check_identity_wanted(wanted, Identification(9, bytes.fromhex(printable)))
+    verify_expected_identity(wanted, Identification(9, bytes.fromhex(printable)))
     with pytest.raises(RefusedError, match=r"the responder is CN=resp, O=Lab, C=CH, which is not"):
-        check_identity_wanted(wanted, identification("CN=resp, O=Lab, C=CH"))
+        verify_expected_identity(wanted, parse_identity("CN=resp, O=Lab, C=CH"))
     with pytest.raises(RefusedError, match=r"the responder is 192.0.2.2, which is not"):
-        check_identity_wanted(wanted, identification("192.0.2.2"))
+        verify_expected_identity(wanted, parse_identity("192.0.2.2"))
 
 
-@pytest.mark.parametrize(("word", "kind"), [("psk", Kind.PSK), ("ecdsa-256", Kind.SIGNATURE), (None, Kind.PSK)])
+@pytest.mark.parametrize(
+    ("word", "kind"), [("psk", InitiatorAuth.PSK), ("ecdsa-256", InitiatorAuth.SIGNATURE), (None, InitiatorAuth.PSK)]
+)
 def test_a_guess_decides_between_credentials_that_can_do_either(word, kind):
     both = replace(SIGNING, psk=b"swordfish")
-    assert kind_of(shape(auth_initiator=word, guessed=("auth_initiator",)), both) is kind
+    assert choose_auth(shape(auth_initiator=word, guessed=("auth_initiator",)), both) is kind
 
 
 def test_no_key_to_sign_with():
     with pytest.raises(RefusedError, match="no key to sign with"):
-        prove(Kind.SIGNATURE, PSK, SHA2_256, OCTETS, [2])
+        make_auth_payload(InitiatorAuth.SIGNATURE, PSK, SHA2_256, OCTETS, [2])
     with pytest.raises(RefusedError, match="the peer takes signatures with"):
-        prove(Kind.SIGNATURE, SIGNING, SHA2_256, OCTETS, [99])
+        make_auth_payload(InitiatorAuth.SIGNATURE, SIGNING, SHA2_256, OCTETS, [99])

@@ -1,5 +1,5 @@
-from ikeanalyze.replay.barrage import Barrage
-from ikeanalyze.replay.mutation import Mutant
+from ikeanalyze.replay.barrage import FuzzRun
+from ikeanalyze.replay.mutation import FuzzedMessage
 from tests.craft import ike
 
 MS = 1_000_000
@@ -7,8 +7,8 @@ NOW = 10**18
 
 
 def test_at_a_rate_whatever_is_answered():
-    mutants = [Mutant(bytes([number]) * 40, ("bit", "cut")[: number + 1]) for number in range(3)]
-    core = Barrage(mutants, 50)
+    mutants = [FuzzedMessage(bytes([number]) * 40, ("bit", "cut")[: number + 1]) for number in range(3)]
+    core = FuzzRun(mutants, 50)
     step = core.begin(NOW)
     assert [one.data for one in step.send] == [mutants[0].data]
     assert step.wake_ns == NOW + 20 * MS

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import ikeanalyze
-from ikeanalyze.replay.comparison import compare, exchanges
+from ikeanalyze.replay.comparison import compare_handshakes, get_setup_exchanges
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 
@@ -12,7 +12,7 @@ def test_side_by_side():
     recorded = ikeanalyze.read(CAPTURES / "pq-mlkem768-psk.pcap")
     live = ikeanalyze.read(CAPTURES / "lab" / "loss20.pcapng")
     row = live.handshakes.row(0, named=True)
-    both = compare(recorded, 1, live, bytes.fromhex(row["spi_i"]), 7)
+    both = compare_handshakes(recorded, 1, live, bytes.fromhex(row["spi_i"]), 7)
     assert both.run == 7
     assert [(one.exchange, one.message_id, one.attempt) for one in both.rows] == [
         ("IKE_SA_INIT", 0, 1),
@@ -33,16 +33,16 @@ def test_side_by_side():
 
 def test_another_body_is_another_row():
     analysis = ikeanalyze.read(CAPTURES / "invalid-ke.pcap")
-    sides = exchanges(analysis, 1)
+    sides = get_setup_exchanges(analysis, 1)
     assert list(sides)[:2] == [("IKE_SA_INIT", 0, 1), ("IKE_SA_INIT", 0, 2)]
     assert sides["IKE_SA_INIT", 0, 1].bytes == 248 + 38
-    none = compare(analysis, 1, analysis, bytes(8), 1)
+    none = compare_handshakes(analysis, 1, analysis, bytes(8), 1)
     assert none is None
 
 
 def test_the_link_to_the_aaa_server_is_not_counted():
     analysis = ikeanalyze.read(CAPTURES / "lab" / "eap-mschapv2.pcapng")
-    sides = exchanges(analysis, 1)
+    sides = get_setup_exchanges(analysis, 1)
     # by the initiator's log
     assert [(side.messages, side.bytes) for side in sides.values()] == [
         (2, 272 + 280), (2, 256 + 1236 + 132), (2, 96 + 112), (2, 144 + 128), (2, 80 + 80), (2, 112 + 208),
@@ -51,6 +51,6 @@ def test_the_link_to_the_aaa_server_is_not_counted():
 
 def test_ip_fragments_count_once():
     analysis = ikeanalyze.read(CAPTURES / "lab" / "ip-fragments.pcapng")
-    sides = exchanges(analysis, 1)
+    sides = get_setup_exchanges(analysis, 1)
     # by the log: 764 and 765, 2,352 and 2,272
     assert [side.bytes for side in sides.values()] == [764 + 765, 2352 + 2272]

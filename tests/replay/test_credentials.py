@@ -10,14 +10,14 @@ from ikeanalyze.lab import pki
 from ikeanalyze.replay.credentials import (
     Credentials,
     CredentialsError,
-    identification,
-    key_family,
+    get_key_type,
     load_credentials,
+    parse_identity,
 )
-from ikeanalyze.wire.identification import identity_text
+from ikeanalyze.wire.identification import format_identity
 
-CHAIN = pki.make("ecdsa", 256, 3, "initiator.lab")
-OTHER = pki.make("ecdsa", 256, 2, "other.lab")
+CHAIN = pki.make_certificate_chain("ecdsa", 256, 3, "initiator.lab")
+OTHER = pki.make_certificate_chain("ecdsa", 256, 2, "other.lab")
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
 
@@ -74,7 +74,7 @@ def test_all_of_it(folder):
     assert found.psk == b"swordfish"
     assert (len(found.certificates), len(found.authorities)) == (2, 3)
     assert (found.eap_identity, found.eap_password) == ("carol", "tuna")
-    assert key_family(found.key) == "ecdsa"
+    assert get_key_type(found.key) == "ecdsa"
 
 
 def test_nothing_of_it(folder):
@@ -172,14 +172,14 @@ def test_files_that_are_no_credentials(folder, data):
     [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5)],
 )
 def test_identities(text, kind):
-    found = identification(text)
+    found = parse_identity(text)
     assert found.type == kind
-    assert identity_text(found.type, found.data) == text
+    assert format_identity(found.type, found.data) == text
 
 
 @pytest.mark.parametrize("text", ["O=lab,CN=gw", "O=lab, CN=gw"])
 def test_a_distinguished_name_is_in_strongswans_order(text):
-    found = identification(text)
+    found = parse_identity(text)
     # SET of SEQUENCE of 2.5.4.10 and 2.5.4.3, UTF8String
     assert (found.type, found.data.hex()) == (
         9, "301b310c300a060355040a0c036c6162310b300906035504030c026777",
@@ -187,6 +187,6 @@ def test_a_distinguished_name_is_in_strongswans_order(text):
 
 
 def test_kinds_of_keys():
-    assert key_family(None) is None
-    assert key_family(ed25519.Ed25519PrivateKey.generate()) == "ed25519"
-    assert key_family(ed448.Ed448PrivateKey.generate()) == "ed448"
+    assert get_key_type(None) is None
+    assert get_key_type(ed25519.Ed25519PrivateKey.generate()) == "ed25519"
+    assert get_key_type(ed448.Ed448PrivateKey.generate()) == "ed448"

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ikeanalyze.replay.drive import Driver, Tally
-from ikeanalyze.replay.faults import Faults, What, read_fault
-from ikeanalyze.replay.steps import Outgoing, Step
+from ikeanalyze.replay.drive import Driver, TrafficCounter
+from ikeanalyze.replay.faults import FaultInjector, FaultKind, parse_fault
+from ikeanalyze.replay.steps import InitiatorStep, OutgoingDatagram
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.udp import UdpTransport
 from ikeanalyze.wire.header import HEADER
@@ -21,7 +21,7 @@ def message(number, *, exchange_type=34, response=False, size=60):
 
 
 def outgoing(number, transmission=1, port=500):
-    return Outgoing(message(number), 34, number, False, None, None, transmission, port)
+    return OutgoingDatagram(message(number), 34, number, False, None, None, transmission, port)
 
 
 @dataclass
@@ -42,20 +42,20 @@ class Script:
     def send(self, now_ns):
         self.told.append(now_ns)
         self.wake_ns = now_ns + self.wait_ms * MS
-        return Step((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
+        return InitiatorStep((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
 
     def receive(self, data, now_ns, from_port):
         self.told.append(now_ns)
         self.answers.append((from_port, data))
         if int.from_bytes(data[20:24], "big") != self.number:
-            return Step((), self.wake_ns)
+            return InitiatorStep((), self.wake_ns)
         self.number, self.transmission = self.number + 1, 1
-        return Step((), None, "done") if self.number == self.count else self.send(now_ns)
+        return InitiatorStep((), None, "done") if self.number == self.count else self.send(now_ns)
 
     def tick(self, now_ns):
         assert now_ns >= self.wake_ns
         if self.transmission == 3:
-            return Step((), None, "silence")
+            return InitiatorStep((), None, "silence")
         self.transmission += 1
         return self.send(now_ns)
 
@@ -69,7 +69,7 @@ def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
     with peer(behave) as one:
         transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
         try:
-            faults = Faults([read_fault(What(what), text) for what, text in rules], seed)
+            faults = FaultInjector([parse_fault(FaultKind(what), text) for what, text in rules], seed)
             driver = Driver(transport, faults=faults)
             result = driver.drive(script, script.begin, seconds)
         finally:
@@ -127,7 +127,7 @@ def test_doubled_and_late():
     ("kind", "response"), [(37, True), (37, False), (36, False), (44, False)]
 )  # a responder that thinks that the IKE SA stands may rekey it
 def test_what_is_not_of_the_set_up_is_not_counted(kind, response):
-    tally = Tally()
+    tally = TrafficCounter()
     assert tally.blowup is None
     script = Script(1)
     _, tally, _, _ = driven(

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.replay.faults import MOST_QUEUED, About, Fault, FaultError, Faults, What, read_fault
+from ikeanalyze.replay.faults import MOST_QUEUED, DatagramInfo, Fault, FaultError, FaultInjector, FaultKind, parse_fault
 
-INIT = About(True, 34, 0, False, None, None)
-SECOND = About(True, 43, 1, False, 2, 3)
+INIT = DatagramInfo(True, 34, 0, False, None, None)
+SECOND = DatagramInfo(True, 43, 1, False, 2, 3)
 MS = 1_000_000
 
 
@@ -37,12 +37,12 @@ def through(faults, items, *, ours=True, until=10**12):
     ],
 )
 def test_rules(text, expected):
-    assert read_fault(What.DROP, text) == Fault(What.DROP, text, **expected)
+    assert parse_fault(FaultKind.DROP, text) == Fault(FaultKind.DROP, text, **expected)
 
 
 def test_a_delay_has_a_time():
-    assert read_fault(What.DELAY, "IKE_AUTH:250ms").delay_ns == 250 * MS
-    assert read_fault(What.DELAY, "0.5:0.25ms").delay_ns == MS // 4
+    assert parse_fault(FaultKind.DELAY, "IKE_AUTH:250ms").delay_ns == 250 * MS
+    assert parse_fault(FaultKind.DELAY, "0.5:0.25ms").delay_ns == MS // 4
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_a_delay_has_a_time():
 )
 def test_what_is_no_rule(what, text, said):
     with pytest.raises(FaultError, match=said):
-        read_fault(What(what), text)
+        parse_fault(FaultKind(what), text)
 
 
 def test_without_rules_all_passes_at_once():
     items = [(number, INIT, number) for number in range(5)]
-    assert through(Faults(), items, until=4 * MS) == [0, 1, 2, 3, 4]
+    assert through(FaultInjector(), items, until=4 * MS) == [0, 1, 2, 3, 4]
 
 
 def test_a_named_one_is_dropped_once():
-    faults = Faults([read_fault(What.DROP, "IKE_INTERMEDIATE:2/3")])
+    faults = FaultInjector([parse_fault(FaultKind.DROP, "IKE_INTERMEDIATE:2/3")])
     first = replace(SECOND, fragment=1)
     items = [("a", first, 0), ("b", SECOND, 0), ("a again", first, 5), ("b again", SECOND, 5)]
     assert through(faults, items) == ["a", "a again", "b again"]
@@ -85,16 +85,18 @@ def test_a_named_one_is_dropped_once():
 
 
 def test_as_often_as_it_says():
-    faults = Faults([read_fault(What.DROP, "IKE_SA_INIT:x2")])
+    faults = FaultInjector([parse_fault(FaultKind.DROP, "IKE_SA_INIT:x2")])
     assert through(faults, [(number, INIT, number) for number in range(4)]) == [2, 3]
-    always = Faults([read_fault(What.DROP, "any:response:x*")])
+    always = FaultInjector([parse_fault(FaultKind.DROP, "any:response:x*")])
     answers = [(number, replace(INIT, response=True, ours=False), number) for number in range(9)]
     assert through(always, answers, ours=False) == []
     assert through(always, [("request", INIT, 0)]) == ["request"]
 
 
 def test_twice_and_late():
-    faults = Faults([read_fault(What.DUPLICATE, "IKE_SA_INIT"), read_fault(What.DELAY, "any:id0:20ms")])
+    faults = FaultInjector(
+        [parse_fault(FaultKind.DUPLICATE, "IKE_SA_INIT"), parse_fault(FaultKind.DELAY, "any:id0:20ms")]
+    )
     faults.take("x", INIT, 0)
     assert faults.next_ns == 20 * MS
     assert faults.due(ours=True, now_ns=20 * MS - 1) == []
@@ -103,12 +105,12 @@ def test_twice_and_late():
 
 
 def test_the_next_one_passes():
-    faults = Faults([read_fault(What.REORDER, "IKE_SA_INIT")])
+    faults = FaultInjector([parse_fault(FaultKind.REORDER, "IKE_SA_INIT")])
     assert through(faults, [("a", INIT, 0), ("b", INIT, 1), ("c", INIT, 2)]) == ["b", "a", "c"]
-    faults = Faults([read_fault(What.REORDER, "any:x*")])
+    faults = FaultInjector([parse_fault(FaultKind.REORDER, "any:x*")])
     assert sorted(through(faults, [(n, INIT, n) for n in range(9)])) == list(range(9))
     # nothing passes: it goes on after a while
-    faults = Faults([read_fault(What.REORDER, "IKE_SA_INIT")])
+    faults = FaultInjector([parse_fault(FaultKind.REORDER, "IKE_SA_INIT")])
     faults.take("a", INIT, 0)
     assert faults.due(ours=True, now_ns=99 * MS) == []
     assert faults.next_ns == 100 * MS
@@ -116,7 +118,7 @@ def test_the_next_one_passes():
 
 
 def test_directions_are_apart():
-    faults = Faults([read_fault(What.DELAY, "any:5ms")])
+    faults = FaultInjector([parse_fault(FaultKind.DELAY, "any:5ms")])
     faults.take("ours", INIT, 0)
     faults.take("theirs", replace(INIT, ours=False, response=True), 0)
     assert faults.due(ours=False, now_ns=MS * 5) == ["theirs"]
@@ -127,7 +129,7 @@ def test_chance_is_within_binomial_limits_and_can_be_had_again():
     count, share = 20_000, 0.2
 
     def passed(seed):
-        faults = Faults([read_fault(What.DROP, str(share))], seed)
+        faults = FaultInjector([parse_fault(FaultKind.DROP, str(share))], seed)
         for number in range(count):
             faults.take(number, INIT, 0)
         return faults.overflowed, faults.met.total(), faults.due(ours=True, now_ns=0)

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox
-from ikeanalyze.replay.outstanding import Outstanding
-from ikeanalyze.replay.steps import Ignored
+from ikeanalyze.replay.outstanding import PendingRequest
+from ikeanalyze.replay.steps import IgnoredDatagrams
 from tests.craft import ike
 from tests.replay.driving import MS, initiator
 from tests.replay.responder import SPI_R, Responder
@@ -19,7 +19,7 @@ def answer(ident=0, spi_i=SPI_I, spi_r=SPI_R, exchange=34, flags=ike.RESPONSE):
 
 
 def inbox():
-    exchanges = [Outstanding(34, 0, 1, [b"request"], 500, [1.0])]
+    exchanges = [PendingRequest(34, 0, 1, [b"request"], 500, [1.0])]
     exchanges[0].transmit(0)
     return Inbox(SPI_I, exchanges), exchanges
 
@@ -41,7 +41,7 @@ def inbox():
 def test_what_does_nothing(data, reason):
     box, exchanges = inbox()
     assert box.take(data, 500, open_exchange=True) is None
-    assert box.ignored == Ignored(**{reason: 1})
+    assert box.ignored == IgnoredDatagrams(**{reason: 1})
     assert exchanges[0].count().datagrams_received == 0
 
 
@@ -52,7 +52,7 @@ def test_a_response():
     assert exchanges[0].count().bytes_received == len(answer())
     assert box.take(answer(), 500, open_exchange=False) is None
     assert box.take(answer(), 4500, open_exchange=True) is None
-    assert box.ignored == Ignored(repeated=1, foreign=1)
+    assert box.ignored == IgnoredDatagrams(repeated=1, foreign=1)
     assert exchanges[0].count().datagrams_received == 3
 
 
@@ -80,7 +80,7 @@ def test_fragments_that_cannot_be_are_garbage(number, total):
     for data in (wrong, *fragments):
         step = one.receive(data, 2 * MS, 500)
     assert step.finished.established
-    assert step.finished.ignored == Ignored(garbage=1)
+    assert step.finished.ignored == IgnoredDatagrams(garbage=1)
 
 
 def test_later_fragments_of_another_size_are_left_out_once_they_are_there():

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.keys.write import json_text
+from ikeanalyze.keys.write import build_key_json
 from ikeanalyze.replay.inbox import MOST_DATAGRAMS
 from ikeanalyze.replay.initiator import MOST_COOKIES, MOST_EXCHANGES
-from ikeanalyze.replay.steps import CannotReplayError, Ignored
+from ikeanalyze.replay.steps import CannotReplayError, IgnoredDatagrams
 from ikeanalyze.wire.proposals import Transform
 from tests.craft import ike
 from tests.replay.driving import MS, PATIENCE, REMOTE, Wire, credentials, established, initiator, proposal, shape
@@ -149,9 +149,9 @@ def test_a_responder_that_does_not_know_the_secret_is_refused():
 
 
 def test_another_responder_than_the_credentials_want():
-    from ikeanalyze.replay.credentials import identification
+    from ikeanalyze.replay.credentials import parse_identity
 
-    wanted = credentials(remote_identity=identification("elsewhere.lab"))
+    wanted = credentials(remote_identity=parse_identity("elsewhere.lab"))
     result = Wire(initiator(None, wanted), Responder().answer).begin()
     assert result.reason == "the responder is responder.lab, which is not remote.identity of the credentials"
 
@@ -277,7 +277,7 @@ def test_garbage_changes_nothing():
 
     result = Wire(initiator(), answer).begin()
     assert result.established
-    assert result.ignored == Ignored(garbage=7, foreign=4, unprotected=1)
+    assert result.ignored == IgnoredDatagrams(garbage=7, foreign=4, unprotected=1)
 
 
 def test_a_refusal_in_clear_is_a_hint_and_no_reason():
@@ -432,7 +432,7 @@ def test_ml_kem_512_is_refused_before_anything_is_sent():
 
 def test_keys_can_be_written_and_are_in_no_repr():
     result = established(shape(X25519, ML_KEM_768), Responder()).close()
-    written = json.loads(json_text(result.keys, (), ()))
+    written = json.loads(build_key_json(result.keys, (), ()))
     text = repr(result) + repr(result.keys) + str(result)
     for one in result.keys:
         for secret in (one.sk_ei, one.sk_er, one.sk_d, one.sk_pi, one.derivation.secret):

@@ -8,9 +8,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x448, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ikeanalyze.replay.key_exchange import begin, unsupported
+from ikeanalyze.replay.key_exchange import explain_unsupported, start_key_exchange
 from ikeanalyze.replay.modp import PRIMES
-from ikeanalyze.replay.offer import offer
+from ikeanalyze.replay.offer import select_proposals
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
 from tests.replay import driving
@@ -42,7 +42,7 @@ def own_of_openssl(folder) -> bytes:
 def test_ecp(tmp_path, method):
     size, kind, group, curve = ELLIPTIC[method]
     openssl("genpkey", "-algorithm", kind, "-pkeyopt", group, "-out", "key.pem", folder=tmp_path)
-    ours = begin(method)
+    ours = start_key_exchange(method)
     assert len(ours.data) == size
     public = ec.EllipticCurvePublicKey.from_encoded_point(curve, b"\4" + ours.data)
     expected = secret_of_openssl(public, tmp_path)
@@ -54,7 +54,7 @@ def test_ecp(tmp_path, method):
 def test_x25519_and_x448(tmp_path, method):
     size, kind, public = EDWARDS[method]
     openssl("genpkey", "-algorithm", kind, "-out", "key.pem", folder=tmp_path)
-    ours = begin(method)
+    ours = start_key_exchange(method)
     assert len(ours.data) == size
     expected = secret_of_openssl(public.from_public_bytes(ours.data), tmp_path)
     assert ours.secret(KeyExchange(method, own_of_openssl(tmp_path)[-size:])) == expected
@@ -64,7 +64,7 @@ def test_x25519_and_x448(tmp_path, method):
 @pytest.mark.filterwarnings("error")
 def test_modp(method, size):
     """By the definition; with a secret that begins with a zero byte, which has to stay (RFC 7296, section 2.14)."""
-    ours, prime = begin(method), PRIMES[method]
+    ours, prime = start_key_exchange(method), PRIMES[method]
     assert len(ours.data) == size
     secret, exponent = int.from_bytes(ours.data), 1
     while exponent < 2 or secret >> 8 * (size - 1):
@@ -78,7 +78,7 @@ def test_modp(method, size):
     [(36, mlkem.MLKEM768PublicKey, 1184), (37, mlkem.MLKEM1024PublicKey, 1568)],
 )
 def test_ml_kem(method, kind, size):
-    ours = begin(method)
+    ours = start_key_exchange(method)
     assert len(ours.data) == size
     secret, ciphertext = kind.from_public_bytes(ours.data).encapsulate()
     assert ours.secret(KeyExchange(method, ciphertext)) == secret
@@ -89,7 +89,7 @@ def test_ml_kem(method, kind, size):
 
 def test_each_has_a_key_of_its_own():
     for method in (14, 19, 31, 36):
-        assert begin(method).data != begin(method).data
+        assert start_key_exchange(method).data != start_key_exchange(method).data
 
 
 @pytest.mark.parametrize(
@@ -110,21 +110,21 @@ def test_each_has_a_key_of_its_own():
 )
 def test_data_that_are_no_good(method, data):
     with pytest.raises(RefusedError) as caught:
-        begin(method).secret(KeyExchange(method, data))
+        start_key_exchange(method).secret(KeyExchange(method, data))
     assert "\n" not in str(caught.value)
 
 
 def test_another_method_than_the_one_begun():
     with pytest.raises(RefusedError, match="X448, but X25519 was negotiated"):
-        begin(31).secret(KeyExchange(32, bytes(56)))
+        start_key_exchange(31).secret(KeyExchange(32, bytes(56)))
 
 
 @pytest.mark.parametrize("method", [0, 1, 5, 22, 33, 35, 999])
 def test_what_is_not_supported(method):
-    assert unsupported(method)
+    assert explain_unsupported(method)
     with pytest.raises(RefusedError, match=r"."):
-        begin(method)
-    assert ("on purpose" in unsupported(method)) == (method == 35)
+        start_key_exchange(method)
+    assert ("on purpose" in explain_unsupported(method)) == (method == 35)
 
 
 def test_a_library_without_it_is_known_before_anything_is_offered(monkeypatch):
@@ -134,19 +134,19 @@ def test_a_library_without_it_is_known_before_anything_is_offered(monkeypatch):
         raise UnsupportedAlgorithm("ML-KEM")
 
     monkeypatch.setattr(mlkem.MLKEM768PrivateKey, "generate", generate)
-    unsupported.cache_clear()
+    explain_unsupported.cache_clear()
     try:
         hybrid, plain = (driving.proposal(31, *more) for more in ((36,), ()))
-        offered = offer((hybrid, replace(plain, number=2)), 31)
+        offered = select_proposals((hybrid, replace(plain, number=2)), 31)
         assert [one.number for one in offered.proposals] == [1]
         assert offered.proposals[0].transforms == plain.transforms
         assert "lacks ML-KEM-768" in offered.left_out[0]
         with pytest.raises(RefusedError, match="lacks ML-KEM-768"):
-            begin(36)
+            start_key_exchange(36)
     finally:
-        unsupported.cache_clear()
+        explain_unsupported.cache_clear()
 
 
 def test_no_secret_is_shown():
-    ours = begin(31)
+    ours = start_key_exchange(31)
     assert "derive" not in repr(ours)

@@ -8,13 +8,13 @@ import pytest
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 
-from ikeanalyze.lab.space import Space
-from ikeanalyze.replay.layer3 import Layer3Transport
+from ikeanalyze.lab.space import NetnsSandbox
+from ikeanalyze.replay.layer3 import RawIpTransport
 from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.target import Target
 from ikeanalyze.replay.transport import TransportError
 from ikeanalyze.replay.udp import UdpTransport
-from tests.lab.live_responder import Standing
+from tests.lab.live_responder import LiveResponder
 from tests.replay.peers import free_port, peer
 from tests.replay.reassembled import Reassembled
 from tests.replay.test_udp import exchange
@@ -26,10 +26,10 @@ MTU = 1500
 @pytest.fixture
 def small_network(lab):
     """This thread in a network namespace whose loopback interface takes packets of 1,500 bytes."""
-    with Space() as space:
+    with NetnsSandbox() as space:
         host = space.host("loopback")
         subprocess.run(host.inside("ip", "link", "set", "lo", "mtu", str(MTU)), check=True)
-        with Standing(None, host, "", "", None).initiators_place():
+        with LiveResponder(None, host, "", "", None).initiators_place():
             yield
 
 
@@ -38,7 +38,7 @@ def small_network(lab):
 def test_as_udp_sockets_do(small_network, address, size):
     data = random.Random(size).randbytes(size)
     found = {}
-    for kind in (Layer3Transport, UdpTransport):
+    for kind in (RawIpTransport, UdpTransport):
         frames = []
         with peer(lambda got, _: [got[::-1], got[:30]], address) as one:
             transport = kind(one.target, lambda at, frame, frames=frames: frames.append((at, frame)))
@@ -71,7 +71,7 @@ def test_as_udp_sockets_do(small_network, address, size):
 
 
 def test_a_port_that_answers_with_an_error(small_network):
-    transport = Layer3Transport(Target("127.0.0.1", free_port()), lambda *_: None)
+    transport = RawIpTransport(Target("127.0.0.1", free_port()), lambda *_: None)
     try:
         assert exchange(transport, b"x" * 30, 500, 1, seconds=0.3)[0] == []
     finally:
@@ -82,7 +82,7 @@ def test_a_port_that_answers_with_an_error(small_network):
 def test_our_ports_send_no_errors(small_network):
     """A bound socket stands beside: what the target sends meets no ICMP error."""
     with peer(lambda *_: [bytes(100)] * 5) as one:
-        transport = Layer3Transport(one.target, lambda *_: None)
+        transport = RawIpTransport(one.target, lambda *_: None)
         try:
             exchange(transport, b"x" * 30, 500, 5)
             exchange(transport, b"x" * 30, 500, 5)
@@ -94,7 +94,7 @@ def test_our_ports_send_no_errors(small_network):
 def test_strangers_are_counted(small_network):
     with peer(lambda *_: [(bytes(100), "127.0.0.2"), (bytes(100), "127.0.0.1")]) as one:
         frames = []
-        transport = Layer3Transport(one.target, lambda *frame: frames.append(frame))
+        transport = RawIpTransport(one.target, lambda *frame: frames.append(frame))
         try:
             exchange(transport, b"x" * 30, 500, 0)
             deadline = time.monotonic() + 5
@@ -130,7 +130,7 @@ def test_a_link_local_target(small_network):
     ):
         subprocess.run(command.split(), check=True)
     frames = []
-    transport = Layer3Transport(Target("fe80::99%va"), lambda _, frame: frames.append(frame))
+    transport = RawIpTransport(Target("fe80::99%va"), lambda _, frame: frames.append(frame))
     try:
         assert transport.local.address.endswith("%va")
         transport.put(transport.take(b"x" * 30, 500)[0])

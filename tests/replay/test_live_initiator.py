@@ -16,19 +16,19 @@ from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.lab import scenario, sides
-from ikeanalyze.lab.pki import Chain
-from ikeanalyze.model.policy import strongswan
+from ikeanalyze.lab.pki import CertificateChain
+from ikeanalyze.model.policy import make_strongswan_policy
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import read_shape
 from ikeanalyze.wire.proposals import Proposal, Transform
-from tests.lab.live_responder import standing, write_credentials
+from tests.lab.live_responder import run_responder, write_credentials
 from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 
 pytestmark = pytest.mark.lab
 RECORDED = Path(__file__).parents[2] / "captures" / "lab"
 MARKER = bytes(4)
-POLICY = strongswan(timeout=5.0, tries=1)  # nothing is lost, and nobody is in a hurry
+POLICY = make_strongswan_policy(timeout=5.0, tries=1)  # nothing is lost, and nobody is in a hurry
 ESTABLISHED = re.compile(r"IKE_SA lab\[\d+\] established between")
 
 
@@ -79,8 +79,8 @@ class Live:
 @contextmanager
 def live(folder, **given):
     """A responder of a case; nested keys of a scenario."""
-    (case,) = scenario.cases(given, "here", "live")
-    with standing(case) as responder, ExitStack() as stack:
+    (case,) = scenario.expand_cases(given, "here", "live")
+    with run_responder(case) as responder, ExitStack() as stack:
         family = socket.AF_INET6 if ":" in responder.local else socket.AF_INET
         sockets = {}
         with responder.initiators_place():
@@ -179,18 +179,18 @@ def edwards_chain(kind):
         )
         made.append(builder.sign(above, None).public_bytes(serialization.Encoding.PEM).decode())
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Chain(pem.decode(), tuple(made))
+    return CertificateChain(pem.decode(), tuple(made))
 
 
 @pytest.mark.parametrize("kind", EDWARDS)
 def test_keys_of_edwards_curves(lab, tmp_path, monkeypatch, kind):
-    made = sides.credentials
+    made = sides.make_credentials
 
     def credentials(case):
         known = made(case)
         return replace(known, chains={**known.chains, "initiator": edwards_chain(kind)})
 
-    monkeypatch.setattr(sides, "credentials", credentials)
+    monkeypatch.setattr(sides, "make_credentials", credentials)
     with live(tmp_path, initiator={"auth": "ecdsa"}, responder={"auth": "ecdsa"}) as peer:
         shape = replace(recorded("ecdsa"), auth_initiator=kind.lower())
         assert peer.handshake(shape).authentication == (kind, "ECDSA with SHA2-256")
@@ -246,7 +246,7 @@ def test_a_lossy_path(lab, tmp_path):
     """A fifth is lost each way: all end, whatever comes of them."""
     proposals = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
     with live(tmp_path, ike={"proposals": proposals}, link={"loss_percent": 20}) as peer:
-        peer_policy = strongswan(timeout=0.1, base=1.3, tries=6)
+        peer_policy = make_strongswan_policy(timeout=0.1, base=1.3, tries=6)
         for _ in range(5):
             one = Initiator(
                 recorded("mlkem768-psk"), peer.credentials, policy=peer_policy,

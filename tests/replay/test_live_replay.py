@@ -14,14 +14,14 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import scenario
-from ikeanalyze.replay.answers import read_answer
+from ikeanalyze.replay.answers import summarise_response
 from ikeanalyze.replay.open_transport import open_transport
-from ikeanalyze.replay.recorded import read_recorded
-from ikeanalyze.replay.runs import Runs
-from ikeanalyze.replay.target import read_target
-from ikeanalyze.wire.ikev2 import read_init
+from ikeanalyze.replay.recorded import load_recorded_handshakes
+from ikeanalyze.replay.runs import ReplayRunner
+from ikeanalyze.replay.target import parse_target
+from ikeanalyze.wire.ikev2 import parse_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
-from tests.lab.live_responder import standing, write_credentials
+from tests.lab.live_responder import run_responder, write_credentials
 
 pytestmark = pytest.mark.lab
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -45,7 +45,7 @@ WORDS = (
 
 def case_of(proposals, *, initiator=None, **more):
     sides = {} if initiator is None else {"initiator": initiator}
-    return scenario.cases({"ike": {"proposals": proposals, **more}, **sides}, "test", "replay")[0]
+    return scenario.expand_cases({"ike": {"proposals": proposals, **more}, **sides}, "test", "replay")[0]
 
 
 def in_strongswans_words(proposal):
@@ -62,15 +62,15 @@ def recordings():
         ids = analysis.handshakes.filter(pl.col("protocol") == "IKEv2")["handshake"].to_list()
         toml = CAPTURES / "scenarios" / f"{path.stem}.toml"
         known = tomllib.loads(toml.read_text()).get("ike", {}) if toml.exists() else {}
-        for one in read_recorded(str(path), analysis, ids):
+        for one in load_recorded_handshakes(str(path), analysis, ids):
             # by exchange: a retransmission is the same message again
             requests = {message.exchange: message for message in reversed(one.requests) if message.exchange_type == 34}
             answered = [(sent, got) for sent in requests.values() if (got := one.response_to(sent)) is not None]
-            kinds = [read_answer(got.data) for _, got in answered]
+            kinds = [summarise_response(got.data) for _, got in answered]
             chosen = next((kind.proposal for kind in kinds if kind.proposal), None)
             configured = known.get("responder_proposals") or (chosen and in_strongswans_words(chosen))
             for (sent, got), kind in zip(answered, kinds, strict=True):
-                if NotifyType.COOKIE not in (notify for notify, _ in read_init(sent.data).notifies):
+                if NotifyType.COOKIE not in (notify for notify, _ in parse_init(sent.data).notifies):
                     yield path.stem, configured, replace(one, messages=(sent, got)), kind
 
 
@@ -86,7 +86,7 @@ def test_every_recorded_first_message_gets_the_same_kind_of_answer(lab):
     wrong = []
     for (configured, cookies), some in groups.items():
         settings = {**PATIENT, "cookie_threshold": "1" if cookies else "10000"}
-        with standing(case_of(configured), settings) as responder:
+        with run_responder(case_of(configured), settings) as responder:
             if cookies:
                 assert len(list(answers_of(responder, some[:1]))) == 1
             for name, kind, recorded in answers_of(responder, some):
@@ -96,12 +96,12 @@ def test_every_recorded_first_message_gets_the_same_kind_of_answer(lab):
 
 
 def answers_of(responder, some):
-    target = read_target(responder.remote)
+    target = parse_target(responder.remote)
     with responder.initiators_place():
         transport, why = open_transport(target, lambda *_: None)
     assert why is None
     try:
-        runs = Runs(target, transport, rate=1000, seconds=10, randomness=os.urandom)
+        runs = ReplayRunner(target, transport, rate=1000, seconds=10, randomness=os.urandom)
         for name, handshake, recorded in some:
             (run,) = runs.verbatim(handshake, 1, speed=1, wait_s=3)
             arrived = run.verbatim.sent[0].answers
@@ -115,7 +115,7 @@ def answers_of(responder, some):
 def ml_kem(lab, tmp_path):
     """A responder with ML-KEM, and a function that replays to it: JSON, standard error."""
     case = case_of(ML_KEM)
-    with standing(case, PATIENT) as responder:
+    with run_responder(case, PATIENT) as responder:
         credentials = write_credentials(responder, case, tmp_path)
 
         def replay(*options, status=0):
@@ -210,7 +210,7 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
     """Certificates without IKE fragmentation: what they take on the wire has more than one IP header."""
     capture, path = CAPTURES / "lab" / "ip-fragments.pcapng", tmp_path / "live.pcapng"
     case = case_of("aes256-sha512-modp4096", fragment_size=0, initiator={"auth": "rsa", "chain": 3})
-    with standing(case) as responder:
+    with run_responder(case) as responder:
         command = [
             sys.executable, "-m", "ikeanalyze", "replay", str(capture), "--keys", str(capture.with_suffix(".keys.json")),
             "--target", responder.remote, "--credentials", str(write_credentials(responder, case, tmp_path)),

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from ikeanalyze.replay.mutation import _ERRORS, MOST_BYTES, MOST_ERRORS, mutate
+from ikeanalyze.replay.mutation import _ERRORS, MOST_BYTES, MOST_ERRORS, mutate_message
 from tests.replay.recorded_messages import hybrid
 
 FIRST = hybrid().first.data
@@ -11,7 +11,7 @@ FIRST = hybrid().first.data
 
 def mutants(count=2000, message=FIRST, seed=1):
     chance = random.Random(seed)
-    return [mutate(message, chance) for _ in range(count)]
+    return [mutate_message(message, chance) for _ in range(count)]
 
 
 def test_bounded_and_never_the_message_itself():

@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.replay.negotiation import (
-    Accepted,
-    Cookie,
-    OtherMethod,
-    Refused,
-    first_error,
-    nat_hashes,
-    read_answer,
+    CookieRequest,
+    InitAcceptance,
+    InitRefusal,
+    KeyExchangeMethodRequest,
+    compute_nat_hashes,
+    get_first_error,
+    parse_init_response,
 )
-from ikeanalyze.wire.ikev2 import payloads, read_init
+from ikeanalyze.wire.ikev2 import parse_init, parse_payloads
 from tests.craft import ike
 from tests.craft.ike import Proposal, Transform
 from tests.replay.driving import LOCAL, REMOTE, proposal
@@ -37,7 +37,7 @@ def message(*more, chosen=CHOSEN, method=31, nonce=b"n" * 32, spi_r=SPI_R, notif
 
 
 def read(data, offered=OFFERED):
-    return read_answer(data, offered, 31, LOCAL, REMOTE)
+    return parse_init_response(data, offered, 31, LOCAL, REMOTE)
 
 
 def refusal(*notifies):
@@ -46,7 +46,7 @@ def refusal(*notifies):
 
 def test_accepted():
     answer = read(message())
-    assert isinstance(answer, Accepted)
+    assert isinstance(answer, InitAcceptance)
     assert (answer.spi_r, answer.nonce, answer.additional) == (SPI_R, b"n" * 32, (36,))
     assert (answer.key_exchange.method, answer.key_exchange.data) == (31, b"k" * 32)
     assert (answer.suite.encryption, answer.suite.key_bits, answer.prf.transform) == (20, 256, 5)
@@ -58,23 +58,23 @@ def test_a_recorded_answer():
     """pq-mlkem768-psk, which the responder's log says was accepted."""
     request, response = ike_messages("pq-mlkem768-psk")[:2]
     here, there = ("192.0.2.1", 500), ("192.0.2.2", 500)
-    answer = read_answer(response, read_init(request).proposals, 20, here, there)
-    assert isinstance(answer, Accepted)
+    answer = parse_init_response(response, parse_init(request).proposals, 20, here, there)
+    assert isinstance(answer, InitAcceptance)
     assert (answer.additional, answer.childless, answer.hash_algorithms) == ((36,), True, (2, 3, 4, 5))
     assert answer.nat is True  # kernel-libipsec wants UDP encapsulation, and so pretends
 
 
 def test_another_round():
-    assert refusal(ike.notify(ike.COOKIE, b"abc")) == Cookie(b"abc")
-    assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x13")) == OtherMethod(19)
-    assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\x13")) == Refused("INVALID_KE_PAYLOAD")
+    assert refusal(ike.notify(ike.COOKIE, b"abc")) == CookieRequest(b"abc")
+    assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x13")) == KeyExchangeMethodRequest(19)
+    assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\x13")) == InitRefusal("INVALID_KE_PAYLOAD")
 
 
 @pytest.mark.parametrize(
     ("notify", "name"), [(14, "NO_PROPOSAL_CHOSEN"), (9999, "error notify 9999"), (ike.REDIRECT, "REDIRECT")]
 )
 def test_errors(notify, name):
-    assert refusal(ike.notify(notify)) == Refused(name)
+    assert refusal(ike.notify(notify)) == InitRefusal(name)
 
 
 def test_additional_exchanges_in_order_of_their_slots():
@@ -100,7 +100,7 @@ def test_additional_exchanges_in_order_of_their_slots():
 )
 def test_refused(data, said):
     answer = read(data)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, InitRefusal)
     assert said in answer.reason
 
 
@@ -122,7 +122,7 @@ def test_nat(source, destination, nat):
         ike.notify(ike.INTERMEDIATE_EXCHANGE_SUPPORTED),
     ]
     assert read(message(notifies=notifies)).nat is nat
-    assert nat_hashes(SPI_I, SPI_R, ("2001:db8::1", 500), REMOTE) == (
+    assert compute_nat_hashes(SPI_I, SPI_R, ("2001:db8::1", 500), REMOTE) == (
         ike.nat_hash(SPI_I, SPI_R, "2001:db8::1", 500),
         ike.nat_hash(SPI_I, SPI_R, *REMOTE),
     )
@@ -130,8 +130,8 @@ def test_nat(source, destination, nat):
 
 def test_the_first_error():
     data = ike.message(SPI_I, SPI_R, 34, 0, 0, [ike.notify(16384), (41, b"\0"), ike.notify(24), ike.notify(14)])
-    assert first_error(payloads(data).payloads) == "AUTHENTICATION_FAILED"
-    assert first_error([]) is None
+    assert get_first_error(parse_payloads(data).payloads) == "AUTHENTICATION_FAILED"
+    assert get_first_error([]) is None
 
 
 @settings(max_examples=300)
@@ -140,4 +140,4 @@ def test_whatever_comes_has_a_meaning(place, value, end):
     data = message()
     changed = data[:place] + bytes([value]) + data[place + 1 :]
     for one in (changed, data[:end].ljust(28, b"\0")):
-        assert isinstance(read(one), Accepted | Cookie | OtherMethod | Refused)
+        assert isinstance(read(one), InitAcceptance | CookieRequest | KeyExchangeMethodRequest | InitRefusal)

@@ -1,12 +1,12 @@
 """One request: counted by hand."""
 
-from ikeanalyze.replay.outstanding import Outstanding
+from ikeanalyze.replay.outstanding import PendingRequest
 
 SECOND = 10**9
 
 
 def test_transmissions_and_waits():
-    one = Outstanding(43, 1, 1, [b"a" * 10, b"b" * 5], 4500, [1.0, 2.5])
+    one = PendingRequest(43, 1, 1, [b"a" * 10, b"b" * 5], 4500, [1.0, 2.5])
     first = one.transmit(0)
     assert [(out.data, out.fragment, out.fragments, out.port) for out in first] == [
         (b"a" * 10, 1, 2, 4500),
@@ -31,7 +31,7 @@ def test_transmissions_and_waits():
 
 
 def test_a_message_that_is_not_cut():
-    one = Outstanding(34, 0, 2, [b"abc"], 500, [1.0])
+    one = PendingRequest(34, 0, 2, [b"abc"], 500, [1.0])
     (out,) = one.transmit(5)
     assert (out.fragment, out.fragments, out.response) == (None, None, False)
     count = one.count()

@@ -3,16 +3,16 @@ import time
 
 import pytest
 
-from ikeanalyze.replay.ports import Ports
+from ikeanalyze.replay.ports import UdpPorts
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import Counts, TransportError
+from ikeanalyze.replay.transport import TransportCounts, TransportError
 from tests.replay.peers import free_port
 
 pytestmark = pytest.mark.alone
 
 
 def test_two_ports_of_the_address_that_leads_to_the_target():
-    ports = Ports(Target("127.0.0.1", free_port()))
+    ports = UdpPorts(Target("127.0.0.1", free_port()))
     try:
         local = ports.local
         assert (local.address, local.packed) == ("127.0.0.1", bytes((127, 0, 0, 1)))
@@ -25,7 +25,7 @@ def test_two_ports_of_the_address_that_leads_to_the_target():
 
 def test_the_targets_own_ports_are_not_taken():
     """Else what we send to a port of our own that nobody owns would come back to us."""
-    ports = Ports(Target("127.0.0.1"))
+    ports = UdpPorts(Target("127.0.0.1"))
     try:
         assert ports.local.port != 500
         assert ports.local.nat_port != 4500
@@ -35,7 +35,7 @@ def test_the_targets_own_ports_are_not_taken():
 
 def test_a_port_with_the_marker_is_not_talked_to_from_500():
     """Else charon takes the marker for an SPI. 127.0.0.2 is another host's address, as far as ports go."""
-    ports = Ports(Target("127.0.0.2", 4500))
+    ports = UdpPorts(Target("127.0.0.2", 4500))
     try:
         assert 500 not in (ports.local.port, ports.local.nat_port)
     finally:
@@ -45,7 +45,7 @@ def test_a_port_with_the_marker_is_not_talked_to_from_500():
             probe.bind(("127.0.0.1", 500))
         except OSError:
             return  # it may not be had, here or by us
-    ports = Ports(Target("127.0.0.2"))
+    ports = UdpPorts(Target("127.0.0.2"))
     try:
         assert ports.local.port == 500
     finally:
@@ -54,7 +54,7 @@ def test_a_port_with_the_marker_is_not_talked_to_from_500():
 
 def test_ports_in_use_are_left_alone():
     target = Target("127.0.0.1", free_port())
-    first, second = Ports(target), Ports(target)
+    first, second = UdpPorts(target), UdpPorts(target)
     try:
         assert len({first.local.port, first.local.nat_port, second.local.port, second.local.nat_port}) == 4
     finally:
@@ -63,8 +63,8 @@ def test_ports_in_use_are_left_alone():
 
 
 def test_time_and_ttl_of_what_comes():
-    ports = Ports(Target("127.0.0.1", free_port()))
-    counts = Counts()
+    ports = UdpPorts(Target("127.0.0.1", free_port()))
+    counts = TransportCounts()
     try:
         assert ports.receive(500, counts) is None
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
@@ -81,10 +81,10 @@ def test_time_and_ttl_of_what_comes():
     assert (got.payload, got.address, got.port, got.ttl) == (b"hello", "127.0.0.1", port, 17)
     # the kernel's time, not that of our looking
     assert before <= got.time_ns <= after
-    assert counts == Counts()
+    assert counts == TransportCounts()
 
 
 def test_a_broadcast_address():
     """The loopback network has one as well. Nothing is wrong with the network or with our rights."""
     with pytest.raises(TransportError, match="it is a broadcast address, or a route prohibits it"):
-        Ports(Target("127.255.255.255"))
+        UdpPorts(Target("127.255.255.255"))

@@ -1,8 +1,8 @@
 """The keys of an IKE SA with an additional key exchange, and IntAuth, as charon logged them."""
 
-from ikeanalyze.analysis.suites import prf_of, suite_of
-from ikeanalyze.keys.sealed import find_sealed
-from ikeanalyze.replay.protection import Protection
+from ikeanalyze.analysis.suites import get_prf, get_suite
+from ikeanalyze.keys.sealed import find_encrypted_payload
+from ikeanalyze.replay.protection import IkeSaKeys
 from tests.analysis.verified import taken_apart
 
 KEYS = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
@@ -22,8 +22,8 @@ def recorded():
 def protection():
     sa, logged = recorded()
     first, *rest = [one.keys for one in sa.key_sets]
-    made = Protection(
-        prf_of(sa.chosen), suite_of(sa.chosen), first.derivation.secret, (sa.spi_i, sa.spi_r),
+    made = IkeSaKeys(
+        get_prf(sa.chosen), get_suite(sa.chosen), first.derivation.secret, (sa.spi_i, sa.spi_r),
         (sa.nonce_i, sa.nonce_r), lambda size: b"\7" * size,
     )  # fmt: skip
     return sa, logged, made, rest
@@ -60,17 +60,17 @@ def test_int_auth_is_that_of_the_log():
 
 
 def opened_of(sent):
-    from ikeanalyze.keys.sealed import Opened
+    from ikeanalyze.keys.sealed import DecryptedMessage
 
-    return Opened(sent.content.plaintext, sent.content.first, True)
+    return DecryptedMessage(sent.content.plaintext, sent.content.first, True)
 
 
 def test_what_is_sealed_is_opened_by_the_other_side():
-    from ikeanalyze.keys.sealed import Opener
+    from ikeanalyze.keys.sealed import Decryptor
 
     _, _, made, _ = protection()
     (message,), inside = made.seal(37, 5, [(41, b"\0\0\x40\0")], None)
-    opened = Opener(made.key_sets[0]).open(message, from_initiator=True)
+    opened = Decryptor(made.key_sets[0]).open(message, from_initiator=True)
     assert (opened.plaintext, opened.first) == (inside.plaintext, inside.first)
     assert message[19] == 0x08
-    assert made.open(find_sealed(message)) is None  # it is ours, not the responder's
+    assert made.open(find_encrypted_payload(message)) is None  # it is ours, not the responder's

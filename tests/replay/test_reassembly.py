@@ -6,7 +6,7 @@ import pytest
 from scapy.layers.inet import IP, UDP, fragment
 from scapy.layers.inet6 import IPv6, fragment6
 
-from ikeanalyze.replay.reassembly import MOST_FRAGMENTS, MOST_WAITING, Reassembly
+from ikeanalyze.replay.reassembly import MOST_FRAGMENTS, MOST_WAITING, FragmentReassembler
 
 DATA = random.Random(1).randbytes(3000)
 
@@ -15,7 +15,7 @@ DATA = random.Random(1).randbytes(3000)
 class Whole:
     """Reassembly, with the bytes of what it puts together."""
 
-    reassembly: Reassembly = field(default_factory=Reassembly)
+    reassembly: FragmentReassembler = field(default_factory=FragmentReassembler)
 
     def take(self, packet):
         found = self.reassembly.take(packet, len(packet))
@@ -70,7 +70,7 @@ def test_an_overlap_makes_it_worthless():
 
 
 def test_memory_is_bounded():
-    reassembly = Reassembly()
+    reassembly = FragmentReassembler()
     first = parts(4)[0]
     for number in range(1, 5 * MOST_WAITING):
         one = first.copy()
@@ -86,7 +86,7 @@ def test_memory_is_bounded():
 
 
 def test_beyond_the_end_of_a_datagram():
-    reassembly = Reassembly()
+    reassembly = FragmentReassembler()
     one = IP(bytes(IP(src="10.0.0.1", dst="10.0.0.2", id=1, frag=8190, proto=17) / bytes(1400)))
     assert reassembly.take(one, len(one)) is None
     assert not reassembly._waiting
@@ -95,7 +95,7 @@ def test_beyond_the_end_of_a_datagram():
 @pytest.mark.parametrize("version", [4, 6])
 def test_how_large_the_packets_were(version):
     """Fragments have headers of their own: that is what the datagram took on the wire."""
-    reassembly, packets = Reassembly(), parts(version)
+    reassembly, packets = FragmentReassembler(), parts(version)
     found = [reassembly.take(one, len(bytes(one))) for one in packets][-1]
     head = 20 if version == 4 else 48
     assert found.size == 3008 + len(packets) * head

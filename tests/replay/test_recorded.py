@@ -8,7 +8,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.replay.recorded import read_recorded
+from ikeanalyze.replay.recorded import load_recorded_handshakes
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: Those whose truth has all that was sent, without IKEv1, NAT and changed addresses between.
@@ -18,7 +18,7 @@ NAMES = ["psk-classic", "pq-mlkem768-psk", "invalid-ke", "pq-loss15", "loss20-cl
 def read(path, ports=()):
     analysis = ikeanalyze.read(path, ports=ports)
     ids = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
-    return read_recorded(str(path), analysis, ids, ports)
+    return load_recorded_handshakes(str(path), analysis, ids, ports)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,4 +73,4 @@ def test_a_file_that_changes(tmp_path):
     analysis = ikeanalyze.read(path)
     path.write_bytes((CAPTURES / "invalid-ke.pcap").read_bytes())
     with pytest.raises(CaptureError, match="has changed"):
-        read_recorded(str(path), analysis, [1])
+        load_recorded_handshakes(str(path), analysis, [1])

@@ -5,22 +5,22 @@ from ipaddress import ip_address
 import pytest
 
 import ikeanalyze
-from ikeanalyze.capture.datagram_frame import Endpoint, datagram_frame
+from ikeanalyze.capture.datagram_frame import UdpEndpoint, build_datagram_frame
 from ikeanalyze.replay import recording
-from ikeanalyze.replay.recording import Recording
+from ikeanalyze.replay.recording import CaptureWriter
 from tests.replay.recorded_messages import hybrid
 
-ENDS = [Endpoint(ip_address(f"192.0.2.{number}").packed, 500) for number in (1, 2)]
+ENDS = [UdpEndpoint(ip_address(f"192.0.2.{number}").packed, 500) for number in (1, 2)]
 AT = 1_700_000_000_123_456_789
 
 
 def written(path):
     with open(path, "wb") as stream:
-        one = Recording(stream)
+        one = CaptureWriter(stream)
         one.begin(name="replay", description="made by a test", comment="no more")
         for number, message in enumerate(hybrid().messages[:2]):
             ends = ENDS if message.from_initiator else ENDS[::-1]
-            one.packet(AT + number, datagram_frame(*ends, message.data))
+            one.packet(AT + number, build_datagram_frame(*ends, message.data))
     return one
 
 
@@ -55,7 +55,7 @@ def test_we_read_it(tmp_path):
 def test_it_does_not_grow_without_end(monkeypatch):
     monkeypatch.setattr(recording, "MOST_BYTES", 1000)
     stream = io.BytesIO()
-    one = Recording(stream)
+    one = CaptureWriter(stream)
     one.begin(name="replay", description="", comment="")
     for _ in range(100):
         one.packet(AT, bytes(300))
@@ -66,7 +66,7 @@ def test_it_does_not_grow_without_end(monkeypatch):
 def test_a_disk_that_is_full_in_the_middle():
     """The packets that do not fit are counted, and no run hears of it before its end."""
     stream = open("/dev/full", "wb", buffering=1000)  # noqa: SIM115 - to close it fails as well
-    one = Recording(stream)
+    one = CaptureWriter(stream)
     one.begin(name="replay", description="", comment="")
     one.check()
     for _ in range(10):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.replay.credentials import Credentials, identification
-from ikeanalyze.replay.requests import auth_payloads, init_payloads
+from ikeanalyze.replay.credentials import Credentials, parse_identity
+from ikeanalyze.replay.requests import build_auth_payloads, build_init_payloads
 from ikeanalyze.replay.shape import read_shape
 from ikeanalyze.wire.encoding import encode_chain
-from ikeanalyze.wire.ikev2 import payloads
+from ikeanalyze.wire.ikev2 import parse_payloads
 from ikeanalyze.wire.ikev2_payloads import Authentication
 from tests.analysis.verified import taken_apart
 from tests.wire.recorded import ike_messages
@@ -24,8 +24,8 @@ def recorded_shape():
 def test_ike_sa_init():
     shape = recorded_shape()
     recorded = ike_messages(NAME)[0]
-    theirs = [(one.type, len(one.body)) for one in payloads(recorded).payloads]
-    made = init_payloads(
+    theirs = [(one.type, len(one.body)) for one in parse_payloads(recorded).payloads]
+    made = build_init_payloads(
         shape.proposals,
         (20, bytes(96)),
         bytes(shape.nonce_bytes),
@@ -34,8 +34,8 @@ def test_ike_sa_init():
         None,
     )
     assert [(kind, len(body)) for kind, body in made] == theirs
-    assert made[0][1] == payloads(recorded).payloads[0].body
-    again = init_payloads(shape.proposals, (20, b""), b"", (b"", b""), (), b"cookie")
+    assert made[0][1] == parse_payloads(recorded).payloads[0].body
+    again = build_init_payloads(shape.proposals, (20, b""), b"", (b"", b""), (), b"cookie")
     assert again[0] == (41, bytes.fromhex("00004006") + b"cookie")
 
 
@@ -48,8 +48,8 @@ def test_ike_auth(asked):
     theirs = [(one.type, len(one.body)) for one in first.payloads]
     contact = next(one for one in first.payloads if one.type == 41 and one.body[2:4] == b"\x40\0")
     theirs.remove((contact.type, len(contact.body)))
-    credentials = Credentials(remote_identity=identification("res") if asked else None)
-    made = auth_payloads(shape, credentials, shape.identity_i, Authentication(2, bytes(48)), b"SPI!")
+    credentials = Credentials(remote_identity=parse_identity("res") if asked else None)
+    made = build_auth_payloads(shape, credentials, shape.identity_i, Authentication(2, bytes(48)), b"SPI!")
     assert [(kind, len(body)) for kind, body in made] == theirs
     security = next(body for kind, body in made if kind == 33)
     assert b"SPI!" in security
@@ -59,5 +59,5 @@ def test_ike_auth(asked):
 
 def test_eap_comes_before_auth():
     shape = recorded_shape()
-    made = auth_payloads(shape, Credentials(), shape.identity_i, None, b"SPI!")
+    made = build_auth_payloads(shape, Credentials(), shape.identity_i, None, b"SPI!")
     assert [kind for kind, _ in made][:3] == [35, 36, 33]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.model.policy import Policy
+from ikeanalyze.model.policy import RetransmissionPolicy
 from ikeanalyze.replay import runs as module
-from ikeanalyze.replay.faults import What, read_fault
-from ikeanalyze.replay.runs import Runs
+from ikeanalyze.replay.faults import FaultKind, parse_fault
+from ikeanalyze.replay.runs import ReplayRunner
 from ikeanalyze.replay.udp import UdpTransport
 from tests.replay import driving
 from tests.replay.peers import free_port, peer
@@ -31,7 +31,7 @@ def over(behave, do, *, rate=100.0, seconds=5):
         transport = UdpTransport(one.target, lambda *_: None)
         heard = []
         try:
-            runs = Runs(
+            runs = ReplayRunner(
                 one.target, transport, rate=rate, seconds=seconds, randomness=os.urandom, tell=heard.append
             )  # fmt: skip
             return do(runs), heard, one.got
@@ -175,7 +175,7 @@ def test_one_port_that_refuses_does_not_silence_the_other():
         target = replace(one.target, nat_port=free_port())
         transport = UdpTransport(target, lambda *_: None)
         try:
-            runs = Runs(target, transport, rate=100, seconds=5, randomness=os.urandom)
+            runs = ReplayRunner(target, transport, rate=100, seconds=5, randomness=os.urandom)
             (run,) = runs.verbatim(hybrid(), 1, speed=10, wait_s=2)
         finally:
             transport.close()
@@ -213,9 +213,9 @@ def live(*rules):
 
     def do(runs):
         def make():
-            return driving.initiator(policy=Policy("test", (0.5, 0.5)))
+            return driving.initiator(policy=RetransmissionPolicy("test", (0.5, 0.5)))
 
-        return runs.reenact(make, 1, faults=[read_fault(What.DROP, one) for one in rules], seed=1)
+        return runs.reenact(make, 1, faults=[parse_fault(FaultKind.DROP, one) for one in rules], seed=1)
 
     (run,), _, _ = over(behave, do)
     return run, behave.one

@@ -10,10 +10,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from ikeanalyze.analysis.ike_sas import ike_sas
+from ikeanalyze.analysis.ike_sas import collect_ike_sas
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
-from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, read_shape, shape_of
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, extract_shape, read_shape
 from ikeanalyze.replay.steps import CannotReplayError
 from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
 from tests.replay.driving import initiator
@@ -95,12 +95,12 @@ def signed_by(algorithm, *, pss):
 @pytest.mark.parametrize(("pss", "told"), [(False, []), (True, ["RSASSA-PSS with SHA2-256"])])
 def test_a_signature_that_ours_is_not_like_is_named(pss, told):
     found = []
-    analysis = read(
+    analysis = read_captures(
         CAPTURES / "lab" / "rsa-chain3.pcapng",
         ReadOptions(
             keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
             payloads=True,
-            looked=lambda *of: found.extend(ike_sas(*of, ())),
+            looked=lambda *of: found.extend(collect_ike_sas(*of, ())),
         ),
     )
     (sa,) = found
@@ -110,7 +110,7 @@ def test_a_signature_that_ours_is_not_like_is_named(pss, told):
         payloads = [replace(one, body=body) if one.type == 39 else one for one in message.content.payloads]
         return replace(message, content=replace(message.content, payloads=tuple(payloads)))
 
-    left_out = shape_of(replace(sa, messages=tuple(map(changed, sa.messages))), analysis).left_out
+    left_out = extract_shape(replace(sa, messages=tuple(map(changed, sa.messages))), analysis).left_out
     assert [one.split(" (")[0] for one in left_out if one.startswith("RSA")] == told
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.replay.states import TRANSITIONS, Event, State, follow, waits
+from ikeanalyze.replay.states import TRANSITIONS, InitiatorEvent, InitiatorState, awaits_response, next_state
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "replay.md"
-ENDS = {State.CLOSED, State.FAILED}
+ENDS = {InitiatorState.CLOSED, InitiatorState.FAILED}
 
 
-def reachable(start: State) -> set[State]:
+def reachable(start: InitiatorState) -> set[InitiatorState]:
     found, fresh = {start}, [start]
     while fresh:
         for following in TRANSITIONS[fresh.pop()].values():
@@ -23,10 +23,10 @@ def reachable(start: State) -> set[State]:
 def diagram() -> str:
     """The table as a state diagram in Mermaid's words."""
     lines = ["stateDiagram-v2"]
-    lines += [f'    state "{state.value}" as {state.name}' for state in State]
-    lines.append(f"    [*] --> {State.IDLE.name}")
+    lines += [f'    state "{state.value}" as {state.name}' for state in InitiatorState]
+    lines.append(f"    [*] --> {InitiatorState.IDLE.name}")
     for state, events in TRANSITIONS.items():
-        reached: dict[State, list[str]] = {}
+        reached: dict[InitiatorState, list[str]] = {}
         for event, following in events.items():
             reached.setdefault(following, []).append(event.value)
         lines += [f"    {state.name} --> {following.name}: {', '.join(words)}" for following, words in reached.items()]
@@ -35,29 +35,29 @@ def diagram() -> str:
 
 
 def test_every_state_can_be_reached_and_left_for_an_end():
-    assert set(TRANSITIONS) == set(State) == reachable(State.IDLE)
-    for state in State:
+    assert set(TRANSITIONS) == set(InitiatorState) == reachable(InitiatorState.IDLE)
+    for state in InitiatorState:
         assert reachable(state) & ENDS
         assert bool(TRANSITIONS[state]) == (state not in ENDS)
 
 
 def test_every_event_leads_somewhere():
-    assert {event for events in TRANSITIONS.values() for event in events} == set(Event)
+    assert {event for events in TRANSITIONS.values() for event in events} == set(InitiatorEvent)
 
 
 def test_a_request_under_way_can_be_refused_unanswered_or_given_up():
-    for state in State:
-        if waits(state):
-            assert {Event.REFUSED, Event.SILENCE} <= set(TRANSITIONS[state])
-    assert [state for state in State if waits(state)] == [
-        State.INIT, State.INTERMEDIATE, State.AUTH, State.EAP, State.PROOF, State.CLOSING,
+    for state in InitiatorState:
+        if awaits_response(state):
+            assert {InitiatorEvent.REFUSED, InitiatorEvent.SILENCE} <= set(TRANSITIONS[state])
+    assert [state for state in InitiatorState if awaits_response(state)] == [
+        InitiatorState.INIT, InitiatorState.INTERMEDIATE, InitiatorState.AUTH, InitiatorState.EAP, InitiatorState.PROOF, InitiatorState.CLOSING,
     ]  # fmt: skip
 
 
 def test_what_cannot_be():
-    assert follow(State.INIT, Event.COOKIE) is State.INIT
+    assert next_state(InitiatorState.INIT, InitiatorEvent.COOKIE) is InitiatorState.INIT
     with pytest.raises(ValueError, match="COOKIE cannot happen in AUTH"):
-        follow(State.AUTH, Event.COOKIE)
+        next_state(InitiatorState.AUTH, InitiatorEvent.COOKIE)
 
 
 def test_the_diagram_is_that_of_the_table():

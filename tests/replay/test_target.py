@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from ikeanalyze.replay.target import Target, TargetError, read_target
+from ikeanalyze.replay.target import Target, TargetError, parse_target
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from ikeanalyze.replay.target import Target, TargetError, read_target
     ],
 )
 def test_targets(text, address, port):
-    assert read_target(text) == Target(address, port, 4500)
+    assert parse_target(text) == Target(address, port, 4500)
 
 
 # one address inside and one just outside of each range that the registries of IANA call special
@@ -38,10 +38,10 @@ def test_targets(text, address, port):
     ],
 )
 def test_only_near_ones(inside, outside):
-    read_target(inside)
+    parse_target(inside)
     with pytest.raises(TargetError, match="--allow-public-target"):
-        read_target(outside)
-    assert read_target(outside, any_target=True).address == outside
+        parse_target(outside)
+    assert parse_target(outside, any_target=True).address == outside
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_only_near_ones(inside, outside):
 )
 def test_what_cannot_be_meant(text, what):
     with pytest.raises(TargetError, match=what.replace("[", r"\[")):
-        read_target(text, any_target=True)
+        parse_target(text, any_target=True)
 
 
 def test_what_it_tells():
-    target = read_target("[fe80::1%lo]:1500", nat_port=1501)
+    target = parse_target("[fe80::1%lo]:1500", nat_port=1501)
     assert (target.family, target.packed.hex()) == (socket.AF_INET6, "fe80" + 27 * "0" + "1")
     assert str(target) == "[fe80::1%lo]:1500"
     assert [target.port_of(500), target.port_of(4500)] == [1500, 1501]
     assert [target.marked(500), target.marked(4500)] == [False, True]
-    assert read_target("127.0.0.1:4500").marked(500)
+    assert parse_target("127.0.0.1:4500").marked(500)

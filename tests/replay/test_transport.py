@@ -1,19 +1,27 @@
 import pytest
 
 from ikeanalyze.replay.target import Target
-from ikeanalyze.replay.transport import LONGEST_MESSAGE, Counts, Datagram, Received, TransportError, payload_of, sift
+from ikeanalyze.replay.transport import (
+    LONGEST_MESSAGE,
+    Received,
+    ReceivedDatagram,
+    TransportCounts,
+    TransportError,
+    build_udp_payload,
+    classify_datagram,
+)
 
 TARGET = Target("192.0.2.2")
 MARKER = bytes(4)
 
 
 def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
-    counts = Counts()
-    return sift(target, counts, Received(7, payload, address, port), role, 35), counts
+    counts = TransportCounts()
+    return classify_datagram(target, counts, Received(7, payload, address, port), role, 35), counts
 
 
 def test_messages():
-    assert sifted(b"message") == (Datagram(7, b"message", 500, 35), Counts(received=1))
+    assert sifted(b"message") == (ReceivedDatagram(7, b"message", 500, 35), TransportCounts(received=1))
     found, _ = sifted(MARKER + b"message", port=4500, role=4500)
     assert (found.data, found.role) == (b"message", 4500)
     # IPv6 may be written in many ways
@@ -31,7 +39,7 @@ def test_messages():
     ],
 )
 def test_what_is_not_ike(payload, role, port):
-    assert sifted(payload, role=role, port=port) == (None, Counts(not_ike=1))
+    assert sifted(payload, role=role, port=port) == (None, TransportCounts(not_ike=1))
 
 
 @pytest.mark.parametrize(
@@ -43,19 +51,19 @@ def test_what_is_not_ike(payload, role, port):
     ],
 )
 def test_strangers(address, port, shown):
-    assert sifted(b"message", address=address, port=port) == (None, Counts(stray=1, stray_from=shown))
+    assert sifted(b"message", address=address, port=port) == (None, TransportCounts(stray=1, stray_from=shown))
 
 
 def test_a_target_at_port_4500_alone():
     target = Target("192.0.2.2", 4500)
-    assert payload_of(b"message", target, 500) == MARKER + b"message"
-    assert sifted(MARKER + b"message", port=4500, target=target)[0] == Datagram(7, b"message", 500, 35)
+    assert build_udp_payload(b"message", target, 500) == MARKER + b"message"
+    assert sifted(MARKER + b"message", port=4500, target=target)[0] == ReceivedDatagram(7, b"message", 500, 35)
 
 
 def test_the_longest_message():
-    assert len(payload_of(bytes(LONGEST_MESSAGE), TARGET, 4500)) == 65_507
+    assert len(build_udp_payload(bytes(LONGEST_MESSAGE), TARGET, 4500)) == 65_507
     with pytest.raises(TransportError):
-        payload_of(bytes(LONGEST_MESSAGE + 1), TARGET, 500)
+        build_udp_payload(bytes(LONGEST_MESSAGE + 1), TARGET, 500)
 
 
 def test_no_bytes_in_a_repr():

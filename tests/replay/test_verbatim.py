@@ -1,6 +1,6 @@
 from ikeanalyze.replay.recorded import RecordedHandshake
-from ikeanalyze.replay.renewal import Renewed
-from ikeanalyze.replay.verbatim import MOST_ANSWERS, MOST_MESSAGES, Verbatim
+from ikeanalyze.replay.renewal import RenewedMessage
+from ikeanalyze.replay.verbatim import MOST_ANSWERS, MOST_MESSAGES, VerbatimSession
 from tests.craft import ike
 from tests.replay.recorded_messages import MS, hybrid
 
@@ -8,12 +8,12 @@ NOW = 5 * 10**18
 
 
 def as_it_is(message):
-    return Renewed(message.data, ("SPIi",) if message.exchange_type == 34 else ())
+    return RenewedMessage(message.data, ("SPIi",) if message.exchange_type == 34 else ())
 
 
 def run(handshake, answers=(), *, speed=1.0, wait_ms=500):
     """Drive with a clock of our own. `answers`: (ms, data); what was sent when (ms), and how it ended."""
-    core = Verbatim(handshake, as_it_is, speed=speed, wait_ns=wait_ms * MS)
+    core = VerbatimSession(handshake, as_it_is, speed=speed, wait_ns=wait_ms * MS)
     coming = [(NOW + round(at * MS), data) for at, data in answers]
     now, out = NOW, []
     step = core.begin(now)

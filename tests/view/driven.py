@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.files import read_keys
 from ikeanalyze.view.app import Browser
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.opening import CaptureSession
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
-def browsed(name: str, *keys: str, **options: Any) -> Browsed:
+def browsed(name: str, *keys: str, **options: Any) -> CaptureSession:
     """A recorded capture, with files of keys beside it."""
     path = str(CAPTURES / name)
     files = [read_keys(str(CAPTURES / key)) for key in keys]
-    return Browsed(path, read(path, ReadOptions(keys=files, **options)), files)
+    return CaptureSession(path, read_captures(path, ReadOptions(keys=files, **options)), files)
 
 
 class Driver:
@@ -49,7 +49,7 @@ class Driver:
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
-def drive(what: Browsed, script: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> None:
+def drive(what: CaptureSession, script: Callable[[Driver], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> None:
     """Run a browser, and what a test does with it."""
 
     async def run() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import ikeanalyze
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.opening import CaptureSession
 from tests.craft import Handshake, Trace
 from tests.craft.hip import Association
 from tests.view.driven import CAPTURES, browsed, drive
@@ -160,7 +160,7 @@ def test_a_capture_without_handshakes(tmp_path):
         await driver.press("enter", "j", "k", "G", "pagedown", "space", "s", "z", "greater_than_sign", "slash", "x")
         assert "0 handshakes" in driver.screen()
 
-    drive(Browsed(path, ikeanalyze.read(path)), script)
+    drive(CaptureSession(path, ikeanalyze.read(path)), script)
 
 
 def test_help_and_warnings(tmp_path):
@@ -177,14 +177,14 @@ def test_help_and_warnings(tmp_path):
         await driver.press("q")
         assert driver.app._exit
 
-    drive(Browsed(path, ikeanalyze.read(path)), script)
+    drive(CaptureSession(path, ikeanalyze.read(path)), script)
 
 
 def test_the_capture_is_gone_when_a_handshake_is_opened(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).init())
     path = trace.write(tmp_path / "gone.pcap")
-    what = Browsed(str(path), ikeanalyze.read(path))
+    what = CaptureSession(str(path), ikeanalyze.read(path))
     os.unlink(path)
 
     async def script(driver):
@@ -198,7 +198,7 @@ def test_the_capture_is_gone_when_a_handshake_is_opened(tmp_path):
 def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read(tmp_path):
     path = tmp_path / "gone.pcap"
     path.write_bytes((CAPTURES / "loss20-classic.pcap").read_bytes())
-    what = Browsed(str(path), ikeanalyze.read(path))
+    what = CaptureSession(str(path), ikeanalyze.read(path))
 
     async def script(driver):
         assert "IKE_SA_INIT 0 request" in await driver.press("enter")
@@ -217,13 +217,13 @@ def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read
 
 def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatch):
     what = browsed("loss20-classic.pcap")
-    look, may_go_on = Browsed.open, threading.Event()
+    look, may_go_on = CaptureSession.open, threading.Event()
 
     def slowly(self, handshake):
         assert handshake == 1 or may_go_on.wait(10)
         return look(self, handshake)
 
-    monkeypatch.setattr(Browsed, "open", slowly)
+    monkeypatch.setattr(CaptureSession, "open", slowly)
 
     async def script(driver):
         await driver.press("enter")
@@ -241,14 +241,14 @@ def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatc
 
 def test_who_goes_on_before_a_handshake_is_read_sees_what_was_asked_for_last(monkeypatch):
     what = browsed("loss20-classic.pcap")
-    look = Browsed.open
+    look = CaptureSession.open
     waits = {1: 0.6, 2: 0.1}
 
     def slowly(self, handshake):
         time.sleep(waits.get(handshake, 0))
         return look(self, handshake)
 
-    monkeypatch.setattr(Browsed, "open", slowly)
+    monkeypatch.setattr(CaptureSession, "open", slowly)
 
     async def script(driver):
         await driver.pilot.press("enter", "n")
@@ -270,7 +270,7 @@ def test_nothing_that_a_peer_or_a_name_has_moves_the_cursor_of_the_terminal(tmp_
             assert "\x1b" not in await driver.press(keys)
         assert "[b]" in driver.screen()
 
-    drive(Browsed(str(path), ikeanalyze.read(path)), script, (200, 24))
+    drive(CaptureSession(str(path), ikeanalyze.read(path)), script, (200, 24))
 
 
 def test_what_is_known_of_a_handshake_is_folded_and_not_cut():

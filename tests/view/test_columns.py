@@ -1,15 +1,15 @@
 import polars as pl
 
-from ikeanalyze.view.columns import columns_of, ordered, prepare, widths
+from ikeanalyze.view.columns import build_list_table, compute_widths, make_list_columns, sort_rows
 from tests.render.handmade import analysis
 
 HANDSHAKES = analysis(range(1, 9)).handshakes
 
 
 def test_a_row_says_what_the_table_says():
-    table = prepare(HANDSHAKES)
+    table = build_list_table(HANDSHAKES)
     for row, given in zip(table.iter_rows(named=True), HANDSHAKES.to_dicts(), strict=True):
-        cells = {column.name: column.text(row) for column in columns_of(table)}
+        cells = {column.name: column.text(row) for column in make_list_columns(table)}
         assert cells["#"] == str(given["handshake"])
         assert cells["outcome"] == given["outcome"]
         assert cells["msgs"] == f"{given['initiator_messages'] + given['responder_messages']:,}"
@@ -19,31 +19,31 @@ def test_a_row_says_what_the_table_says():
 
 
 def test_no_cell_is_wider_than_its_column():
-    table = prepare(HANDSHAKES)
-    columns = columns_of(table)
-    for column, width in zip(columns, widths(columns, table), strict=True):
+    table = build_list_table(HANDSHAKES)
+    columns = make_list_columns(table)
+    for column, width in zip(columns, compute_widths(columns, table), strict=True):
         assert max(len(column.text(row)) for row in table.iter_rows(named=True)) <= width
         assert len(column.name) <= width
 
 
 def test_times_have_a_date_if_there_are_several_days():
-    one = prepare(HANDSHAKES)
+    one = build_list_table(HANDSHAKES)
     day = pl.col("start_ns") + 86_400_000_000_000 * (pl.col("handshake").cast(pl.Int64) - 1)
-    several = prepare(HANDSHAKES.with_columns(day.alias("start_ns")))
-    texts = [columns_of(table)[1].text(table.row(1, named=True)) for table in (one, several)]
+    several = build_list_table(HANDSHAKES.with_columns(day.alias("start_ns")))
+    texts = [make_list_columns(table)[1].text(table.row(1, named=True)) for table in (one, several)]
     assert texts[0] == texts[1].partition(" ")[2]
     assert texts[1].startswith("2025-11-25 ")
 
 
 def test_addresses_are_sorted_as_numbers_and_the_unknown_is_last():
     addresses = ["10.0.0.10", "10.0.0.9", None, "2001:db8::1", "9.1.1.1", "10.0.0.9", "::1", None]
-    table = prepare(HANDSHAKES.with_columns(pl.Series("initiator_address", addresses)))
-    assert ordered(table, "initiator", falling=False).to_list()[:6] == [4, 1, 5, 0, 6, 3]
-    assert ordered(table, "initiator", falling=True).to_list()[:2] == [3, 6]
-    assert set(ordered(table, "initiator", falling=True).to_list()[-2:]) == {2, 7}
+    table = build_list_table(HANDSHAKES.with_columns(pl.Series("initiator_address", addresses)))
+    assert sort_rows(table, "initiator", falling=False).to_list()[:6] == [4, 1, 5, 0, 6, 3]
+    assert sort_rows(table, "initiator", falling=True).to_list()[:2] == [3, 6]
+    assert set(sort_rows(table, "initiator", falling=True).to_list()[-2:]) == {2, 7}
 
 
 def test_an_empty_table():
-    table = prepare(HANDSHAKES.clear())
-    assert min(widths(columns_of(table), table)) > 0
-    assert ordered(table, "initiator", falling=False).to_list() == []
+    table = build_list_table(HANDSHAKES.clear())
+    assert min(compute_widths(make_list_columns(table), table)) > 0
+    assert sort_rows(table, "initiator", falling=False).to_list() == []

@@ -3,14 +3,14 @@ from collections import Counter
 from dataclasses import replace
 
 import ikeanalyze
-from ikeanalyze.view.differences import differences
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.differences import compare_messages
+from ikeanalyze.view.opening import CaptureSession
 from tests.craft import MS, Handshake, Trace, ike
 from tests.view.driven import browsed
 
 
 def text(one, other, width: int = 80) -> str:
-    return "\n".join(line.text.plain for line in differences(one, other, width))
+    return "\n".join(line.text.plain for line in compare_messages(one, other, width))
 
 
 def test_a_retransmission_has_the_same_bytes():
@@ -33,7 +33,7 @@ def test_one_byte_of_the_nonce(tmp_path):
     data[7] ^= 1  # another IKE SA
     trace.send(5 * MS, bytes(data))
     path = trace.write(tmp_path / "a.pcap")
-    what = Browsed(str(path), ikeanalyze.read(path))
+    what = CaptureSession(str(path), ikeanalyze.read(path))
     one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
     said = text(one, other)
     assert said.count("≠") == 1
@@ -82,10 +82,10 @@ def test_more_payloads_than_anybody_sends(tmp_path):
         notifies = [ike.notify(16384 + (place * number // 3) % 2) for place in range(8_000)]
         trace.send(number * MS, ike.message(bytes([number] * 8), bytes(8), 34, 0x08, 0, notifies))
     path = trace.write(tmp_path / "many.pcap")
-    what = Browsed(str(path), ikeanalyze.read(path))
+    what = CaptureSession(str(path), ikeanalyze.read(path))
     one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
     begin = time.process_time()
-    lines = list(differences(one, other, 80))
+    lines = list(compare_messages(one, other, 80))
     assert time.process_time() - begin < 10
     signs = Counter(line.text.plain[:4] for line in lines if line.text.plain.rstrip().endswith("8 bytes"))
     same = sum(line.text.plain.startswith("= N(") for line in lines)

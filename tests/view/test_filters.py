@@ -1,15 +1,15 @@
 import polars as pl
 import pytest
 
-from ikeanalyze.view.columns import prepare
-from ikeanalyze.view.filters import NAMES, condition
+from ikeanalyze.view.columns import build_list_table
+from ikeanalyze.view.filters import NAMES, parse_filter
 from tests.render.handmade import analysis
 
-TABLE = prepare(analysis(range(1, 9)).handshakes)
+TABLE = build_list_table(analysis(range(1, 9)).handshakes)
 
 
 def ids(text: str) -> list[int]:
-    return TABLE.filter(condition(text))["handshake"].to_list()
+    return TABLE.filter(parse_filter(text))["handshake"].to_list()
 
 
 def where(**wanted) -> list[int]:
@@ -66,7 +66,7 @@ def test_a_time_is_found_as_it_is_shown():
     table = TABLE.with_columns(times)
 
     def found(text):
-        return table.filter(condition(text))["handshake"].to_list()
+        return table.filter(parse_filter(text))["handshake"].to_list()
 
     assert found("setup=13.078") == found("setup=13.0784") == found("setup=13.08") == found("setup=13.1") == [2]
     assert found("setup=13.079") == found("setup=13.07") == []
@@ -89,7 +89,7 @@ def test_anything_can_be_typed(text):
 
 def test_an_address_of_ipv6_is_no_column():
     table = TABLE.with_columns(pl.lit("fd00:1::1 established").alias("search"))
-    assert table.filter(condition("fd00:1::1")).height == 8
+    assert table.filter(parse_filter("fd00:1::1")).height == 8
 
 
 def test_all_names_are_understood():

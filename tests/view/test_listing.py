@@ -1,8 +1,8 @@
 import polars as pl
 
 import ikeanalyze
-from ikeanalyze.view.listing import Listing
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.listing import HandshakeList
+from ikeanalyze.view.opening import CaptureSession
 from tests.view.driven import CAPTURES, drive
 
 
@@ -15,14 +15,14 @@ def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
     )
     object.__setattr__(analysis, "handshakes", many)
     asked = 0
-    row = Listing.row
+    row = HandshakeList.row
 
     def counted(self, entry):
         nonlocal asked
         asked += 1
         return row(self, entry)
 
-    monkeypatch.setattr(Listing, "row", counted)
+    monkeypatch.setattr(HandshakeList, "row", counted)
 
     async def script(driver):
         nonlocal asked
@@ -36,7 +36,7 @@ def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
         assert f"{several:,} of 100,000 handshakes" in driver.screen()
         assert asked < 1000
 
-    drive(Browsed(path, analysis), script)
+    drive(CaptureSession(path, analysis), script)
 
 
 def test_the_cursor_stays_where_it_was_though_nothing_fits_for_a_while():
@@ -54,7 +54,7 @@ def test_the_cursor_stays_where_it_was_though_nothing_fits_for_a_while():
         await driver.press("escape")
         assert listing.current == 5
 
-    drive(Browsed(path, ikeanalyze.read(path)), script)
+    drive(CaptureSession(path, ikeanalyze.read(path)), script)
 
 
 def test_the_mouse_sorts_and_chooses():
@@ -81,4 +81,4 @@ def test_the_mouse_sorts_and_chooses():
         await driver.pilot.click(listing, offset=(5, 3), times=2)
         assert f"handshake {listing.current}" in await driver.settled()
 
-    drive(Browsed(path, ikeanalyze.read(path)), script)
+    drive(CaptureSession(path, ikeanalyze.read(path)), script)

@@ -5,10 +5,10 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.files import read_keys
-from ikeanalyze.view.details import detail_lines, told
-from ikeanalyze.view.opening import Browsed
+from ikeanalyze.view.details import payload_views, render_message
+from ikeanalyze.view.opening import CaptureSession
 from tests.analysis.recordings import followup_keys
 from tests.craft import MS, Handshake, Trace, hip, link, transport
 from tests.craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
@@ -79,7 +79,7 @@ def test_messages_of_a_tcp_stream(tmp_path):
     segment(True, framed[90:])
     segment(False, tcp_framed(response.ike[0]))
     path = trace.write(tmp_path / "tcp.pcap")
-    opened = Browsed(str(path), ikeanalyze.read(path)).open(1)
+    opened = CaptureSession(str(path), ikeanalyze.read(path)).open(1)
     assert [message.parts[0].data for message in opened.messages.values()] == [request.ike[0], response.ike[0]]
     assert [message.frames for message in opened.messages.values()] == [(3, 4), (5,)]
 
@@ -89,7 +89,7 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
     file.write_text(followup_keys())
     keys = [read_keys(str(file))]
     path = str(CAPTURES / "pq-followup-ke.pcap")
-    what = Browsed(path, read(path, ReadOptions(keys=keys)), keys)
+    what = CaptureSession(path, read_captures(path, ReadOptions(keys=keys)), keys)
     replaced = what.analysis.handshakes.filter(pl.col("replaces").is_not_null())
     assert replaced.height
     for handshake in replaced["handshake"]:
@@ -127,12 +127,12 @@ def test_hip(tmp_path):
         trace.ip(place * MS, association.ip(one))
     path = str(trace.write(tmp_path / "hip.pcap"))
     at_once = ikeanalyze.read(path, payloads=True)
-    opened = Browsed(path, ikeanalyze.read(path)).open(1)
+    opened = CaptureSession(path, ikeanalyze.read(path)).open(1)
     assert opened.analysis.messages["payloads"].to_list() == at_once.messages["payloads"].to_list()
     assert [one.label for one in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
     second = opened.messages[1]
     assert second.parts[0].data[40:42] == b"\0\x81"  # its first parameter is R1_COUNTER
-    found, wrong = told(second)
+    found, wrong = payload_views(second)
     assert [one.name for one in found][:2] == ["R1_COUNTER(7)", "PUZZLE(K 10)"]
     assert wrong == []
-    assert "SPI" not in str(list(detail_lines(second)))
+    assert "SPI" not in str(list(render_message(second)))

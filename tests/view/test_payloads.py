@@ -1,21 +1,21 @@
-from ikeanalyze.view.payloads import ikev1_facts, octets, payload_facts, radius_facts
-from ikeanalyze.wire.bodies import read_body
+from ikeanalyze.view.payloads import format_octets, list_ikev1_facts, list_payload_facts, list_radius_facts
+from ikeanalyze.wire.bodies import decode_payload
 from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.eap_methods import read_eap_message
-from ikeanalyze.wire.radius import read_radius
+from ikeanalyze.wire.eap_methods import parse_eap_message
+from ikeanalyze.wire.radius import parse_radius
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from tests.craft import ike
 from tests.view.driven import browsed
 
 
 def facts(kind: int, body: bytes) -> dict[str, str]:
-    return dict(payload_facts(read_body(Payload(kind, False, body, 0))))
+    return dict(list_payload_facts(decode_payload(Payload(kind, False, body, 0))))
 
 
 def test_bytes_are_shortened_and_counted():
-    assert octets(b"") == "0 bytes"
-    assert octets(bytes(16)) == f"16 bytes  {'00' * 16}"
-    assert octets(bytes(1184)) == f"1,184 bytes  {'00' * 16}…"
+    assert format_octets(b"") == "0 bytes"
+    assert format_octets(bytes(16)) == f"16 bytes  {'00' * 16}"
+    assert format_octets(bytes(1184)) == f"1,184 bytes  {'00' * 16}…"
 
 
 def test_facts_of_payloads_from_the_rfc():
@@ -40,7 +40,7 @@ def test_facts_of_payloads_from_the_rfc():
 def test_what_a_peer_chose_is_harmless():
     for kind in range(33, 55):
         for body in (b"\x1b[2J" * 9, bytes([2, 0, 0, 0]) + b"\x1b[31mx", bytes(8) + b"\x9b2J\n"):
-            for name, value in payload_facts(read_body(Payload(kind, False, body, 0))):
+            for name, value in list_payload_facts(decode_payload(Payload(kind, False, body, 0))):
                 assert (name + value).isprintable()
 
 
@@ -49,25 +49,25 @@ def test_no_password_is_among_the_facts():
     for kind in (4, 6, 5, 26):  # MD5-Challenge, GTC, OTP, MSCHAPv2
         body = bytes([kind, len(password)]) + password if kind == 4 else bytes([kind]) + password
         eap = bytes([2, 1, 0, 4 + len(body)]) + body
-        message = read_eap_message(eap)
+        message = parse_eap_message(eap)
         assert message is not None
-        said = " ".join(f"{name} {value}" for name, value in payload_facts(message))
+        said = " ".join(f"{name} {value}" for name, value in list_payload_facts(message))
         assert "horse" not in said
         assert password.hex()[-12:] not in said
     request = bytes([1, 7, 0, 20 + 15]) + bytes(16) + bytes([2, 15]) + password
-    assert "horse" not in str(list(radius_facts(read_radius(request))))
+    assert "horse" not in str(list(list_radius_facts(parse_radius(request))))
 
 
 def test_an_offer_of_ikev1():
     first = next(iter(browsed("ikev1-xauth.pcap").open(1).messages.values()))
     sa = first.content.payloads[0]
-    offers = dict(ikev1_facts(sa, 2))
+    offers = dict(list_ikev1_facts(sa, 2))
     # tshark -V: Encryption-Algorithm AES-CBC, Key-Length, Hash-Algorithm, Group-Description, Authentication-Method
     assert offers == {"transform 1": "AES-CBC-128/SHA2-256/MODP-2048/XAuthInitPSK"}
 
 
 def test_proposals_have_all_transforms():
     _, body = ike.sa([ike.CLASSIC])
-    found = list(payload_facts(read_body(Payload(33, False, body, 0))))
+    found = list(list_payload_facts(decode_payload(Payload(33, False, body, 0))))
     assert found[0] == ("proposal 1", "IKE")
     assert len(found) == 1 + len({transform.kind for transform in ike.CLASSIC.transforms})

@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.view.selection import write_selection
+from ikeanalyze.view.selection import write_selected_packets
 from tests.craft import MS, Handshake, Interface, Trace
 
 
@@ -33,7 +33,7 @@ def test_records_of_pcap(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes(data)
     out = io.BytesIO()
-    written = write_selection(str(path), out, [6, 2, 2, 7])
+    written = write_selected_packets(str(path), out, [6, 2, 2, 7])
     records = packets(data)
     assert out.getvalue() == data[:24] + records[1] + records[5] + records[6]
     assert (written.packets, written.bytes, written.missing) == (3, len(out.getvalue()), 0)
@@ -47,14 +47,14 @@ def test_blocks_of_pcapng(tmp_path, block, order):
     path = tmp_path / "a.pcapng"
     path.write_bytes(trace(interfaces=len(one)).pcapng(**form))
     out = io.BytesIO()
-    assert write_selection(str(path), out, {2, 5}).packets == 2
+    assert write_selected_packets(str(path), out, {2, 5}).packets == 2
     assert out.getvalue() == trace((1, 4), len(one)).pcapng(**form)
 
 
 def test_sections_keep_their_interfaces(tmp_path, tshark):
     path, out = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
     path.write_bytes(trace().pcapng(interfaces=(Interface(), Interface(tsresol=6)), sections=3, unknown=True))
-    write_selection(str(path), str(out), range(3, 7))
+    write_selected_packets(str(path), str(out), range(3, 7))
     fields = ("-n", "-Tfields", "-eframe.time_epoch", "-eframe.len", "-eudp.length", "-Yudp")
     every = tshark.run(*fields, capture=path).lines
     assert tshark.run(*fields, capture=out).lines == every[2:6]
@@ -64,7 +64,7 @@ def test_of_a_damaged_or_changed_capture_what_is_there(tmp_path):
     data = trace().pcap()
     path = tmp_path / "a.pcap"
     path.write_bytes(data[:-5])
-    written = write_selection(str(path), io.BytesIO(), [1, 7, 9])
+    written = write_selected_packets(str(path), io.BytesIO(), [1, 7, 9])
     assert (written.packets, written.missing) == (1, 2)
 
 
@@ -72,7 +72,7 @@ def test_a_pipe_of_nothing_but_a_header_first(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes(trace().pcap()[:24])
     out = io.BytesIO()
-    assert write_selection(str(path), out, [1]).packets == 0
+    assert write_selected_packets(str(path), out, [1]).packets == 0
     assert out.getvalue() == path.read_bytes()
 
 
@@ -81,7 +81,7 @@ def test_not_onto_itself(tmp_path):
     before = path.read_bytes()
     (tmp_path / "link.pcap").symlink_to(path)
     with pytest.raises(CaptureError, match="is the capture itself"):
-        write_selection(str(path), str(tmp_path / "link.pcap"), [1])
+        write_selected_packets(str(path), str(tmp_path / "link.pcap"), [1])
     assert path.read_bytes() == before
 
 
@@ -93,5 +93,5 @@ def test_a_handshake_of_many(tmp_path):
     records = packets(path.read_bytes())
     for number in range(1, len(records) + 1):
         out = io.BytesIO()
-        write_selection(str(path), out, [number])
+        write_selected_packets(str(path), out, [number])
         assert packets(out.getvalue()) == [records[number - 1]]

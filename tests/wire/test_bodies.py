@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.bodies import Malformed, Nonce, Opaque, Sealed, VendorId, read_body
+from ikeanalyze.wire.bodies import MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId, decode_payload
 from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.ikev2 import Notify, payloads
+from ikeanalyze.wire.ikev2 import Notify, parse_payloads
 from ikeanalyze.wire.ikev2_payloads import (
     Authentication,
     CertificateRequest,
@@ -17,7 +17,7 @@ from tests.craft import eap, ike
 
 def body_of(payload):
     kind, data = payload
-    return read_body(Payload(kind, False, data, 28))
+    return decode_payload(Payload(kind, False, data, 28))
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def body_of(payload):
         ((ike.CERTREQ, b"\x04" + bytes(40)), CertificateRequest(4, 2)),
         ((ike.VENDOR_ID, bytes.fromhex("882fe56d6fd20dbc2251613b2ebe5beb")),
          VendorId(bytes.fromhex("882fe56d6fd20dbc2251613b2ebe5beb"), "strongSwan")),
-        ((ike.SK, bytes(40)), Sealed(40, None, None)),
-        ((ike.SKF, b"\0\x02\0\x03" + bytes(40)), Sealed(40, 2, 3)),
-        ((51, bytes(12)), Opaque(12)),
-        ((201, bytes(12)), Opaque(12)),
+        ((ike.SK, bytes(40)), SkPayload(40, None, None)),
+        ((ike.SKF, b"\0\x02\0\x03" + bytes(40)), SkPayload(40, 2, 3)),
+        ((51, bytes(12)), UnparsedPayload(12)),
+        ((201, bytes(12)), UnparsedPayload(12)),
     ],
 )  # fmt: skip
 def test_values(payload, body):
@@ -54,12 +54,12 @@ def test_those_with_values_inside():
 
 @pytest.mark.parametrize("kind", [34, 35, 36, 37, 38, 39, 41, 42, 48, 50, 53])
 def test_too_short(kind):
-    assert isinstance(read_body(Payload(kind, False, b"", 28)), Malformed)
+    assert isinstance(decode_payload(Payload(kind, False, b"", 28)), MalformedPayload)
 
 
 def test_a_delete_whose_spis_do_not_come_out():
     # 2 SPIs of 4 bytes, then one byte more
-    assert isinstance(body_of((ike.DELETE, b"\x03\x04\0\x02" + bytes(9))), Malformed)
+    assert isinstance(body_of((ike.DELETE, b"\x03\x04\0\x02" + bytes(9))), MalformedPayload)
     # 65,535 SPIs of no byte
     assert body_of((ike.DELETE, b"\x03\x00\xff\xff")) == Delete(3, (), 65535)
 
@@ -68,10 +68,10 @@ def test_all_of_a_message():
     message = ike.message(
         bytes(8), bytes(8), 34, 8, 0, [ike.sa([ike.CLASSIC]), ike.nonce(bytes(32)), ike.notify(16430)]
     )
-    kinds = [type(read_body(payload)).__name__ for payload in payloads(message).payloads]
+    kinds = [type(decode_payload(payload)).__name__ for payload in parse_payloads(message).payloads]
     assert kinds == ["SecurityAssociation", "Nonce", "Notify"]
 
 
 @given(st.integers(0, 255), st.binary(max_size=80))
 def test_any_bytes(kind, data):
-    assert read_body(Payload(kind, False, data, 0)) is not None
+    assert decode_payload(Payload(kind, False, data, 0)) is not None

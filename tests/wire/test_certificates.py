@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.certificates import check_certificate, read_certificate
+from ikeanalyze.wire.certificates import check_certificate, decode_certificate
 from ikeanalyze.wire.ikev2_payloads import Certificate
 from tests.wire.opened import opened
 
@@ -50,7 +50,7 @@ def certificate(key, digest):
 def test_against_cryptography(key, digest, name):
     made = certificate(key, digest)
     data = made.public_bytes(serialization.Encoding.DER)
-    view = read_certificate(Certificate(4, data))
+    view = decode_certificate(Certificate(4, data))
     read = view.x509
     assert view.error is None
     assert (read.subject, read.issuer) == (made.subject.rfc4514_string(), made.issuer.rfc4514_string())
@@ -65,7 +65,7 @@ def test_against_cryptography(key, digest, name):
 @pytest.mark.parametrize("level", ML_DSA)
 def test_ml_dsa(level):
     data = (MADE / f"mldsa{level}.der").read_bytes()
-    read = read_certificate(Certificate(4, data)).x509
+    read = decode_certificate(Certificate(4, data)).x509
     assert (read.key.name, read.signature.name) == (f"ML-DSA-{level}", f"ML-DSA-{level}")
     assert (read.key_bytes, read.signature_bytes) == ML_DSA[level]
     assert read.other_bytes == len(data) - sum(ML_DSA[level])
@@ -80,7 +80,7 @@ def test_recorded_certificates():
         at = message.inside.find(b"\x30\x82")
         if message.exchange_type == 35 and at > 0:
             size = int.from_bytes(message.inside[at + 2 : at + 4], "big") + 4
-            found.add(read_certificate(Certificate(4, message.inside[at : at + size])).name)
+            found.add(decode_certificate(Certificate(4, message.inside[at : at + size])).name)
     assert found == {"X.509 CN=ini, ECDSA P-384", "X.509 CN=res, ECDSA P-384"}
 
 
@@ -89,20 +89,20 @@ def test_raw_keys():
         RSA.public_key().public_bytes(serialization.Encoding.DER, form)
         for form in (serialization.PublicFormat.SubjectPublicKeyInfo, serialization.PublicFormat.PKCS1)
     )
-    assert read_certificate(Certificate(15, spki)).name == "Raw Public Key RSA-2048"
-    assert read_certificate(Certificate(11, pkcs1)).name == "Raw RSA Key RSA-2048"
+    assert decode_certificate(Certificate(15, spki)).name == "Raw Public Key RSA-2048"
+    assert decode_certificate(Certificate(11, pkcs1)).name == "Raw RSA Key RSA-2048"
 
 
 def test_hash_and_url():
     digest = hashlib.sha1(b"certificate").digest()
-    view = read_certificate(Certificate(12, digest + b"http://x.example/c.der\x07"))
+    view = decode_certificate(Certificate(12, digest + b"http://x.example/c.der\x07"))
     assert (view.digest, view.url) == (digest, "http://x.example/c.der\\x07")
     assert view.name == "Hash and URL of X.509 certificate http://x.example/c.der\\x07"
-    assert read_certificate(Certificate(13, digest[:19])).error is not None
+    assert decode_certificate(Certificate(13, digest[:19])).error is not None
 
 
 def test_other_encodings_have_their_name():
-    view = read_certificate(Certificate(7, b"crl"))
+    view = decode_certificate(Certificate(7, b"crl"))
     assert (view.name, view.error) == ("Certificate Revocation List (CRL)", None)
     assert check_certificate(Certificate(7, b"crl")) is None
 
@@ -113,7 +113,7 @@ def test_unknown_algorithms_have_their_number():
         .read_bytes()
         .replace(bytes.fromhex("608648016503040312"), bytes.fromhex("608648016503047f12"))
     )
-    read = read_certificate(Certificate(4, data)).x509
+    read = decode_certificate(Certificate(4, data)).x509
     assert (read.key.name, read.signature.name) == ("2.16.840.1.101.3.4.127.18", "2.16.840.1.101.3.4.127.18")
     assert read.key_bytes == 1952
     assert check_certificate(Certificate(4, data)) is None
@@ -124,7 +124,7 @@ def test_cut_anywhere():
         serialization.Encoding.DER
     )
     for size in range(0, len(data), 7):
-        assert read_certificate(Certificate(4, data[:size])).error is not None
+        assert decode_certificate(Certificate(4, data[:size])).error is not None
         assert check_certificate(Certificate(4, data[:size])) is not None
 
 
@@ -141,9 +141,9 @@ def test_what_a_strict_reader_says_is_a_line():
         assert problem is not None
         assert problem.isprintable()
         assert len(problem) < 200
-        assert read_certificate(Certificate(4, bad)).name == "X.509 CN=gw.example,C=CH, ECDSA P-256"
+        assert decode_certificate(Certificate(4, bad)).name == "X.509 CN=gw.example,C=CH, ECDSA P-256"
 
 
 @given(st.binary(max_size=80), st.integers(0, 255))
 def test_any_bytes(data, encoding):
-    assert read_certificate(Certificate(encoding, data)).name.isprintable()
+    assert decode_certificate(Certificate(encoding, data)).name.isprintable()

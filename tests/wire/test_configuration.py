@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.contrib.ikev2 import ConfigurationAttribute, IKEv2_CP
 
-from ikeanalyze.wire.configuration import read_configuration
+from ikeanalyze.wire.configuration import parse_configuration
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
 
@@ -41,7 +41,7 @@ def payload(kind, *entries):
     ],
 )
 def test_entries(kind, data, name, value):
-    read = read_configuration(payload(2, entry(kind, data)))
+    read = parse_configuration(payload(2, entry(kind, data)))
     (found,) = read.entries
     assert (read.name, read.error, found.name, found.value) == ("REPLY", None, name, value)
     assert found.fits == (value is not None or not data)
@@ -49,7 +49,7 @@ def test_entries(kind, data, name, value):
 
 @pytest.mark.parametrize(("kind", "name"), [(1, "REQUEST"), (2, "REPLY"), (3, "SET"), (4, "ACK"), (9, "9")])
 def test_types(kind, name):
-    assert read_configuration(payload(kind)).name == name
+    assert parse_configuration(payload(kind)).name == name
 
 
 def test_what_scapy_builds():
@@ -57,7 +57,7 @@ def test_what_scapy_builds():
         ConfigurationAttribute(type="INTERNAL_IP4_ADDRESS", length=4, value="192.0.2.7"),
         ConfigurationAttribute(type="INTERNAL_IP4_DNS", length=0),
     ]
-    read = read_configuration(bytes(IKEv2_CP(CFGType="CFG_REQUEST", attributes=attributes))[4:])
+    read = parse_configuration(bytes(IKEv2_CP(CFGType="CFG_REQUEST", attributes=attributes))[4:])
     entries = [(found.name, found.value) for found in read.entries]
     assert (read.name, entries) == (
         "REQUEST",
@@ -76,18 +76,18 @@ def test_against_tshark():
     )
     names = ("internal_ip4_address", "internal_ip4_netmask", "internal_ip4_dns", "application_version")
     (row,) = dissected([clear([(ike.CONFIGURATION, body)])], *(f"isakmp.cfg.attr.{name}" for name in names))
-    assert [*row.values()] == [[found.value] for found in read_configuration(body).entries]
+    assert [*row.values()] == [[found.value] for found in parse_configuration(body).entries]
 
 
 def test_cut_anywhere():
     body = payload(2, entry(1, b"\x0a\0\0\x05"), entry(3))
     for size in range(len(body)):
-        read = read_configuration(body[:size])
+        read = parse_configuration(body[:size])
         assert (read.error is None) == (size in (4, 12))
         assert len(read.entries) == (size >= 12)
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes(data):
-    for found in read_configuration(data).entries:
+    for found in parse_configuration(data).entries:
         assert found.value is None or found.value.isprintable()

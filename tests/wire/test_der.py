@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.der import Element, read_element, read_oid, read_whole
+from ikeanalyze.wire.der import DerElement, parse_element, read_element, read_oid
 
 
 def der(tag, content):
@@ -18,7 +18,7 @@ def der(tag, content):
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 70000])
 def test_lengths(size):
     data = der(0x04, bytes(size))
-    assert read_whole(data) == Element(0x04, bytes(size), 0)
+    assert parse_element(data) == DerElement(0x04, bytes(size), 0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_object_identifiers_against_cryptography(first, second, more):
     dotted = ".".join(map(str, (first, second, *more)))
     name = x509.Name([x509.NameAttribute(x509.ObjectIdentifier(dotted), "x")])
     # a name: a sequence of sets of sequences, each with the identifier first
-    pair = read_whole(read_whole(read_whole(name.public_bytes()).content).content).content
+    pair = parse_element(parse_element(parse_element(name.public_bytes()).content).content).content
     assert read_oid(Cursor(pair)) == dotted
 
 
@@ -69,7 +69,7 @@ def test_no_object_identifier(data):
 
 def test_what_is_behind_is_an_error():
     with pytest.raises(WireError, match="1 bytes follow"):
-        read_whole(b"\x04\x01\xaa\xbb")
+        parse_element(b"\x04\x01\xaa\xbb")
 
 
 @given(st.binary(max_size=40))

@@ -4,9 +4,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from ikeanalyze.wire.chain import Chain, Payload
+from ikeanalyze.wire.chain import Payload, PayloadChain
 from ikeanalyze.wire.describe import describe_payload, describe_payloads
-from ikeanalyze.wire.ikev2 import payloads, read_payloads
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_payloads
 from tests.craft import eap, ike
 from tests.wire.opened import logged, opened
 from tests.wire.recorded import NAMES, ike_messages
@@ -51,14 +51,14 @@ def test_against_the_daemons_list(name):
     log = logged(name)
     asked = 0
     for message in ike_messages(name):
-        described = describe_payloads(payloads(message))
+        described = describe_payloads(parse_payloads(message))
         if message[18] == 34 and "N(INVALID_KE_PAYLOAD ECP-384)" not in described:
             listed = log["IKE_SA_INIT", bool(message[19] & 0x20), 0]
             assert [in_charons_words(text) for text in described] == [SHORT.get(part, part) for part in listed]
             asked += 1
     for message in opened(name):
         listed = log[EXCHANGES[message.exchange_type], message.response, message.message_id]
-        described = describe_payloads(read_payloads(message.inside, message.first))
+        described = describe_payloads(parse_decrypted_payloads(message.inside, message.first))
         assert [in_charons_words(text) for text in described] == [SHORT.get(part, part) for part in listed]
         asked += 1
     assert asked >= 4
@@ -66,9 +66,9 @@ def test_against_the_daemons_list(name):
 
 def test_recorded_handshake():
     request, response, auth, _ = opened("pq-mlkem768-psk")
-    assert describe_payloads(read_payloads(request.inside, request.first)) == ["KE(ML-KEM-768)"]
-    assert describe_payloads(read_payloads(response.inside, response.first)) == ["KE(ML-KEM-768)"]
-    assert describe_payloads(read_payloads(auth.inside, auth.first))[:7] == [
+    assert describe_payloads(parse_decrypted_payloads(request.inside, request.first)) == ["KE(ML-KEM-768)"]
+    assert describe_payloads(parse_decrypted_payloads(response.inside, response.first)) == ["KE(ML-KEM-768)"]
+    assert describe_payloads(parse_decrypted_payloads(auth.inside, auth.first))[:7] == [
         "IDi(ini)", "N(INITIAL_CONTACT)", "IDr(res)", "AUTH(PSK)", "SA", "TSi(10.1.0.1/32)", "TSr(10.2.0.1/32)",
     ]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_texts(payload, text):
 
 
 def test_a_chain_of_unknown_and_known():
-    chain = Chain((Payload(201, True, b"", 28), Payload(40, True, bytes(16), 32)), None)
+    chain = PayloadChain((Payload(201, True, b"", 28), Payload(40, True, bytes(16), 32)), None)
     assert describe_payloads(chain) == describe_payloads(chain.payloads) == ["unknown 201 (critical)", "No"]
 
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.eap import method_of, read_eap
-from ikeanalyze.wire.radius import read_radius
+from ikeanalyze.wire.eap import get_eap_method, parse_eap_header
+from ikeanalyze.wire.radius import parse_radius
 from tests.craft import eap
 from tests.wire.recorded import radius_packets
 
@@ -12,7 +12,7 @@ EXPANDED_NAK = eap.eap(2, 2, 254, b"\x00\x00\x00\x00\x00\x00\x03")
 
 
 def test_fields():
-    packet = read_eap(eap.eap(1, 7, 13, b"\x20"))
+    packet = parse_eap_header(eap.eap(1, 7, 13, b"\x20"))
     assert packet is not None
     assert (packet.code, packet.identifier, packet.length, packet.type) == (1, 7, 6, 13)
     assert packet.method == "EAP-TLS"
@@ -40,39 +40,39 @@ def test_fields():
     ],
 )
 def test_methods(data, method):
-    packet = read_eap(data)
+    packet = parse_eap_header(data)
     assert packet is not None
     assert packet.method == method
 
 
 def test_method_that_was_run():
-    assert method_of([*IDENTITY, eap.eap(1, 1, 13), eap.eap(2, 1, 13), eap.eap(3, 2)]) == "EAP-TLS"
+    assert get_eap_method([*IDENTITY, eap.eap(1, 1, 13), eap.eap(2, 1, 13), eap.eap(3, 2)]) == "EAP-TLS"
 
 
 @pytest.mark.parametrize("nak", [eap.eap(2, 2, 3, b"\x0d"), EXPANDED_NAK])
 def test_refused_method_does_not_count(nak):
     refused = [*IDENTITY, eap.eap(1, 2, 4), nak]
-    assert method_of(refused) is None
-    assert method_of([*refused, eap.eap(1, 3, 13), eap.eap(2, 3, 13)]) == "EAP-TLS"
+    assert get_eap_method(refused) is None
+    assert get_eap_method([*refused, eap.eap(1, 3, 13), eap.eap(2, 3, 13)]) == "EAP-TLS"
 
 
 def test_repeated_packets_change_nothing():
     request, nak = eap.eap(1, 2, 4), eap.eap(2, 2, 3, b"\x0d")
-    assert method_of([request, request, nak, request, nak]) is None
-    assert method_of([request, nak, request, eap.eap(1, 3, 13), nak]) == "EAP-TLS"
+    assert get_eap_method([request, request, nak, request, nak]) is None
+    assert get_eap_method([request, nak, request, eap.eap(1, 3, 13), nak]) == "EAP-TLS"
 
 
 def test_no_method():
-    assert method_of([]) is None
-    assert method_of([*IDENTITY, eap.eap(4, 1)]) is None
-    assert method_of([b"", b"\x01"]) is None
+    assert get_eap_method([]) is None
+    assert get_eap_method([*IDENTITY, eap.eap(4, 1)]) is None
+    assert get_eap_method([b"", b"\x01"]) is None
 
 
 def test_recorded_conversation():
-    views = [read_radius(data) for _, data in radius_packets("eap-md5-radius")]
-    assert method_of([view.eap_message for view in views if view.eap_message]) == "EAP-MD5"
+    views = [parse_radius(data) for _, data in radius_packets("eap-md5-radius")]
+    assert get_eap_method([view.eap_message for view in views if view.eap_message]) == "EAP-MD5"
 
 
 @given(st.lists(st.binary(max_size=12)))
 def test_any_bytes(messages):
-    method_of(messages)
+    get_eap_method(messages)

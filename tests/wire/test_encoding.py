@@ -16,7 +16,7 @@ from ikeanalyze.wire.encoding import (
     encode_traffic_selectors,
 )
 from ikeanalyze.wire.encoding_sa import encode_sa
-from ikeanalyze.wire.ikev2 import parse_header, parse_notify, payloads, read_payloads, read_sa
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_header, parse_notify, parse_payloads, parse_sa
 from ikeanalyze.wire.ikev2_payloads import (
     parse_authentication,
     parse_certificate,
@@ -24,9 +24,9 @@ from ikeanalyze.wire.ikev2_payloads import (
     parse_identification,
     parse_key_exchange,
 )
-from ikeanalyze.wire.registries.eap import Code
+from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev2 import PayloadType
-from ikeanalyze.wire.traffic_selectors import read_traffic_selectors
+from ikeanalyze.wire.traffic_selectors import parse_traffic_selectors
 from tests.craft import eap, ike
 from tests.wire.dissected import SPI_I, SPI_R, dissected
 from tests.wire.opened import opened
@@ -39,7 +39,7 @@ def again(kind: int, body: bytes) -> tuple[int, bytes] | None:
     """A payload read and written; None: there is no encoder."""
     match kind:
         case PayloadType.SA:
-            return encode_sa(read_sa(body).proposals)
+            return encode_sa(parse_sa(body).proposals)
         case PayloadType.KE:
             value = parse_key_exchange(body)
             return encode_key_exchange(value.method, value.data)
@@ -56,7 +56,7 @@ def again(kind: int, body: bytes) -> tuple[int, bytes] | None:
             certificate = parse_certificate(body)
             return encode_certificate(certificate.data, certificate.encoding)
         case PayloadType.TSI | PayloadType.TSR:
-            return encode_traffic_selectors(PayloadType(kind), read_traffic_selectors(body).selectors)
+            return encode_traffic_selectors(PayloadType(kind), parse_traffic_selectors(body).selectors)
         case PayloadType.DELETE:
             delete = parse_delete(body)
             return encode_delete(delete.protocol, delete.spis)
@@ -70,7 +70,7 @@ def test_recorded_messages_are_written_bit_by_bit(name):
         header = parse_header(data)
         if header.exchange_type != ike.IKE_SA_INIT:
             continue
-        listed = [again(one.type, one.body) or (one.type, one.body) for one in payloads(data).payloads]
+        listed = [again(one.type, one.body) or (one.type, one.body) for one in parse_payloads(data).payloads]
         written = encode_message(
             header.spi_i, header.spi_r, header.exchange_type, header.message_id, listed,
             from_initiator=header.initiator, response=header.response,
@@ -83,7 +83,7 @@ def test_recorded_messages_are_written_bit_by_bit(name):
 def test_decrypted_payloads_are_written_bit_by_bit():
     kinds = set()
     for message in (one for name in NAMES for one in opened(name)):
-        for payload in read_payloads(message.inside, message.first).payloads:
+        for payload in parse_decrypted_payloads(message.inside, message.first).payloads:
             written = again(payload.type, payload.body)
             if written is not None:
                 assert written == (payload.type, payload.body)
@@ -95,12 +95,12 @@ def test_a_chain_and_nothing():
     listed = [ike.notify(1), ike.delete(), ike.nonce(b"n" * 16)]
     assert encode_chain(listed) == ike.chain(listed)
     assert encode_chain([]) == (0, b"")
-    assert [one.type for one in read_payloads(encode_chain(listed)[1], 41).payloads] == [41, 42, 40]
+    assert [one.type for one in parse_decrypted_payloads(encode_chain(listed)[1], 41).payloads] == [41, 42, 40]
 
 
 def test_eap_packets():
-    assert encode_eap(Code.RESPONSE, 7, 4, b"abc") == eap.eap(2, 7, 4, b"abc")
-    assert encode_eap(Code.SUCCESS, 9) == eap.eap(3, 9)
+    assert encode_eap(EapCode.RESPONSE, 7, 4, b"abc") == eap.eap(2, 7, 4, b"abc")
+    assert encode_eap(EapCode.SUCCESS, 9) == eap.eap(3, 9)
 
 
 @pytest.mark.tshark

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.encoding_sa import encode_sa
-from ikeanalyze.wire.proposals import read_sa
+from ikeanalyze.wire.proposals import parse_sa
 from tests.craft import ike
 from tests.craft.ike import Proposal, Transform
 from tests.wire.dissected import clear, dissected
@@ -30,7 +30,7 @@ proposals = st.lists(
 @given(proposals)
 def test_what_was_read_is_written(listed):
     kind, body = ike.sa(listed)
-    read = read_sa(body)
+    read = parse_sa(body)
     assert read.error is None
     assert encode_sa(read.proposals) == (kind, body)
 
@@ -39,7 +39,7 @@ def test_what_was_read_is_written(listed):
 def test_what_tshark_reads():
     _, body = ike.sa([ike.CLASSIC, Proposal(ike.HYBRID.transforms, 3, b"1234")])
     (found,) = dissected(
-        [clear([encode_sa(read_sa(body).proposals)])],
+        [clear([encode_sa(parse_sa(body).proposals)])],
         "isakmp.prop.number", "isakmp.prop.transforms", "isakmp.spi", "isakmp.tf.id.encr", "_ws.malformed",
     )  # fmt: skip
     assert found["isakmp.prop.number"] == ["1", "2"]

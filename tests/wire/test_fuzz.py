@@ -11,15 +11,15 @@ import pytest
 from ikeanalyze.wire import ikev1 as version1
 from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.describe import describe_payloads
-from ikeanalyze.wire.eap import method_of
-from ikeanalyze.wire.hip import read_hip
-from ikeanalyze.wire.ikev1 import fragment_of as ikev1_fragment_of
-from ikeanalyze.wire.ikev1 import read_phase1
+from ikeanalyze.wire.eap import get_eap_method
+from ikeanalyze.wire.hip import parse_hip
+from ikeanalyze.wire.ikev1 import parse_ikev1_fragment as ikev1_fragment_of
+from ikeanalyze.wire.ikev1 import parse_phase1_message
 from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
-from ikeanalyze.wire.ikev1_phase2 import read_phase2_sa
-from ikeanalyze.wire.ikev2 import fragment_of, payloads, read_init, read_payloads, read_sa
-from ikeanalyze.wire.inspection import inspect_chain
-from ikeanalyze.wire.radius import read_radius
+from ikeanalyze.wire.ikev1_phase2 import parse_quick_mode_sa
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_fragment_header, parse_init, parse_payloads, parse_sa
+from ikeanalyze.wire.inspection import check_payload_chain
+from ikeanalyze.wire.radius import parse_radius
 from tests.craft import Handshake, eap, ike, ikev1
 from tests.wire.opened import opened
 from tests.wire.recorded import NAMES, ike_messages
@@ -88,7 +88,7 @@ def spoilt(data, rng):
 
 def look_at(chain):
     texts = describe_payloads(chain)
-    inspected = inspect_chain(chain, response=False, method=36)
+    inspected = check_payload_chain(chain, response=False, method=36)
     assert len(texts) == len(inspected.payloads) == len(chain.payloads)
     assert all(text.isprintable() for text in (*texts, *inspected.findings, *describe_ikev1_payloads(chain)))
     return texts, inspected
@@ -101,14 +101,14 @@ def test_spoilt_messages(seed):
     assert len(sources) > 10
     for _ in range(CASES // 2):
         data = spoilt(rng.choice(sources), rng)
-        look_at(payloads(data))
-        look_at(version1.payloads(data))
-        read_init(data)
-        read_phase1(data)
-        fragment_of(data)
+        look_at(parse_payloads(data))
+        look_at(version1.parse_ikev1_payloads(data))
+        parse_init(data)
+        parse_phase1_message(data)
+        parse_fragment_header(data)
         ikev1_fragment_of(data)
-        read_radius(data)
-        read_hip(data)
+        parse_radius(data)
+        parse_hip(data)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -118,9 +118,9 @@ def test_spoilt_insides(seed):
     for _ in range(CASES // 2):
         first, data = rng.choice(sources)
         data = spoilt(data, rng)
-        look_at(read_payloads(data, first if rng.random() < 0.9 else rng.randrange(256)))
-        read_phase2_sa(data)
-        method_of([data[4:]])
+        look_at(parse_decrypted_payloads(data, first if rng.random() < 0.9 else rng.randrange(256)))
+        parse_quick_mode_sa(data)
+        get_eap_method([data[4:]])
 
 
 def proposals(count):
@@ -152,7 +152,7 @@ HOSTILE = {
 def test_hostile_messages(case):
     first, data = HOSTILE[case]
     begun = process_time()
-    texts, inspected = look_at(read_payloads(data, first))
+    texts, inspected = look_at(parse_decrypted_payloads(data, first))
     assert (process_time() - begun) * 1000 < MOST_MS
     assert len(inspected.findings) <= 51
     # what is shown grows with the payloads that there are, not with what is in them
@@ -161,10 +161,10 @@ def test_hostile_messages(case):
 
 def test_ten_thousand_proposals():
     begun = process_time()
-    read = read_sa(proposals(10000))
+    read = parse_sa(proposals(10000))
     assert (process_time() - begun) * 1000 < MOST_MS
     assert len(read.proposals) == 10000
-    (inspected,) = inspect_chain(read_payloads(*reversed(HOSTILE["8,000 proposals"]))).payloads
+    (inspected,) = check_payload_chain(parse_decrypted_payloads(*reversed(HOSTILE["8,000 proposals"]))).payloads
     assert inspected.findings == (
         "SA: 8000 proposals, numbers go to 255",
         "SA: 8000 of 8000 proposals without a transform",
@@ -173,7 +173,7 @@ def test_ten_thousand_proposals():
 
 def test_a_chain_that_comes_back_to_itself_ends():
     # every payload says that one of its own type follows: lengths bound it, not types
-    chain = read_payloads(b"\x28\0\0\4" * 5000, 40)
+    chain = parse_decrypted_payloads(b"\x28\0\0\4" * 5000, 40)
     assert len(chain.payloads) == 5000
     assert chain.error is not None
     assert isinstance(chain.payloads[0], Payload)

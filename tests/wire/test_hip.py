@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.hip import checksum_fits, inspect_hip, read_hip
-from ikeanalyze.wire.hip_parameters import EspInfo, HostId, Notification, Puzzle
+from ikeanalyze.wire.hip import inspect_hip, is_checksum_valid, parse_hip
+from ikeanalyze.wire.hip_parameters import EspInfo, HipNotification, HipPuzzle, HostId
 from tests.craft import Trace, hip
 
 ENDS = {"v4": ("192.0.2.1", "192.0.2.2"), "v6": ("2001:db8::1", "2001:db8::2")}
@@ -22,7 +22,7 @@ def test_fields():
     hits = bytes(range(16)), bytes(range(16, 32))
     listed = [(257, bytes([10, 37, 0xAB, 0xCD]) + bytes(8)), (513, bytes(99)), (64000, b"")]
     data = hip.packet(hip.R1, *hits, listed, controls=1)
-    view = read_hip(data[:4] + b"\xab\xcd" + data[6:])
+    view = parse_hip(data[:4] + b"\xab\xcd" + data[6:])
     assert view is not None
     assert (view.next_header, view.packet_type, view.version, view.checksum, view.controls) == (
         59,
@@ -38,14 +38,14 @@ def test_fields():
     assert view.has(1, 513)
     assert not view.has(514)
     # 2^(37 - 32) seconds: RFC 7401, section 5.2.4
-    assert view.first(Puzzle) == Puzzle(10, 32.0, b"\xab\xcd", bytes(8))
-    assert view.value(257) == view.first(Puzzle)
+    assert view.first(HipPuzzle) == HipPuzzle(10, 32.0, b"\xab\xcd", bytes(8))
+    assert view.value(257) == view.first(HipPuzzle)
     assert view.first(EspInfo) is None
 
 
 def test_each_packet_of_a_base_exchange_is_described():
     _, packets = whole("BEX")
-    words = [read_hip(one.data).describe() for one in packets]
+    words = [parse_hip(one.data).describe() for one in packets]
     assert words[0] == ["DH_GROUP_LIST(ECP-256)"]
     assert words[1] == [
         "R1_COUNTER(7)", "PUZZLE(K 10)", "DIFFIE_HELLMAN(ECP-256)", "HIP_CIPHER(AES-CBC-128, NULL)",
@@ -55,11 +55,11 @@ def test_each_packet_of_a_base_exchange_is_described():
     ]  # fmt: skip
     assert words[-3] == ["NOTIFICATION(BLOCKED_BY_POLICY)", "HIP_SIGNATURE(RSA)"]
     _, packets = whole("DEX")
-    assert read_hip(packets[3].data).describe()[1:] == ["ENCRYPTED_KEY", "HIP_MAC"]
+    assert parse_hip(packets[3].data).describe()[1:] == ["ENCRYPTED_KEY", "HIP_MAC"]
 
 
 def test_unknown_ones_survive():
-    view = read_hip(hip.packet(9, bytes(16), bytes(16), [(4242, b"aka"), (4243, b"")]))
+    view = parse_hip(hip.packet(9, bytes(16), bytes(16), [(4242, b"aka"), (4243, b"")]))
     assert view.packet_type == 9
     assert view.describe() == ["unknown 4242", "unknown 4243 (critical)"]
     assert inspect_hip(view) == ["parameter 4243 is critical and not known"]
@@ -113,7 +113,7 @@ def test_as_tshark_reads_them(tshark, method, family):
         row = dict(zip(FIELDS, texts, strict=True))
         ends = (initiator, responder) if one.from_initiator else (responder, initiator)
         data = hip.with_checksum(one.data, *ends)
-        view = read_hip(data)
+        view = parse_hip(data)
         assert view is not None
         assert view.error is None
         numbers = {
@@ -137,8 +137,8 @@ def test_as_tshark_reads_them(tshark, method, family):
         assert list(dict.fromkeys(row["tlv.locator_address"])) == addresses
         assert row["checksum.status"] in (["1"], ["Good"])  # newer ones say it in words
         packed = [ip_address(end).packed for end in ends]
-        assert checksum_fits(data, *packed)
-        assert not checksum_fits(one.data[:4] + b"\x12\x34" + one.data[6:], *packed)
+        assert is_checksum_valid(data, *packed)
+        assert not is_checksum_valid(one.data[:4] + b"\x12\x34" + one.data[6:], *packed)
 
 
 #: Parameters besides those of a base exchange (RFC 8002 to 8004, 8046, 5770).
@@ -165,7 +165,7 @@ def test_companions_as_tshark_reads_them(tshark):
     one = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
     trace = Trace()
     trace.send(0, bytes(4) + one, sport=10500, dport=10500)
-    view = read_hip(one)
+    view = parse_hip(one)
     by_type = {parameter.type: parameter.value for parameter in view.parameters}
     (locator,) = by_type[193].locators
     certificate = by_type[768]
@@ -213,14 +213,14 @@ def test_host_id_of_version_1_as_tshark_reads_it(tshark):
     (line,) = tshark.run("-n", "-T", "fields", *options, capture=trace.pcap()).lines
     size, algorithm, exponent = line.split("\t")
     assert (int(size), int(algorithm, 0), exponent.replace(":", "")) == (len(key), 5, "010001")
-    host = read_hip(one).first(HostId)
+    host = parse_hip(one).first(HostId)
     assert (host.algorithm, host.identity, host.domain) == (5, key[4:], "gw.example\\x00")
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
 def test_nothing_is_wrong(method):
     _, packets = whole(method)
-    assert [inspect_hip(read_hip(one.data)) for one in packets] == [[]] * len(packets)
+    assert [inspect_hip(parse_hip(one.data)) for one in packets] == [[]] * len(packets)
 
 
 @pytest.mark.parametrize(
@@ -235,34 +235,34 @@ def test_nothing_is_wrong(method):
     ],
 )  # fmt: skip
 def test_what_is_wrong(kind, parameters, found):
-    assert inspect_hip(read_hip(hip.packet(kind, bytes(16), bytes(16), parameters))) == found
+    assert inspect_hip(parse_hip(hip.packet(kind, bytes(16), bytes(16), parameters))) == found
 
 
 def test_padding_that_is_not_zero():
     data = hip.packet(hip.I1, bytes(16), bytes(16), [(hip.DH_GROUP_LIST, b"\7")])
-    assert inspect_hip(read_hip(data[:-1] + b"\1")) == ["padding that is not zero"]
+    assert inspect_hip(parse_hip(data[:-1] + b"\1")) == ["padding that is not zero"]
 
 
 def test_cut_anywhere():
     data = hip.packet(hip.R1, bytes(16), bytes(16), [(257, bytes(12)), (513, bytes(99))])
     for size in range(len(data)):
-        view = read_hip(data[:size])
+        view = parse_hip(data[:size])
         assert (view is None) == (size < 40)
         assert view is None or (view.error is not None and len(inspect_hip(view)) >= 1)
 
 
 def test_a_notification_without_a_name():
-    view = read_hip(hip.packet(hip.NOTIFY, bytes(16), bytes(16), [hip.notification(12345, b"why")]))
-    assert view.first(Notification) == Notification(12345, 3)
+    view = parse_hip(hip.packet(hip.NOTIFY, bytes(16), bytes(16), [hip.notification(12345, b"why")]))
+    assert view.first(HipNotification) == HipNotification(12345, 3)
     assert view.describe() == ["NOTIFICATION(12345)"]
 
 
 @given(st.binary(max_size=100), st.sampled_from([1, 2]))
 def test_any_bytes(data, version):
-    read_hip(data)
+    parse_hip(data)
     head = bytearray(hip.packet(hip.R1, bytes(16), bytes(16), version=version))
     head[1] = (40 + len(data)) // 8
-    view = read_hip(bytes(head) + data)
+    view = parse_hip(bytes(head) + data)
     assert view is not None
     inspect_hip(view)
     view.describe()

@@ -6,7 +6,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.identification import identity_text, prefix_bits
+from ikeanalyze.wire.identification import format_identity, get_prefix_length
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
 
@@ -40,7 +40,7 @@ DN = x509.Name([x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribu
     ],
 )
 def test_texts(kind, data, text):
-    assert identity_text(kind, data) == text
+    assert format_identity(kind, data) == text
 
 
 @pytest.mark.tshark
@@ -54,22 +54,22 @@ def test_against_tshark():
     fields = [f"isakmp.id.data.{name}" for _, _, name in identities]
     messages = [clear([ike.identification(ike.ID_I, data, kind)]) for kind, data, _ in identities]
     for (kind, data, _), field, row in zip(identities, fields, dissected(messages, *fields), strict=True):
-        assert row[field] == [identity_text(kind, data)]
+        assert row[field] == [format_identity(kind, data)]
 
 
 @given(st.integers(0, 32))
 def test_prefixes(bits):
-    assert prefix_bits(IPv4Network((0, bits)).netmask.packed) == bits
-    assert prefix_bits(IPv6Network((0, 4 * bits)).netmask.packed) == 4 * bits
+    assert get_prefix_length(IPv4Network((0, bits)).netmask.packed) == bits
+    assert get_prefix_length(IPv6Network((0, 4 * bits)).netmask.packed) == 4 * bits
 
 
 @given(st.binary(max_size=8))
 def test_what_is_no_netmask_is_no_prefix(mask):
     binary = "".join(f"{byte:08b}" for byte in mask)
-    assert prefix_bits(mask) == (None if "01" in binary else binary.count("1"))
+    assert get_prefix_length(mask) == (None if "01" in binary else binary.count("1"))
 
 
 @given(st.integers(0, 255), st.binary(max_size=40))
 def test_any_bytes(kind, data):
-    text = identity_text(kind, data)
+    text = format_identity(kind, data)
     assert text is None or text.isprintable()

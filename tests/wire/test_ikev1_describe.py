@@ -44,7 +44,7 @@ def test_texts(kind, data, text):
 def test_recorded_main_mode():
     # as the daemon lists such messages: SA V V V V, SA V V V, KE No NAT-D NAT-D; nothing of encrypted ones
     listed = [
-        [text.partition("(")[0] for text in describe_ikev1_payloads(ours.payloads(message))]
+        [text.partition("(")[0] for text in describe_ikev1_payloads(ours.parse_ikev1_payloads(message))]
         for message in ike_messages("ikev1-xauth")[:5]
     ]
     keys = ["KE", "No", "NAT-D", "NAT-D"]
@@ -56,7 +56,7 @@ def test_against_tshark():
     messages = [*ikev1.main_mode(Random(1))[:4], *ikev1.aggressive_mode(Random(2))[:2]]
     rows = dissected(messages, "isakmp.typepayload")
     told = [[NAMES[int(kind)] for kind in row["isakmp.typepayload"] if int(kind) in NAMES] for row in rows]
-    described = [describe_ikev1_payloads(ours.payloads(message)) for message in messages]
+    described = [describe_ikev1_payloads(ours.parse_ikev1_payloads(message)) for message in messages]
     # tshark lists the proposal and the transform inside of the SA too, which have numbers of their own
     assert [[text.partition("(")[0] for text in texts] for texts in described] == told
 
@@ -68,6 +68,6 @@ def test_what_a_peer_chose_is_harmless_and_short():
         2,
         [(ikev1.ID, b"\x02\0\0\0" + b"\x1b[2J" * 9000), (ikev1.VENDOR_ID, b"A vendor " * 900)],
     )
-    texts = describe_ikev1_payloads(ours.payloads(hostile))
+    texts = describe_ikev1_payloads(ours.parse_ikev1_payloads(hostile))
     assert all(text.isprintable() and len(text) < 100 for text in texts)
     assert len(texts) == 2

@@ -2,7 +2,7 @@ import pytest
 
 from ikeanalyze.wire import ikev2_payloads as ours
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import payloads
+from ikeanalyze.wire.ikev2 import parse_payloads
 from tests.craft import ike
 from tests.wire.recorded import ike_messages
 
@@ -29,6 +29,6 @@ def test_too_short(parse, body, value, fixed):
 
 
 def test_recorded_public_value():
-    (body,) = [one.body for one in payloads(ike_messages("psk-classic")[0]).payloads if one.type == 34]
+    (body,) = [one.body for one in parse_payloads(ike_messages("psk-classic")[0]).payloads if one.type == 34]
     found = ours.parse_key_exchange(body)
     assert (found.method, len(found.data)) == (19, 64)

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.ikev2 import payloads, read_payloads
-from ikeanalyze.wire.inspection import inspect_chain, inspect_payload
+from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_payloads
+from ikeanalyze.wire.inspection import check_payload, check_payload_chain
 from tests.craft import eap, ike
 from tests.wire.opened import opened
 from tests.wire.recorded import NAMES, ike_messages
@@ -13,7 +13,7 @@ from tests.wire.test_certificates import MADE
 
 def findings_of(payload, critical=False, **known):
     kind, data = payload
-    return list(inspect_payload(Payload(kind, critical, data, 28), **known).findings)
+    return list(check_payload(Payload(kind, critical, data, 28), **known).findings)
 
 
 def message(*payloads_):
@@ -23,11 +23,11 @@ def message(*payloads_):
 @pytest.mark.parametrize("name", NAMES)
 def test_daemons_give_no_finding(name):
     for data in ike_messages(name):
-        assert inspect_chain(payloads(data), response=bool(data[19] & 0x20)).findings == ()
+        assert check_payload_chain(parse_payloads(data), response=bool(data[19] & 0x20)).findings == ()
     for found in opened(name):
-        chain = read_payloads(found.inside, found.first)
+        chain = parse_decrypted_payloads(found.inside, found.first)
         method = 36 if found.exchange_type == 43 else None
-        assert inspect_chain(chain, response=found.response, method=method).findings == ()
+        assert check_payload_chain(chain, response=found.response, method=method).findings == ()
 
 
 SELECTOR = b"\x07\0\0\x10\0\0\xff\xff\x0a\0\0\0\x0a\0\0\xff"
@@ -109,16 +109,18 @@ def test_unknown_critical_payload():
 
 def test_payloads_that_are_there_twice():
     twice = message(ike.nonce(bytes(16)), ike.nonce(bytes(16)), ike.notify(16384), ike.notify(16384))
-    assert inspect_chain(payloads(twice)).findings == ("No: 2 times, one is allowed",)
+    assert check_payload_chain(parse_payloads(twice)).findings == ("No: 2 times, one is allowed",)
 
 
 def test_a_length_past_the_end():
     data = message(ike.nonce(bytes(16)))[:-1]
-    assert inspect_chain(payloads(data)).findings == ("payloads: 16 bytes are needed, 15 are left (at byte 32)",)
+    assert check_payload_chain(parse_payloads(data)).findings == (
+        "payloads: 16 bytes are needed, 15 are left (at byte 32)",
+    )
 
 
 def test_thousands_of_findings_are_counted():
-    many = inspect_chain(payloads(message(*[ike.notify(17, b"")] * 8000)))
+    many = check_payload_chain(parse_payloads(message(*[ike.notify(17, b"")] * 8000)))
     assert len(many.payloads) == 8000
     assert len(many.findings) == 50
     assert many.findings[-1] == "7951 more findings"

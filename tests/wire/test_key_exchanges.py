@@ -3,7 +3,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x448, x25519
 
 from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.key_exchanges import check_key_exchange, expected_bytes, method_name, part_name
+from ikeanalyze.wire.key_exchanges import check_key_exchange, get_ke_data_name, get_ke_data_sizes, get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 #: Curves by method (RFC 5903, RFC 5114, RFC 6954): points are sent without the byte that SEC 1 puts first.
@@ -21,7 +21,7 @@ CURVES = {
 
 @pytest.mark.parametrize("method", CURVES)
 def test_points(method):
-    assert expected_bytes(method, None) == (2 * ((CURVES[method].key_size + 7) // 8),)
+    assert get_ke_data_sizes(method, None) == (2 * ((CURVES[method].key_size + 7) // 8),)
 
 
 @pytest.mark.parametrize("method", [19, 20, 21])
@@ -41,7 +41,7 @@ def test_primes_have_the_size_in_their_name():
     for method in KeyExchangeMethod:
         kind, _, bits = method.label.partition("-")
         if kind == "MODP":
-            assert expected_bytes(method, False) == (int(bits.partition("-")[0]) // 8,)
+            assert get_ke_data_sizes(method, False) == (int(bits.partition("-")[0]) // 8,)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_primes_have_the_size_in_their_name():
     ],
 )
 def test_ml_kem_sizes_hang_on_the_direction(method, response, sizes):
-    assert expected_bytes(method, response) == sizes
+    assert get_ke_data_sizes(method, response) == sizes
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_another_method_than_negotiated():
 
 
 def test_names():
-    assert method_name(36) == "ML-KEM-768"
-    assert method_name(1024) == "1024"
-    assert [part_name(36, response) for response in (False, True)] == ["encapsulation key", "ciphertext"]
-    assert part_name(19, True) == "public value"
+    assert get_key_exchange_name(36) == "ML-KEM-768"
+    assert get_key_exchange_name(1024) == "1024"
+    assert [get_ke_data_name(36, response) for response in (False, True)] == ["encapsulation key", "ciphertext"]
+    assert get_ke_data_name(19, True) == "public value"

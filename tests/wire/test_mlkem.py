@@ -3,7 +3,7 @@ from cryptography.hazmat.primitives.asymmetric import mlkem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.mlkem import PARAMETER_SETS, check_encapsulation_key, of_size
+from ikeanalyze.wire.mlkem import PARAMETER_SETS, check_encapsulation_key, guess_mlkem_data
 from tests.wire.opened import opened
 
 #: FIPS 203, table 3: bytes of encapsulation keys and ciphertexts.
@@ -21,10 +21,10 @@ def packed(coefficients):
 def test_sizes():
     found = {method: (p.encapsulation_key, p.ciphertext) for method, p in PARAMETER_SETS.items()}
     assert found == SIZES
-    assert of_size(1184) == ("ML-KEM-768 encapsulation key",)
-    assert of_size(768) == ("ML-KEM-512 ciphertext",)
-    assert of_size(1568) == ("ML-KEM-1024 encapsulation key", "ML-KEM-1024 ciphertext")
-    assert of_size(32) == ()
+    assert guess_mlkem_data(1184) == ("ML-KEM-768 encapsulation key",)
+    assert guess_mlkem_data(768) == ("ML-KEM-512 ciphertext",)
+    assert guess_mlkem_data(1568) == ("ML-KEM-1024 encapsulation key", "ML-KEM-1024 ciphertext")
+    assert guess_mlkem_data(32) == ()
 
 
 @pytest.mark.parametrize("make", [mlkem.MLKEM768PrivateKey, mlkem.MLKEM1024PrivateKey])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.names import distinguished_name, general_name
+from ikeanalyze.wire.names import format_distinguished_name, format_general_name
 
 #: Parts that `cryptography` has short names for.
 KINDS = [
@@ -26,7 +26,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXT), max_size=4))
 def test_against_cryptography(parts):
     name = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts])
-    assert distinguished_name(name.public_bytes()) == name.rfc4514_string()
+    assert format_distinguished_name(name.public_bytes()) == name.rfc4514_string()
 
 
 def test_several_values_in_one_part():
@@ -34,7 +34,7 @@ def test_several_values_in_one_part():
     last = x509.RelativeDistinguishedName([x509.NameAttribute(NameOID.DOMAIN_COMPONENT, "net")])
     name = x509.Name([last, x509.RelativeDistinguishedName(pair)])
     # DER sorts the members of a set, the shorter first
-    assert distinguished_name(name.public_bytes()) == "CN=J. Smith+UID=js,DC=net"
+    assert format_distinguished_name(name.public_bytes()) == "CN=J. Smith+UID=js,DC=net"
 
 
 def test_kinds_without_a_short_name_there():
@@ -45,7 +45,7 @@ def test_kinds_without_a_short_name_there():
             x509.NameAttribute(x509.ObjectIdentifier("1.2.3.4"), "x"),
         ]
     )
-    assert distinguished_name(name.public_bytes()) == "1.2.3.4=x,emailAddress=a@b.example,C=CH"
+    assert format_distinguished_name(name.public_bytes()) == "1.2.3.4=x,emailAddress=a@b.example,C=CH"
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_kinds_without_a_short_name_there():
 )
 def test_odd_values(der, text):
     data = bytes.fromhex(der)
-    assert distinguished_name(data) == text
+    assert format_distinguished_name(data) == text
 
 
 def test_terminals_are_safe():
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "\x1b[31m\u202egw")])
-    assert distinguished_name(name.public_bytes()).isprintable()
+    assert format_distinguished_name(name.public_bytes()).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ def test_terminals_are_safe():
 def test_general_names(name, text):
     names = x509.SubjectAlternativeName([name]).public_bytes()
     # a sequence of one name; all are short
-    assert general_name(names[2:]) == text
+    assert format_general_name(names[2:]) == text
 
 
 def test_addresses_in_general_names():
-    assert general_name(b"\x87\x04\xc0\x00\x02\x01") == "192.0.2.1"
-    assert general_name(b"\x87\x03\xc0\x00\x02") == "#c00002"
+    assert format_general_name(b"\x87\x04\xc0\x00\x02\x01") == "192.0.2.1"
+    assert format_general_name(b"\x87\x03\xc0\x00\x02") == "#c00002"
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes(data):
-    for read in (distinguished_name, general_name):
+    for read in (format_distinguished_name, format_general_name):
         with suppress(WireError):
             assert read(data).isprintable()

@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.ikev2_notify import Notify, decode_notify, describe_notify
+from ikeanalyze.wire.ikev2_notify import Notify, decode_notify_data, describe_notify
 from ikeanalyze.wire.notify_data import (
     Aggfrag,
     AuthAnnouncement,
     BackoffTimer,
     DeviceIdentity,
     Ipcomp,
-    MessageIds,
-    Path,
+    MessageIdSync,
+    NoNatsAllowed,
     PpkIdentity,
-    Puzzle,
-    Ticket,
-    describe,
-    misfit,
-    type_name,
+    PuzzleChallenge,
+    ResumptionTicket,
+    describe_notify_data,
+    get_notify_name,
+    validation_error,
 )
-from ikeanalyze.wire.proposals import Attribute
+from ikeanalyze.wire.proposals import TransformAttributeValue
 from ikeanalyze.wire.signatures import SignatureAlgorithm
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
@@ -45,21 +45,21 @@ ED25519 = bytes.fromhex("300506032b6570")
         (16397, V4, "192.0.2.1", "ADDITIONAL_IP4_ADDRESS 192.0.2.1"),
         (16398, V6, "2001:db8::1", "ADDITIONAL_IP6_ADDRESS 2001:db8::1"),
         (16401, b"cookie 2", b"cookie 2", "COOKIE2"),
-        (16402, V4 + OTHER_V4 + b"\x11\x94\x11\x95", Path("192.0.2.1", "198.51.100.2", 4500, 4501),
+        (16402, V4 + OTHER_V4 + b"\x11\x94\x11\x95", NoNatsAllowed("192.0.2.1", "198.51.100.2", 4500, 4501),
          "NO_NATS_ALLOWED 192.0.2.1[4500] 198.51.100.2[4501]"),
-        (16402, V6 + V6 + b"\x01\xf4\x01\xf4", Path("2001:db8::1", "2001:db8::1", 500, 500),
+        (16402, V6 + V6 + b"\x01\xf4\x01\xf4", NoNatsAllowed("2001:db8::1", "2001:db8::1", 500, 500),
          "NO_NATS_ALLOWED 2001:db8::1[500] 2001:db8::1[500]"),
         (16403, b"\0\0\x0e\x10", 3600, "AUTH_LIFETIME 3600 s"),
-        (16409, b"\0\0\0\x3cticket", Ticket(60, b"ticket"), "TICKET_LT_OPAQUE 60 s"),
+        (16409, b"\0\0\0\x3cticket", ResumptionTicket(60, b"ticket"), "TICKET_LT_OPAQUE 60 s"),
         (16413, b"ticket", b"ticket", "TICKET_OPAQUE"),
-        (16416, b"\x80\x01\0\x0f\x80\x02\0\x01", (Attribute(1, 15), Attribute(2, 1)), "ROHC_SUPPORTED MAX_CID+ROHC_PROFILE"),
+        (16416, b"\x80\x01\0\x0f\x80\x02\0\x01", (TransformAttributeValue(1, 15), TransformAttributeValue(2, 1)), "ROHC_SUPPORTED MAX_CID+ROHC_PROFILE"),
         (16419, bytes(16), bytes(16), "QUICK_CRASH_DETECTION"),
-        (16422, b"nonc\0\0\0\x05\0\0\0\x06", MessageIds(b"nonc", 5, 6), "IKEV2_MESSAGE_ID_SYNC 5 6"),
+        (16422, b"nonc\0\0\0\x05\0\0\0\x06", MessageIdSync(b"nonc", 5, 6), "IKEV2_MESSAGE_ID_SYNC 5 6"),
         (16423, b"\0\0\0\x09", 9, "IPSEC_REPLAY_COUNTER_SYNC 9"),
         (16423, bytes(7) + b"\x0a", 10, "IPSEC_REPLAY_COUNTER_SYNC 10"),
         (16424, b"\0\x01\0\x03", (1, 3), "SECURE_PASSWORD_METHODS PACE+Secure PSK Authentication"),
         (16431, b"\0\x02\0\x05\0\x63", (2, 5, 99), "SIGNATURE_HASH_ALGORITHMS SHA2-256+Identity+99"),
-        (16434, b"\0\x05\x08cookie", Puzzle(5, 8, b"cookie"), "PUZZLE HMAC-SHA2-256 8"),
+        (16434, b"\0\x05\x08cookie", PuzzleChallenge(5, 8, b"cookie"), "PUZZLE HMAC-SHA2-256 8"),
         (16436, b"\x02ppk\x1b1", PpkIdentity(2, b"ppk\x1b1", None), "PPK_IDENTITY ppk\\x1b1"),
         (16436, b"\x01\xab\xcd", PpkIdentity(1, b"\xab\xcd", None), "PPK_IDENTITY abcd"),
         (16437, b"auth", b"auth", "NO_PPK_AUTH"),
@@ -84,10 +84,10 @@ ED25519 = bytes.fromhex("300506032b6570")
     ],
 )  # fmt: skip
 def test_values(kind, data, value, text):
-    assert decode_notify(kind, data) == value
-    assert describe(kind, data) == text
+    assert decode_notify_data(kind, data) == value
+    assert describe_notify_data(kind, data) == text
     assert describe_notify(Notify(kind, data, 0, b"")) == text
-    assert misfit(kind, data) is None
+    assert validation_error(kind, data) is None
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_values(kind, data, value, text):
     ],
 )  # fmt: skip
 def test_data_that_do_not_fit(kind, data):
-    assert decode_notify(kind, data) is None
-    assert misfit(kind, data) is not None
-    assert describe(kind, data) == type_name(kind)
+    assert decode_notify_data(kind, data) is None
+    assert validation_error(kind, data) is not None
+    assert describe_notify_data(kind, data) == get_notify_name(kind)
 
 
 @pytest.mark.tshark
@@ -124,7 +124,7 @@ def test_against_tshark():
     fields = list(dict.fromkeys(f"isakmp.notify.data.{name}" for _, _, name in notifies))
     rows = dissected([clear([ike.notify(kind, data)]) for kind, data, _ in notifies], *fields)
     told = [row[f"isakmp.notify.data.{name}"] for row, (_, _, name) in zip(rows, notifies, strict=True)]
-    read = [decode_notify(kind, data) for kind, data, _ in notifies]
+    read = [decode_notify_data(kind, data) for kind, data, _ in notifies]
     assert told == [
         [str(read[0])], [str(read[1].cpi)], [str(read[2])], [read[3].gateway], [str(read[4].lifetime)],
         [str(read[5][0].value)], [f"0x{read[6].send:08x}"], [f"0x{read[7].receive:08x}"], [f"{read[8][0]:04x}"],
@@ -137,6 +137,6 @@ def test_against_tshark():
     st.binary(max_size=60),
 )
 def test_any_bytes(kind, data):
-    assert describe(kind, data).isprintable()
-    if decode_notify(kind, data) is not None:
-        assert misfit(kind, data) is None
+    assert describe_notify_data(kind, data).isprintable()
+    if decode_notify_data(kind, data) is not None:
+        assert validation_error(kind, data) is None

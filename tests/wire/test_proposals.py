@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.proposals import Attribute, read_sa
+from ikeanalyze.wire.proposals import TransformAttributeValue, parse_sa
 from tests.craft import ike
 from tests.craft.ike import Proposal, Transform
 
@@ -12,13 +12,13 @@ def body(*proposals):
 
 
 def described(*transforms, protocol=1):
-    read = read_sa(body(Proposal(transforms, protocol)))
+    read = parse_sa(body(Proposal(transforms, protocol)))
     assert read.error is None
     return read.proposals[0].describe()
 
 
 def test_proposals_in_order():
-    read = read_sa(body(ike.CLASSIC, ike.HYBRID))
+    read = parse_sa(body(ike.CLASSIC, ike.HYBRID))
     assert read.error is None
     assert [proposal.describe() for proposal in read.proposals] == [
         "AES-CBC-128/HMAC-SHA2-256-128/HMAC-SHA2-256/ECP-256",
@@ -63,15 +63,18 @@ def test_unknown_numbers_are_shown_as_numbers():
 
 def test_attributes_of_both_formats():
     long = b"\x00\x0e\x00\x04\x00\x00\x01\x00" + b"\x80\x63\x12\x34"
-    (proposal,) = read_sa(body(Proposal([Transform(1, 12, attributes=long)]))).proposals
+    (proposal,) = parse_sa(body(Proposal([Transform(1, 12, attributes=long)]))).proposals
     (transform,) = proposal.transforms
-    assert transform.attributes == (Attribute(14, b"\x00\x00\x01\x00"), Attribute(99, 0x1234))
+    assert transform.attributes == (
+        TransformAttributeValue(14, b"\x00\x00\x01\x00"),
+        TransformAttributeValue(99, 0x1234),
+    )
     assert transform.key_bits == 256
     assert transform.name == "AES-CBC-256"
 
 
 def test_spi_of_a_rekeying():
-    (proposal,) = read_sa(body(Proposal([Transform(1, 12, 128)], spi=b"12345678"))).proposals
+    (proposal,) = parse_sa(body(Proposal([Transform(1, 12, 128)], spi=b"12345678"))).proposals
     assert proposal.spi == b"12345678"
     assert proposal.describe() == "AES-CBC-128"
 
@@ -79,8 +82,8 @@ def test_spi_of_a_rekeying():
 def test_what_precedes_an_error_is_kept():
     data = body(ike.CLASSIC, ike.HYBRID)
     for size in range(len(data)):
-        read = read_sa(data[:size])
-        whole = read_sa(data)
+        read = parse_sa(data[:size])
+        whole = parse_sa(data)
         for mine, complete in zip(read.proposals, whole.proposals, strict=False):
             assert mine.transforms == complete.transforms[: len(mine.transforms)]
         if read.error is None:
@@ -91,20 +94,20 @@ def test_what_precedes_an_error_is_kept():
 def test_a_transform_shorter_than_its_header(length):
     data = bytearray(body(ike.CLASSIC))
     data[8 + 2 : 8 + 4] = length.to_bytes(2, "big")
-    read = read_sa(bytes(data))
+    read = parse_sa(bytes(data))
     assert read.error is not None
     assert read.proposals[0].transforms == ()
 
 
 def test_large_payloads_are_read_as_small_ones():
-    many = read_sa(body(*[ike.CLASSIC] * 200))
+    many = parse_sa(body(*[ike.CLASSIC] * 200))
     assert many.error is None
     assert len(many.proposals) == 200
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes(data):
-    for proposal in read_sa(data).proposals:
+    for proposal in parse_sa(data).proposals:
         proposal.describe()
-    for proposal in read_sa(body(ike.CLASSIC)[:8] + data).proposals:
+    for proposal in parse_sa(body(ike.CLASSIC)[:8] + data).proposals:
         proposal.describe()

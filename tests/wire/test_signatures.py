@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2_payloads import Authentication
 from ikeanalyze.wire.signatures import (
-    authentication_name,
-    method_name,
+    get_auth_method_name,
+    get_authentication_name,
     parse_algorithm,
     parse_digital_signature,
 )
@@ -51,7 +51,7 @@ def test_names(identifier):
     assert parse_algorithm(data).name == name
     signed = parse_digital_signature(bytes([len(data)]) + data + b"signature")
     assert (signed.algorithm.name, signed.signature) == (name, b"signature")
-    assert authentication_name(Authentication(14, bytes([len(data)]) + data + b"s")) == name
+    assert get_authentication_name(Authentication(14, bytes([len(data)]) + data + b"s")) == name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_identifiers_that_cryptography_makes(key, digest, pad, name):
 def test_no_signature(data):
     with pytest.raises(WireError):
         parse_digital_signature(data)
-    assert authentication_name(Authentication(14, data)) == "digital signature"
+    assert get_authentication_name(Authentication(14, data)) == "digital signature"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_no_signature(data):
     [(1, "RSA"), (2, "PSK"), (3, "DSS"), (9, "ECDSA P-256"), (11, "ECDSA P-521"), (13, "NULL"), (99, "99")],
 )
 def test_methods(method, name):
-    assert method_name(method) == authentication_name(Authentication(method, b"x")) == name
+    assert get_auth_method_name(method) == get_authentication_name(Authentication(method, b"x")) == name
 
 
 @given(st.binary(max_size=80))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.text import readable, shortened
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 
 @pytest.mark.parametrize(
@@ -17,15 +17,15 @@ from ikeanalyze.wire.text import readable, shortened
     ],
 )
 def test_readable(data, text):
-    assert readable(data) == text
+    assert escape_peer_text(data) == text
 
 
 @given(st.binary(max_size=200))
 def test_nothing_moves_the_cursor(data):
-    assert readable(data).isprintable()
+    assert escape_peer_text(data).isprintable()
 
 
 def test_shortened():
-    assert shortened("x" * 64) == "x" * 64
-    assert shortened("x" * 65) == "x" * 63 + "…"
-    assert shortened("abcdef", 4) == "abc…"
+    assert shorten_text("x" * 64) == "x" * 64
+    assert shorten_text("x" * 65) == "x" * 63 + "…"
+    assert shorten_text("abcdef", 4) == "abc…"

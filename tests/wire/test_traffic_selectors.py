@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.contrib.ikev2 import IKEv2_TSi, IPv4TrafficSelector, IPv6TrafficSelector
 
-from ikeanalyze.wire.traffic_selectors import read_traffic_selectors
+from ikeanalyze.wire.traffic_selectors import parse_traffic_selectors
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
 
@@ -46,7 +46,7 @@ def payload(*selectors):
     ],
 )
 def test_texts(data, text):
-    read = read_traffic_selectors(payload(data))
+    read = parse_traffic_selectors(payload(data))
     assert (read.error, read.announced) == (None, 1)
     assert [found.describe() for found in read.selectors] == [text]
 
@@ -57,7 +57,7 @@ def test_prefixes_against_the_standard_library(one, other):
     networks = list(summarize_address_range(ip_address(first), ip_address(last)))
     expected = str(networks[0]) if len(networks) == 1 else f"{ip_address(first)}-{ip_address(last)}"
     data = selector(7, str(ip_address(first)), str(ip_address(last)))
-    assert read_traffic_selectors(payload(data)).selectors[0].describe() == expected
+    assert parse_traffic_selectors(payload(data)).selectors[0].describe() == expected
 
 
 def test_what_scapy_builds():
@@ -72,7 +72,7 @@ def test_what_scapy_builds():
             ),
     ]  # fmt: skip
     body = bytes(IKEv2_TSi(number_of_TSs=2, traffic_selector=selectors))[4:]
-    read = read_traffic_selectors(body)
+    read = parse_traffic_selectors(body)
     texts = [found.describe() for found in read.selectors]
     assert texts == ["192.0.2.0/25[tcp/1-9]", "2001:db8::1/128"]
 
@@ -97,7 +97,7 @@ def test_against_tshark():
     )
     (row,) = dissected([clear([(ike.TS_I, body)])], *(f"isakmp.ts.{name}" for name in names))
     told = dict(zip(names, row.values(), strict=True))
-    udp, other, fibre = read_traffic_selectors(body).selectors
+    udp, other, fibre = parse_traffic_selectors(body).selectors
     assert [str(found.type) for found in (udp, other, fibre)] == told["type"]
     assert [str(udp.protocol), str(other.protocol)] == told["protoid"][:2]
     assert list(zip(told["start_port"], told["end_port"], strict=True)) == [("500", "4500"), ("0", "65535")]
@@ -110,7 +110,7 @@ def test_against_tshark():
 def test_cut_anywhere():
     body = payload(selector(7, "10.0.0.0", "10.0.0.255"), selector(8, "::", "::1"))
     for size in range(len(body)):
-        read = read_traffic_selectors(body[:size])
+        read = parse_traffic_selectors(body[:size])
         whole = sum(size >= end for end in (20, 60))
         assert len(read.selectors) == whole
         assert (read.error is None) == (size in (4, 20))
@@ -120,10 +120,10 @@ def test_cut_anywhere():
 def test_a_length_that_cannot_be(length):
     data = bytearray(selector(7, "10.0.0.0", "10.0.0.255"))
     data[2:4] = length.to_bytes(2, "big")
-    assert read_traffic_selectors(payload(bytes(data))).error is not None
+    assert parse_traffic_selectors(payload(bytes(data))).error is not None
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes(data):
-    for found in read_traffic_selectors(data).selectors:
+    for found in parse_traffic_selectors(data).selectors:
         assert found.describe().isprintable()

@@ -13,13 +13,13 @@ from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
-from ikeanalyze.dataset.batch import Options, Status, Summary, run
+from ikeanalyze.dataset.batch import BatchOptions, BatchStatus, BatchSummary, run_batch
 from ikeanalyze.dataset.dispatch import Workers
-from ikeanalyze.dataset.labels import LabelError, Pattern, PatternError, read_pattern
+from ikeanalyze.dataset.labels import LabelError, LabelPattern, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.processes import Processes, processors
-from ikeanalyze.dataset.task import Reading, TaskError
-from ikeanalyze.render.values import count
+from ikeanalyze.dataset.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.task import BatchReadOptions, TaskError
+from ikeanalyze.render.values import format_count
 
 _FAILURE_LIMIT: Final = 10
 
@@ -91,12 +91,12 @@ def batch(
     if options.output == "-":
         raise typer.BadParameter("a dataset is a directory: name it", param_hint="-o")
     summary = _run(
-        Options(
+        BatchOptions(
             paths=paths,
             dataset=Path(options.output),
             keys=options.keys,
             patterns=_parse_patterns(options.label),
-            reading=Reading(tuple(sorted(set(options.port))), options.vantage),
+            reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage),
         ),
         partial(_make_workers, options.workers, options.cluster),
         messages,
@@ -106,25 +106,25 @@ def batch(
         raise typer.Exit(SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED)
 
 
-def _parse_patterns(texts: Sequence[str]) -> list[Pattern] | None:
+def _parse_patterns(texts: Sequence[str]) -> list[LabelPattern] | None:
     try:
-        return [read_pattern(text) for text in texts] or None
+        return [parse_pattern(text) for text in texts] or None
     except PatternError as error:
         raise typer.BadParameter(str(error), param_hint="--label") from None
 
 
 def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Workers:
     if cluster is not None:
-        from ikeanalyze.dataset.cluster import Cluster  # needs Dask, which is optional
+        from ikeanalyze.dataset.cluster import DaskWorkers  # needs Dask, which is optional
 
-        return Cluster(cluster)
-    return Processes(min(workers or processors(), tasks))
+        return DaskWorkers(cluster)
+    return LocalWorkers(min(workers or count_processors(), tasks))
 
 
-def _run(options: Options, workers: Callable[[int], Workers], messages: MessageOptions) -> Summary:
+def _run(options: BatchOptions, workers: Callable[[int], Workers], messages: MessageOptions) -> BatchSummary:
     try:
         with _show_progress(quiet=messages.quiet) as progress:
-            return run(options, workers, progress, log_stderr)
+            return run_batch(options, workers, progress, log_stderr)
     except (DatasetError, TaskError) as error:
         raise CommandError(str(error)) from None
     except (LabelError, PatternError) as error:
@@ -135,7 +135,7 @@ def _run(options: Options, workers: Callable[[int], Workers], messages: MessageO
 
 
 @contextmanager
-def _show_progress(*, quiet: bool) -> Iterator[Callable[[Status], object] | None]:
+def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] | None]:
     """Yield a function that shows the status of the batch, or None where no progress is shown."""
     if quiet or not is_progress_visible():
         yield None
@@ -163,35 +163,35 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[Status], object] | None
     ) as progress:
         task = progress.add_task("", total=None, captures="captures", failed="")
 
-        def update(status: Status) -> None:
+        def update(status: BatchStatus) -> None:
             progress.update(
                 task,
                 total=status.bytes,
                 completed=status.bytes_done,
-                captures=f"{status.captures_done:,}/{count(status.captures, 'capture')}",
+                captures=f"{status.captures_done:,}/{format_count(status.captures, 'capture')}",
                 failed=f"{status.failed:,} failed" if status.failed else "",
             )
 
         yield update
 
 
-def _report(summary: Summary, dataset: str, messages: MessageOptions) -> None:
+def _report(summary: BatchSummary, dataset: str, messages: MessageOptions) -> None:
     """Print the captures that could not be read, even if the command is quiet, and a summary."""
     failed = summary.failed if messages.verbose else summary.failed[:_FAILURE_LIMIT]
     for entry in failed:
         log_stderr(f"{entry.capture}: {entry.reason}")
     if len(summary.failed) > len(failed):
-        more = count(len(summary.failed) - len(failed), "more capture")
+        more = format_count(len(summary.failed) - len(failed), "more capture")
         log_stderr(f"{more} cannot be read. --verbose names all of them, as does the table `captures`")
     if summary.warned:
         has = "has" if summary.warned == 1 else "have"
         messages.remark(
-            f"{count(summary.warned, 'capture')} {has} warnings: see the column `warnings` of the table `captures`"
+            f"{format_count(summary.warned, 'capture')} {has} warnings: see the column `warnings` of the table `captures`"
         )
-    parts = [f"{count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
+    parts = [f"{format_count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
     if summary.unchanged:
         parts.append(f"{summary.unchanged:,} unchanged")
     if summary.failed:
         parts.append(f"{len(summary.failed):,} cannot be read")
-    contents = f"{count(summary.captures, 'capture')}, {count(summary.handshakes, 'handshake')}"
+    contents = f"{format_count(summary.captures, 'capture')}, {format_count(summary.handshakes, 'handshake')}"
     messages.remark(f"{', '.join(parts)}. {dataset}: {contents}")

@@ -8,15 +8,14 @@ import typer
 from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
-from ikeanalyze.dataset.compare import SUCCESS, USUAL
-from ikeanalyze.dataset.compare import compare as compare_groups
-from ikeanalyze.dataset.compare_columns import Condition
+from ikeanalyze.dataset.compare import SUCCESS, USUAL, compare_groups
+from ikeanalyze.dataset.compare_columns import RowCondition
 from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import tables
+from ikeanalyze.dataset.compare_source import open_tables
 from ikeanalyze.dataset.comparison import Comparison
 from ikeanalyze.render.comparison_formats import FORMATS
 from ikeanalyze.render.figures import write_comparison
-from ikeanalyze.render.values import count
+from ikeanalyze.render.values import format_count
 
 app = make_app()
 
@@ -101,7 +100,7 @@ def compare(
     output.check()
     try:
         comparison = compare_groups(
-            tables(dataset),
+            open_tables(dataset),
             options.by,
             metrics=options.metric or USUAL,
             baseline=options.baseline,
@@ -126,16 +125,16 @@ def _warn(comparison: Comparison, messages: MessageOptions) -> None:
         )
     if comparison.unread:
         messages.remark(
-            f"{comparison.source}: {count(comparison.unread, 'capture')} could not be read and "
+            f"{comparison.source}: {format_count(comparison.unread, 'capture')} could not be read and "
             f"{'is' if comparison.unread == 1 else 'are'} in no group"
         )
 
 
-def _parse_conditions(texts: list[str]) -> list[Condition]:
+def _parse_conditions(texts: list[str]) -> list[RowCondition]:
     conditions = []
     for text in texts:
         column, equals, value = text.partition("=")
         if not column or not equals:
             raise typer.BadParameter(f"{text!r} is not COLUMN=VALUE", param_hint="--where")
-        conditions.append(Condition(column, value))
+        conditions.append(RowCondition(column, value))
     return conditions

@@ -7,13 +7,13 @@ import typer
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.rewrite import rewrite
+from ikeanalyze.capture.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.render.output import cannot_write, check
+from ikeanalyze.render.output import check_output, make_output_error
 
 app = make_app()
 
@@ -52,22 +52,24 @@ def decrypt(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output)
     if capture == "-":
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
-    check(output)
+    check_output(output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
-    from ikeanalyze.analysis.clear_edits import clear_edits  # loads polars, after which the capture reader cannot fork
+    from ikeanalyze.analysis.clear_edits import (
+        plan_decryption_edits,  # loads polars, after which the capture reader cannot fork
+    )
 
-    decrypted = clear_edits(analysis.frames, analysis.cleartexts)
+    decrypted = plan_decryption_edits(analysis.frames, analysis.cleartexts)
     try:
         with make_progress_bar(quiet=messages.quiet) as progress:
-            result = rewrite(capture, output, decrypted.edits, progress=progress)
+            result = rewrite_capture(capture, output, decrypted.edits, progress=progress)
     except CaptureError as error:
         raise CommandError(str(error)) from None
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise cannot_write("standard output" if output == "-" else output, error) from None
+        raise make_output_error("standard output" if output == "-" else output, error) from None
     for packet, warning in result.warnings:
         messages.remark(f"{capture}: {'' if packet is None else f'packet {packet}: '}{warning}")
     encrypted = int(analysis.messages["decrypted"].is_not_null().sum())

@@ -24,7 +24,7 @@ from ikeanalyze import __version__
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION
-from ikeanalyze.render.output import opened
+from ikeanalyze.render.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
 
@@ -204,7 +204,7 @@ def doctor(
     """
     checks = list(check_requirements())
     broken = [check.name for check in checks if check.state is RequirementStatus.BROKEN]
-    with opened("-") as out:
+    with open_output("-") as out:
         if output_format == "json" or "rich" in broken:
             _write_json(checks, out)
         else:

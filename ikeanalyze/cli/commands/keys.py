@@ -12,13 +12,13 @@ import typer
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, OutputOptions, check_inputs
-from ikeanalyze.keys.epochs import distinct
+from ikeanalyze.keys.epochs import remove_repeated_key_sets
 from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
-from ikeanalyze.keys.write import json_text, tables, write_private, write_tables
-from ikeanalyze.render import Format, View
-from ikeanalyze.render.keys import Listing
+from ikeanalyze.keys.write import build_key_json, build_wireshark_tables, write_private, write_tables
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.keys import KeyList
 from ikeanalyze.render.keys_formats import FORMATS
-from ikeanalyze.render.output import cannot_write, opened
+from ikeanalyze.render.output import make_output_error, open_output
 
 app = make_app()
 
@@ -91,33 +91,33 @@ def keys(
     if not key_files:
         raise typer.Exit(FAILED)
     if output.to is None:
-        _list(Listing(key_files, skipped, output.show_secrets), Format(output.output_format), output.output)
+        _list(KeyList(key_files, skipped, output.show_secrets), Format(output.output_format), output.output)
     else:
         _convert(key_files, output.to, output.output, messages)
     if skipped:
         raise typer.Exit(SOME_SKIPPED)
 
 
-def _list(listing: Listing, output_format: Format, output: str) -> None:
+def _list(listing: KeyList, output_format: Format, output: str) -> None:
     if output == "-":
         FORMATS.write(listing, output_format)
     else:
         text = StringIO()
-        FORMATS.texts[output_format](listing, text, View())
+        FORMATS.texts[output_format](listing, text, RenderOptions())
         _write_private(output, text.getvalue())
 
 
 def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: MessageOptions) -> None:
-    key_sets = distinct([keys for file in files for keys in file.key_sets])
+    key_sets = remove_repeated_key_sets([keys for file in files for keys in file.key_sets])
     phase1 = list({(key.cookie_i, key.key): key for file in files for key in file.phase1}.values())
     esp = [key for file in files for key in file.esp]
     if to is KeyFormat.JSON:
-        content = json_text(key_sets, phase1, esp)
+        content = build_key_json(key_sets, phase1, esp)
         if output != "-":
             _write_private(output, content)
             return
     else:
-        converted = tables(key_sets, phase1, esp)
+        converted = build_wireshark_tables(key_sets, phase1, esp)
         for left in converted.left_out:
             where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
             messages.remark(f"{where}: not in Wireshark's table: {left.why}")
@@ -130,12 +130,12 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
             try:
                 write_tables(output, converted)
             except OSError as error:
-                raise cannot_write(output, error) from None
+                raise make_output_error(output, error) from None
             for path in paths:
                 messages.remark(f"wrote {path}")
             return
         content = "".join(f"# {name}\n{rows}" for name, rows in converted.files.items())
-    with opened(output) as stream:
+    with open_output(output) as stream:
         stream.write(content)
 
 
@@ -143,4 +143,4 @@ def _write_private(output: str, content: str) -> None:
     try:
         write_private(output, content)
     except OSError as error:
-        raise cannot_write(output, error) from None
+        raise make_output_error(output, error) from None

@@ -10,12 +10,11 @@ import typer
 from ikeanalyze.cli.exit_status import FAILED, CommandError, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.lab import LabError, tree
-from ikeanalyze.lab.machine import Finding, findings, trees
-from ikeanalyze.lab.manifest import Handshake
-from ikeanalyze.lab.output import claimed
-from ikeanalyze.lab.run import needs
-from ikeanalyze.lab.run import run as run_case
-from ikeanalyze.lab.scenario import load
+from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
+from ikeanalyze.lab.manifest import RecordedLabHandshake
+from ikeanalyze.lab.output import exclusive_output_dir
+from ikeanalyze.lab.run import find_required_stacks, run_case
+from ikeanalyze.lab.scenario import load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
 
@@ -51,14 +50,14 @@ def run(
         if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
             signal.signal(number, _interrupt)
     try:
-        cases = load(Path(scenario))
+        cases = load_cases(Path(scenario))
         _check_machine()
         for case in cases:
-            needs(case)  # all cases, before the first one is run
-        with claimed(Path(output)):
+            find_required_stacks(case)  # all cases, before the first one is run
+        with exclusive_output_dir(Path(output)):
             for case in cases:
 
-                def report(number: int, count: int, handshake: Handshake, name: str = case.name) -> None:
+                def report(number: int, count: int, handshake: RecordedLabHandshake, name: str = case.name) -> None:
                     messages.remark(f"{name}: {number} of {count}: {_describe(handshake)}")
 
                 try:
@@ -79,7 +78,7 @@ def doctor(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands hav
 
     Exit status: 0 if scenarios can be run, 1 if not.
     """
-    rows = list(findings())
+    rows = list(check_requirements())
     width = max(len(row.name) for row in rows)
     for row in rows:
         remedy = f" ({row.remedy})" if row.remedy else ""
@@ -97,19 +96,19 @@ def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands ha
     Existing chroots are kept. The paths go to standard output.
     """
     try:
-        for spec in trees():
-            print_result(str(tree.make(spec)))
+        for spec in list_missing_trees():
+            print_result(str(tree.make_tree(spec)))
     except LabError as error:
         raise CommandError(str(error)) from None
 
 
-def _mark(row: Finding) -> str:
+def _mark(row: RequirementFinding) -> str:
     if row.there is None:
         return "?"
     return "ok" if row.there else "MISSING" if row.needed else "lacks"
 
 
-def _describe(handshake: Handshake) -> str:
+def _describe(handshake: RecordedLabHandshake) -> str:
     """Return the result of a handshake in a few words."""
     if not handshake.established:
         return f"failed: {handshake.why}"
@@ -121,7 +120,7 @@ def _describe(handshake: Handshake) -> str:
 
 
 def _check_machine() -> None:
-    for row in findings():
+    for row in check_requirements():
         if row.needed and not row.there:
             remedy = f": {row.remedy}" if row.remedy else ""
             raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")

@@ -7,8 +7,8 @@ from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, Hand
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import OutputOptions, check_inputs
-from ikeanalyze.render import View
-from ikeanalyze.render.output import check, opened
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.output import check_output, open_output
 
 app = make_app()
 
@@ -30,23 +30,23 @@ def ladder(
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
-    check(output.output)
+    check_output(output.output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.render import select
-    from ikeanalyze.render.ladder import write
+    from ikeanalyze.render.ladder import write_ladder
 
-    ids = select.ids(analysis)
+    ids = select.get_id_range(analysis)
     if ids is None:
         raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
     first, last = ids
     if handshake is None and first < last:
         messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")
     try:
-        selected = select.handshake(analysis, first if handshake is None else handshake)
+        selected = select.select_handshake(analysis, first if handshake is None else handshake)
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
-    with opened(output.output) as out:
-        write(selected, out, View())
+    with open_output(output.output) as out:
+        write_ladder(selected, out, RenderOptions())
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)

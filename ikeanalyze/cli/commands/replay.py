@@ -14,18 +14,18 @@ from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, Hand
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
-from ikeanalyze.model.policy import Policy, PolicyError, read_policy
-from ikeanalyze.render.output import cannot_write, check
+from ikeanalyze.model.policy import PolicyError, RetransmissionPolicy, parse_policy
+from ikeanalyze.render.output import check_output, make_output_error
 from ikeanalyze.render.replay_formats import FORMATS
-from ikeanalyze.render.replay_words import outcome
-from ikeanalyze.render.values import count
+from ikeanalyze.render.replay_words import describe_outcome
+from ikeanalyze.render.values import format_count
 from ikeanalyze.replay.credentials import CredentialsError
-from ikeanalyze.replay.faults import Fault, FaultError, What, read_fault
-from ikeanalyze.replay.perform import Listener, Order, keys_beside, perform
+from ikeanalyze.replay.faults import Fault, FaultError, FaultKind, parse_fault
+from ikeanalyze.replay.perform import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path
 from ikeanalyze.replay.recording import RecordingError
-from ikeanalyze.replay.replayed import Mode, Replayed, Run
+from ikeanalyze.replay.replayed import Mode, ReplayReport, ReplayRun
 from ikeanalyze.replay.steps import CannotReplayError
-from ikeanalyze.replay.target import Target, TargetError, read_target
+from ikeanalyze.replay.target import Target, TargetError, parse_target
 from ikeanalyze.replay.transport import TransportError
 
 _DATAGRAMS: Final = "DATAGRAMS: a probability (0.2), IKE_AUTH, IKE_INTERMEDIATE:2/3... Repeatable."
@@ -57,7 +57,7 @@ class TargetOptions:
 class RunOptions:
     """How often a handshake is replayed, and how fast."""
 
-    mode: Annotated[Mode, typer.Option("--mode", help="What is replayed, see above.")] = "verbatim"
+    mode: Annotated[Mode, typer.Option("--mode", help="FaultKind is replayed, see above.")] = "verbatim"
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Number of runs.")] = 1
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0.001, max=1000, help="Maximum handshakes per second.")
@@ -116,20 +116,20 @@ class LiveOptions:
         list[str], typer.Option("--delay", metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")
     ] = field(default_factory=list)
 
-    def read_policy(self) -> Policy:
+    def read_policy(self) -> RetransmissionPolicy:
         """Read the retransmission policy; its name includes its parameters, so that the result shows them."""
         try:
-            return replace(read_policy(self.retransmission_policy), name=self.retransmission_policy)
+            return replace(parse_policy(self.retransmission_policy), name=self.retransmission_policy)
         except PolicyError as error:
             raise typer.BadParameter(str(error), param_hint="--retransmission-policy") from None
 
     def read_faults(self) -> tuple[Fault, ...]:
         """Read the faults."""
         faults = []
-        for kind in What:
+        for kind in FaultKind:
             for text in getattr(self, kind):
                 try:
-                    faults.append(read_fault(kind, text))
+                    faults.append(parse_fault(kind, text))
                 except FaultError as error:
                     raise typer.BadParameter(str(error), param_hint=f"--{kind}") from None
         return tuple(faults)
@@ -198,7 +198,7 @@ def replay(
         replayed = _perform(order, inputs, messages)
         output.write(FORMATS, replayed)
         if replayed.lost is not None:
-            log_stderr(str(cannot_write(replayed.lost.path, replayed.lost.why, "-w")))
+            log_stderr(str(make_output_error(replayed.lost.path, replayed.lost.why, "-w")))
         if replayed.report is not None:
             messages.remark(f"read the live capture with: {replayed.report}")
         if replayed.interrupted:
@@ -225,8 +225,8 @@ def _make_order(
     live: LiveOptions,
     inputs: ReplayInputOptions,
     output: ReplayOutputOptions,
-) -> Order:
-    return Order(
+) -> ReplayConfig:
+    return ReplayConfig(
         capture,
         run.mode,
         _read_target(target),
@@ -251,12 +251,12 @@ def _make_order(
 
 def _read_target(options: TargetOptions) -> Target:
     try:
-        return read_target(options.target, any_target=options.allow_public_target, nat_port=options.nat_port)
+        return parse_target(options.target, any_target=options.allow_public_target, nat_port=options.nat_port)
     except TargetError as error:
         raise typer.BadParameter(str(error), param_hint="--target") from None
 
 
-def _check_order(order: Order) -> None:
+def _check_order(order: ReplayConfig) -> None:
     """Refuse options that cannot be combined."""
     if order.mode != "verbatim" and order.credentials is None:
         raise typer.BadParameter("a live handshake needs credentials, see docs/replay.md", param_hint="--credentials")
@@ -268,10 +268,10 @@ def _check_order(order: Order) -> None:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
 
 
-def _check_capture_path(order: Order, path: str, output: str) -> None:
+def _check_capture_path(order: ReplayConfig, path: str, output: str) -> None:
     """Check that the live capture and its keys can be written, before anything is sent."""
     inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
-    for written in (path, keys_beside(path)):
+    for written in (path, sidecar_keys_path(path)):
         if path == "-" or (os.path.exists(written) and not os.path.isfile(written)):
             raise typer.BadParameter(
                 f"the live capture is read again: name a file ({written} is not one)", param_hint="-w"
@@ -280,24 +280,24 @@ def _check_capture_path(order: Order, path: str, output: str) -> None:
             raise typer.BadParameter(f"{written} is an input file, it would be overwritten", param_hint="-w")
         if output != "-" and is_same_file(output, written):
             raise typer.BadParameter(f"{written} and -o are the same file", param_hint="-w")
-        check(written, option="-w")
+        check_output(written, option="-w")
 
 
-def _perform(order: Order, inputs: CaptureOptions, messages: MessageOptions) -> Replayed:
-    def report_run(run: Run) -> None:
+def _perform(order: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions) -> ReplayReport:
+    def report_run(run: ReplayRun) -> None:
         if messages.verbose and order.runs > 1:
-            log_stderr(f"run {run.number:,} of {order.runs:,}: {outcome(run)}")
+            log_stderr(f"run {run.number:,} of {order.runs:,}: {describe_outcome(run)}")
 
     analysis = read_captures([order.capture], inputs, messages)
     try:
-        return perform(order, analysis, Listener(messages.remark, report_run))
+        return run_replay(order, analysis, ProgressListener(messages.remark, report_run))
     except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
         raise CommandError(str(error)) from None
     except RecordingError as error:
-        raise cannot_write(error.path, error.why, "-w") from None
+        raise make_output_error(error.path, error.why, "-w") from None
 
 
-def _raise_failures(replayed: Replayed) -> None:
+def _raise_failures(replayed: ReplayReport) -> None:
     """Raise `CommandError` unless the target answered and, in a live mode, established an IKE SA."""
     target = replayed.target
     if replayed.mutated is not None:
@@ -320,16 +320,16 @@ def _raise_failures(replayed: Replayed) -> None:
         raise CommandError(f"{target}: no IKE SA was established: {reason}{_describe_faults(replayed)}")
 
 
-def _is_answered(run: Run) -> bool:
+def _is_answered(run: ReplayRun) -> bool:
     """Return whether an answer to a recorded message arrived or, in a live mode, any datagram."""
     if run.verbatim is not None:
         return any(sent.answers for sent in run.verbatim.sent)
     return run.traffic.received > 0
 
 
-def _describe_faults(replayed: Replayed) -> str:
+def _describe_faults(replayed: ReplayReport) -> str:
     """Return how many datagrams the faults affected, as the end of an error message."""
     met = replayed.met
     if not met:
         return ""
-    return f"; the injected faults affected {count(met.total(), 'datagram')} ({', '.join(sorted(met))})"
+    return f"; the injected faults affected {format_count(met.total(), 'datagram')} ({', '.join(sorted(met))})"

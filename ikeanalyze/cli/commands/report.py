@@ -15,7 +15,7 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.render.figures import write_report
-from ikeanalyze.render.parquet import Writer
+from ikeanalyze.render.parquet import ParquetWriter
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
@@ -90,7 +90,7 @@ def report(
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
     if streamed:
-        with Writer(output.output) as writer:  # writes a table while the next one is computed
+        with ParquetWriter(output.output) as writer:  # writes a table while the next one is computed
             analysis = _read(captures, output, inputs, messages, writer.add)
             writer.finish(analysis)
     else:
@@ -118,9 +118,11 @@ def _read(
     analysis = read_captures(captures, inputs, messages, options)
     if not output.is_drawn:
         return analysis
-    from ikeanalyze.render.named import without_looks  # loads polars, after which the capture reader cannot fork
+    from ikeanalyze.render.named import (
+        drop_inferred_payloads,  # loads polars, after which the capture reader cannot fork
+    )
 
-    return without_looks(analysis)
+    return drop_inferred_payloads(analysis)
 
 
 def _select(analysis: "Analysis", handshake: int | None, messages: MessageOptions) -> "Analysis":
@@ -131,7 +133,7 @@ def _select(analysis: "Analysis", handshake: int | None, messages: MessageOption
     from ikeanalyze.render import select  # loads polars, after which the capture reader cannot fork
 
     try:
-        return select.handshake(analysis, handshake)
+        return select.select_handshake(analysis, handshake)
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
 

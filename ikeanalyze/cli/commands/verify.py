@@ -5,15 +5,14 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.verification import Verification
-from ikeanalyze.analysis.verification import verify as verify_capture
+from ikeanalyze.analysis.verification import Verification, verify_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.keys.psk import PskError
-from ikeanalyze.render.verification import label
+from ikeanalyze.render.verification import format_check_label
 from ikeanalyze.render.verification_formats import FORMATS
 
 _FAILURE_LIMIT: Final = 5
@@ -92,7 +91,7 @@ def _select(verification: Verification, number: int) -> Verification:
 def _raise_failures(verification: Verification, capture: str) -> None:
     """Raise `CommandError` or `typer.Exit` unless all checks pass."""
     failed = [
-        f"{label(check)} (handshake {handshake.id})"
+        f"{format_check_label(check)} (handshake {handshake.id})"
         for handshake in verification.handshakes
         for check in handshake.checks
         if check.outcome == "failed"

@@ -36,8 +36,8 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
         raise CommandError("view needs Textual, which is not installed: pip install 'ikeanalyze[view]'")
     analysis = read_captures([capture], inputs, messages)
     # imported here because they need Textual, and load polars, after which the capture reader cannot fork
-    from ikeanalyze.view.app import TerminalError, browse
-    from ikeanalyze.view.opening import Browsed
+    from ikeanalyze.view.app import TerminalError, run_browser
+    from ikeanalyze.view.opening import CaptureSession
 
     key_files: list[KeyFile] = []
     for path in inputs.keys:
@@ -46,7 +46,7 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
         except KeyFileError:
             continue  # already reported as skipped
     try:
-        browse(Browsed(capture, analysis, key_files, inputs.port))
+        run_browser(CaptureSession(capture, analysis, key_files, inputs.port))
     except TerminalError as error:
         raise CommandError(str(error)) from None
 

@@ -13,17 +13,17 @@ from ikeanalyze import __version__
 from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.plugin import PluginError, files, manifest, probe, source
-from ikeanalyze.plugin.files import Done, Step
-from ikeanalyze.plugin.folders import Folders, usual
-from ikeanalyze.plugin.manifest import Manifest
-from ikeanalyze.plugin.probe import Tshark
-from ikeanalyze.render.values import clean
+from ikeanalyze.plugin.files import FileChange, FileStatus
+from ikeanalyze.plugin.folders import WiresharkFolders, get_default_folders
+from ikeanalyze.plugin.manifest import InstallManifest
+from ikeanalyze.plugin.probe import TsharkInfo
+from ikeanalyze.render.values import escape_text
 
 _STATES: Final = {
-    Done.KEPT: "changed by you",
-    Done.MISSING: "missing",
-    Done.UPDATED: "of another version",
-    Done.REMOVED: "not in this version",
+    FileStatus.KEPT: "changed by you",
+    FileStatus.MISSING: "missing",
+    FileStatus.UPDATED: "of another version",
+    FileStatus.REMOVED: "not in this version",
 }
 
 TsharkOption = Annotated[
@@ -45,21 +45,23 @@ def install(
 
     Files that you changed are kept and named. No other settings are changed.
     """
-    program = probe.ask(tshark)
+    program = probe.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
     try:
-        steps = files.install(source.plugin_files(source.folder()), folders, __version__, force=force)
+        steps = files.install_files(
+            source.list_plugin_files(source.find_dissectors()), folders, __version__, force=force
+        )
     except PluginError as error:
         raise CommandError(str(error)) from None
     _print_steps(steps, verbose=messages.verbose)
     for step in steps:
-        if step.done is Done.KEPT:
+        if step.done is FileStatus.KEPT:
             messages.remark(f"{step.path} was changed since it was installed and is kept (--force replaces it)")
-        elif step.done is Done.REPLACED:
+        elif step.done is FileStatus.REPLACED:
             messages.remark(f"{step.path} was replaced; your version is kept as .orig")
     if program is None:
         messages.remark(f"{tshark} not found: the plugin was installed in Wireshark's usual directories, untested")
-    elif not _check_loaded(probe.ask_lua(program), messages):
+    elif not _check_loaded(probe.probe_lua(program), messages):
         raise typer.Exit(FAILED)
     print_result(f'Start Wireshark again, and choose the profile "{source.PROFILE}".')
 
@@ -67,9 +69,9 @@ def install(
 @command(app, "[OPTIONS]", "Remove the plugin and its profile.")
 def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Remove what was installed, except for files that were changed since."""
-    folders = _find_folders(tshark, probe.ask(tshark))
+    folders = _find_folders(tshark, probe.probe_tshark(tshark))
     try:
-        steps = files.uninstall(folders.plugins)
+        steps = files.uninstall_files(folders.plugins)
     except PluginError as error:
         raise CommandError(str(error)) from None
     if steps is None:
@@ -77,28 +79,28 @@ def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None
         return
     _print_steps(steps, verbose=messages.verbose)
     for step in steps:
-        if step.done is Done.KEPT:
+        if step.done is FileStatus.KEPT:
             messages.remark(f"{step.path} was changed since it was installed and is kept")
 
 
 @command(app, "[OPTIONS]", "Show what is installed and what works.")
 def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Show the versions of tshark and Lua, what works with them, and what is installed."""
-    program = probe.ask(tshark)
+    program = probe.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
-    installed = manifest.read(folders.plugins)
+    installed = manifest.read_manifest(folders.plugins)
     note = "" if folders.told else " (the usual place)"
     rows = [
         *_describe_program(tshark, program),
         ("plugins", _display(folders.plugins) + note),
         ("profiles", _display(folders.profiles) + note),
     ]
-    steps: Sequence[Step] = []
+    steps: Sequence[FileChange] = []
     if installed is None:
         rows.append(("installed", "no: ikeanalyze wireshark install"))
     else:
         try:
-            steps = files.state(source.plugin_files(source.folder()), installed)
+            steps = files.compare_installation(source.list_plugin_files(source.find_dissectors()), installed)
         except PluginError as error:
             raise CommandError(str(error)) from None
         rows.append(("installed", _describe_installation(installed, steps)))
@@ -107,12 +109,12 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     for name, value in rows:
         print_result(f"{name:{width}}  {value}")
     for step in steps:
-        if step.done is not Done.SAME:
+        if step.done is not FileStatus.SAME:
             print_result(f"  {_STATES.get(step.done, str(step.done))}: {_display(step.path)}")
     _warn_superuser(messages)
 
 
-def _describe_program(name: str, program: Tshark | None) -> list[tuple[str, str]]:
+def _describe_program(name: str, program: TsharkInfo | None) -> list[tuple[str, str]]:
     if program is None:
         return [("tshark", f"{name} not found, or not a tshark (Debian: apt install tshark)")]
     rows = [("tshark", program.version)]
@@ -125,20 +127,20 @@ def _describe_program(name: str, program: Tshark | None) -> list[tuple[str, str]
 
 
 def _explain_missing_lua() -> str:
-    if probe.superuser():
+    if probe.is_superuser():
         return "this version runs no Lua for root; use another user"
     return "built without it, or switched off"
 
 
-def _describe_installation(installed: Manifest, steps: Sequence[Step]) -> str:
-    outdated = sum(step.done is not Done.SAME for step in steps)
+def _describe_installation(installed: InstallManifest, steps: Sequence[FileChange]) -> str:
+    outdated = sum(step.done is not FileStatus.SAME for step in steps)
     text = f"version {installed.version}, {len(installed.files)} files"
     if installed.version != __version__:
         text += f" (this is ikeanalyze {__version__})"
     return text + (f"; {outdated} not up to date" if outdated else ", all up to date")
 
 
-def _describe_loaded(program: Tshark | None, installed: Manifest | None) -> list[tuple[str, str]]:
+def _describe_loaded(program: TsharkInfo | None, installed: InstallManifest | None) -> list[tuple[str, str]]:
     if program is None or program.loaded is None:
         return []
     names = ", ".join(program.loaded)
@@ -146,7 +148,7 @@ def _describe_loaded(program: Tshark | None, installed: Manifest | None) -> list
     return rows + [("complaint", line) for line in program.complaints[:1]]
 
 
-def _check_loaded(program: Tshark, messages: MessageOptions) -> bool:
+def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
     """Return whether the installed plugin loads, as far as that can be tested; print why it does not."""
     name = f"{program.program} {program.version}"
     if program.loaded is None:
@@ -161,19 +163,19 @@ def _check_loaded(program: Tshark, messages: MessageOptions) -> bool:
 
 
 def _warn_superuser(messages: MessageOptions) -> None:
-    if probe.superuser():
+    if probe.is_superuser():
         messages.remark(
             "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
         )
 
 
-def _find_folders(name: str, program: Tshark | None) -> Folders:
+def _find_folders(name: str, program: TsharkInfo | None) -> WiresharkFolders:
     if program is None and name != "tshark":
         raise CommandError(f"{name} not found, or not a tshark")
-    return (program and program.folders) or usual(os.environ, sys.platform)
+    return (program and program.folders) or get_default_folders(os.environ, sys.platform)
 
 
-def _print_steps(steps: Sequence[Step], *, verbose: bool) -> None:
+def _print_steps(steps: Sequence[FileChange], *, verbose: bool) -> None:
     """Print what was done with each file or, unless `verbose`, with how many files."""
     if verbose:
         for step in steps:
@@ -186,4 +188,4 @@ def _print_steps(steps: Sequence[Step], *, verbose: bool) -> None:
 def _display(path: Path) -> str:
     """Return a path with ~ for the home directory and with control characters escaped."""
     text, home = str(path), str(Path.home())
-    return clean(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)
+    return escape_text(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)

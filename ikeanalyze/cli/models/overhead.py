@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.esp_traffic import EspTraffic, read_esp
+from ikeanalyze.analysis.esp_traffic import EspTraffic, read_esp_traffic
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, PortOption
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr
@@ -19,15 +19,14 @@ from ikeanalyze.cli.output_options import TableOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.keys.files import KeyFileError, read_keys
 from ikeanalyze.keys.keyset import EspKey
-from ikeanalyze.model.esp_algorithms import EspError, suite
-from ikeanalyze.model.esp_overhead import Carrier, Form, Mode, check_size, checked
-from ikeanalyze.model.overhead import Question, paper_forms
-from ikeanalyze.model.overhead import overhead as compute_overhead
-from ikeanalyze.model.peer_queue import Sizes, one_size, pareto
-from ikeanalyze.model.scenarios import ScenarioError
-from ikeanalyze.model.scenarios import rate as read_rate
-from ikeanalyze.model.sweep import SweepError, numbers
-from ikeanalyze.render.overhead import Answer
+from ikeanalyze.model.esp_algorithms import EspError, parse_suite
+from ikeanalyze.model.esp_overhead import EspConfig, EspEncapsulation, EspMode, check_size, validate_config
+from ikeanalyze.model.overhead import OverheadQuery, compute_overhead, list_paper_configs
+from ikeanalyze.model.peer_queue import PacketSizes, make_fixed_sizes, make_pareto_sizes
+from ikeanalyze.model.scenarios import LinkScenarioError
+from ikeanalyze.model.scenarios import parse_rate as read_rate
+from ikeanalyze.model.sweep import ParameterGridError, parse_value_list
+from ikeanalyze.render.overhead import OverheadReport
 from ikeanalyze.render.overhead_formats import FORMATS
 
 _SUITES: Final = ("aes256gcm16", "chacha20poly1305", "aes256-sha256")
@@ -64,13 +63,13 @@ class EspOptions:
             "null-sha256. Repeatable.",
         ),
     ] = field(default_factory=lambda: list(_SUITES))
-    mode: Annotated[Mode, typer.Option("--mode", help="ESP mode.")] = Mode.TUNNEL
+    mode: Annotated[EspMode, typer.Option("--mode", help="ESP mode.")] = EspMode.TUNNEL
     encapsulation: Annotated[
-        Carrier,
+        EspEncapsulation,
         typer.Option(
             "--encapsulation", help="Encapsulation: udp (RFC 3948), or tcp (RFC 9329, one ESP packet a segment)."
         ),
-    ] = Carrier.NONE
+    ] = EspEncapsulation.NONE
     inner_ip: Annotated[
         IpVersion | None,
         typer.Option("--inner-ip", help="IP version of the packets to protect (default: that of --outer-ip)."),
@@ -93,12 +92,12 @@ class EspOptions:
         ),
     ] = field(default_factory=list)
 
-    def make_forms(self) -> list[Form]:
+    def make_forms(self) -> list[EspConfig]:
         """Return one form of ESP for each suite."""
         outer = int(self.outer_ip)
         inner = outer if self.inner_ip is None else int(self.inner_ip)
         return [
-            checked(Form(suite(name), self.mode, self.encapsulation, inner, outer))
+            validate_config(EspConfig(parse_suite(name), self.mode, self.encapsulation, inner, outer))
             for name in dict.fromkeys(self.suite)
         ]
 
@@ -152,7 +151,9 @@ class EspCaptureOptions:
     suite: Annotated[
         str | None,
         typer.Option(
-            "--suite", metavar="NAME", help="Cipher suite of the ESP SAs, to compute the largest possible payload."
+            "--suite",
+            metavar="NAME",
+            help="Cipher parse_suite of the ESP SAs, to compute the largest possible payload.",
         ),
     ] = None
     keys: Annotated[
@@ -178,7 +179,7 @@ def compute(esp: EspOptions, traffic: TrafficOptions, output: TableOptions, mess
     with _esp_errors_as_options():
         forms = esp.make_forms()
         question = _make_question(forms, sizes, traffic, mtu=esp.mtu, per_byte=_parse_operations(esp.operations))
-        answer = Answer(computed=compute_overhead(question))
+        answer = OverheadReport(computed=compute_overhead(question))
     output.write(FORMATS, answer)
     output.write_figures(_write_figures, answer, messages)
 
@@ -192,7 +193,9 @@ def paper(traffic: TrafficOptions, output: TableOptions, messages: MessageOption
     output.check()
     sizes = _parse_sizes(traffic.size, _PAPER_SIZES)
     with _esp_errors_as_options():
-        answer = Answer(computed=compute_overhead(_make_question(paper_forms(), sizes, traffic, paper=True)))
+        answer = OverheadReport(
+            computed=compute_overhead(_make_question(list_paper_configs(), sizes, traffic, paper=True))
+        )
     output.write(FORMATS, answer)
     is_default = traffic.size is None and traffic.mips is None
     output.write_figures(_write_paper_figures if is_default else _write_figures, answer, messages)
@@ -211,7 +214,7 @@ def measure(
     """
     output.check()
     with _esp_errors_as_options():
-        protection = None if inputs.suite is None else suite(inputs.suite)
+        protection = None if inputs.suite is None else parse_suite(inputs.suite)
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     start = time.perf_counter()
     keys, skipped = _read_keys(inputs.keys, messages)
@@ -224,7 +227,7 @@ def measure(
         messages.remark(reason)
     if not traffic.sas:
         messages.remark(f"{capture}: no ESP packets")
-    answer = Answer(measured=traffic, suite=protection)
+    answer = OverheadReport(measured=traffic, suite=protection)
     output.write(FORMATS, answer)
     output.write_figures(_write_figures, answer, messages)
     if skipped:
@@ -251,15 +254,15 @@ def _parse_sizes(text: str | None, default: str | Sequence[int]) -> list[int]:
 
 def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        return numbers(text)
-    except SweepError as error:
+        return parse_value_list(text)
+    except ParameterGridError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _parse_rate(text: str, option: str) -> float:
     try:
         rate = read_rate(text)
-    except ScenarioError as error:
+    except LinkScenarioError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
     if rate <= 0:
         raise typer.BadParameter("a rate is more than 0 bit/s", param_hint=option)
@@ -267,14 +270,14 @@ def _parse_rate(text: str, option: str) -> float:
 
 
 def _make_question(
-    forms: list[Form],
+    forms: list[EspConfig],
     sizes: list[int],
     traffic: TrafficOptions,
     *,
     paper: bool = False,
     mtu: int | None = None,
     per_byte: dict[str, float] | None = None,
-) -> Question:
+) -> OverheadQuery:
     if traffic.mips is None:
         for option, value in {
             "--rate": traffic.rate,
@@ -283,7 +286,7 @@ def _make_question(
         }.items():
             if value is not None:
                 raise typer.BadParameter("needs --mips", param_hint=option)
-        return Question(forms, sizes, paper, mtu, per_byte=per_byte or {})
+        return OverheadQuery(forms, sizes, paper, mtu, per_byte=per_byte or {})
     mips = _parse_numbers(traffic.mips, "--mips")
     for speed in mips:
         if not _SLOWEST_MIPS <= speed <= _FASTEST_MIPS:
@@ -297,19 +300,19 @@ def _make_question(
             f"rates, processors and suites make more than {_DELAY_LIMIT:,} combinations", param_hint="--rate"
         )
     packet_sizes = _parse_packet_sizes(traffic.packet_sizes or "pareto", forms[0].inner)
-    return Question(forms, sizes, paper, mtu, mips, packet_sizes, rates, link_rate, per_byte or {})
+    return OverheadQuery(forms, sizes, paper, mtu, mips, packet_sizes, rates, link_rate, per_byte or {})
 
 
-def _parse_packet_sizes(text: str, version: int) -> Sizes:
+def _parse_packet_sizes(text: str, version: int) -> PacketSizes:
     if text == "pareto":
-        return pareto()
+        return make_pareto_sizes()
     if not text.isdecimal() or len(text) > _SIZE_DIGITS:
         raise typer.BadParameter(f"{text!r} is neither a size nor pareto", param_hint="--packet-sizes")
     try:
         check_size(int(text), version)
     except EspError as error:
         raise typer.BadParameter(str(error), param_hint="--packet-sizes") from None
-    return one_size(int(text))
+    return make_fixed_sizes(int(text))
 
 
 def _parse_operations(texts: Sequence[str]) -> dict[str, float]:
@@ -348,25 +351,25 @@ def _read_keys(paths: Sequence[str], messages: MessageOptions) -> tuple[list[Esp
 def _read_traffic(capture: str, ports: Sequence[int], keys: Sequence[EspKey], messages: MessageOptions) -> EspTraffic:
     try:
         with make_progress_bar(quiet=messages.quiet) as progress:
-            return read_esp(capture, tuple(ports), progress, keys)
+            return read_esp_traffic(capture, tuple(ports), progress, keys)
     except CaptureError as error:
         raise CommandError(str(error)) from None
 
 
-def _write_figures(answer: Answer, directory: str) -> Sequence[Path]:
+def _write_figures(answer: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
     from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.overhead import computed_figures, measured_figures
+    from ikeanalyze.render.figures.overhead import make_computed_figures, make_measured_figures
 
     if answer.computed is not None:
-        return write_figures(directory, computed_figures(answer.computed))
+        return write_figures(directory, make_computed_figures(answer.computed))
     assert answer.measured is not None
-    return write_figures(directory, measured_figures(answer.measured))
+    return write_figures(directory, make_measured_figures(answer.measured))
 
 
-def _write_paper_figures(_answer: Answer, directory: str) -> Sequence[Path]:
+def _write_paper_figures(_answer: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here as in _write_figures
     from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.overhead import paper_figures
+    from ikeanalyze.render.figures.overhead import make_paper_figures
 
-    return write_figures(directory, paper_figures())
+    return write_figures(directory, make_paper_figures())

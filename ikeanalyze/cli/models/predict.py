@@ -14,31 +14,31 @@ from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_s
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.dataset.finding import Listed
-from ikeanalyze.dataset.labels import LabelError, label
+from ikeanalyze.dataset.finding import CaptureFile
+from ikeanalyze.dataset.labels import LabelError, label_captures
 from ikeanalyze.model.layout import LayoutError
-from ikeanalyze.model.link import Burst, Link, LinkError, Repeats, Transport, checked
-from ikeanalyze.model.policy import PolicyError, read_policy
-from ikeanalyze.model.prediction import Prediction, Use
-from ikeanalyze.model.prediction import predict as predict_flow
-from ikeanalyze.model.scenarios import ScenarioError, read_scenario
-from ikeanalyze.model.scenarios import rate as read_rate
-from ikeanalyze.model.sweep import SweepError, numbers
-from ikeanalyze.model.sweep import links as combine_links
+from ikeanalyze.model.link import IkeTransport, LinkError, LinkModel, LossBurst, ResponseTrigger, validate_link
+from ikeanalyze.model.policy import PolicyError, parse_policy
+from ikeanalyze.model.prediction import Prediction, RunConfig
+from ikeanalyze.model.prediction import predict_handshake as predict_flow
+from ikeanalyze.model.scenarios import LinkScenarioError, load_scenario
+from ikeanalyze.model.scenarios import parse_rate as read_rate
+from ikeanalyze.model.sweep import ParameterGridError, parse_value_list
+from ikeanalyze.model.sweep import expand_links as combine_links
 from ikeanalyze.render.figures import write_predictions
 from ikeanalyze.render.prediction_formats import FORMATS
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.model.flow import Flow
-    from ikeanalyze.model.recorded import Place
+    from ikeanalyze.model.flow import HandshakeFlow
+    from ikeanalyze.model.recorded import CapturePoint
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
 _TOTAL_RUN_LIMIT: Final = 300_000_000
 #: A longer path is an error in the manifest.
 _LONGEST_RTT_MS: Final = 3_600_000
-#: Options whose name differs from the field of `Link`.
+#: Options whose name differs from the field of `LinkModel`.
 _LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
 
 app = make_app()
@@ -92,7 +92,7 @@ class LinkOptions:
         ),
     ] = field(default_factory=list)
 
-    def make_links(self) -> list[Link]:
+    def make_links(self) -> list[LinkModel]:
         """Return all combinations of the values, each checked."""
         lists = {
             "rtt_ms": _parse_numbers(self.rtt, "--rtt"),
@@ -105,17 +105,17 @@ class LinkOptions:
         options: dict[str, Any] = {"drop_ip_fragments": True} if self.drop_ip_fragments else {}
         if burst := _parse_burst(self.burst, self.burst_loss):
             options["burst"] = burst
-        links: list[Link] = []
+        links: list[LinkModel] = []
         for scenario, rates in product([_read_scenario(name) for name in self.link] or [{}], _parse_rates(self.rate)):
             if "rtt_ms" not in scenario and "rtt_ms" not in sweep:
                 _refuse("--rtt", f"{scenario['name']} has no round-trip time" if scenario else "needed without --link")
             try:
-                links += combine_links(Link(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
-            except SweepError as error:
+                links += combine_links(LinkModel(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
+            except ParameterGridError as error:
                 _refuse("--rtt", str(error))
         for link in links:
             try:
-                checked(link)
+                validate_link(link)
             except LinkError as error:
                 prefix = f"{link.name}: " if link.name else ""
                 _refuse(f"--{_LINK_OPTIONS.get(error.what, error.what)}", f"{prefix}{error}")
@@ -147,30 +147,30 @@ class TransmissionOptions:
         ),
     ] = field(default_factory=lambda: ["strongswan"])
     transport: Annotated[
-        list[Transport], typer.Option("--transport", help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
-    ] = field(default_factory=lambda: [Transport.UDP])
+        list[IkeTransport], typer.Option("--transport", help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
+    ] = field(default_factory=lambda: [IkeTransport.UDP])
     responder_retransmit_trigger: Annotated[
-        Repeats,
+        ResponseTrigger,
         typer.Option(
             "--responder-retransmit-trigger",
             help="What part of a retransmitted request makes the responder retransmit its response: first-fragment (RFC "
             "7383) or all-fragments (old strongSwan).",
         ),
-    ] = Repeats.FIRST
+    ] = ResponseTrigger.FIRST
 
-    def make_uses(self) -> list[Use]:
+    def make_uses(self) -> list[RunConfig]:
         """Return all combinations of policies and transports."""
         uses = []
         for text in dict.fromkeys(self.retransmission_policy):
             try:
-                policy = read_policy(text)
+                policy = parse_policy(text)
             except PolicyError as error:
                 _refuse("--retransmission-policy", str(error))
             # policies of one kind are distinguished by their parameters
             if len(self.retransmission_policy) > 1 and ":" in text:
                 policy = replace(policy, name=text)
             for transport in dict.fromkeys(self.transport):
-                uses.append(Use(policy, transport, self.responder_retransmit_trigger, self.fragment_size))
+                uses.append(RunConfig(policy, transport, self.responder_retransmit_trigger, self.fragment_size))
         return uses
 
 
@@ -254,9 +254,9 @@ def predict(
 
 
 def _predict(
-    flows: "list[Flow]",
-    links: list[Link],
-    uses: list[Use],
+    flows: "list[HandshakeFlow]",
+    links: list[LinkModel],
+    uses: list[RunConfig],
     simulation: SimulationOptions,
     *,
     is_drawn: bool,
@@ -278,11 +278,11 @@ def _predict(
     return predictions
 
 
-def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: MessageOptions) -> "list[Flow]":
+def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: MessageOptions) -> "list[HandshakeFlow]":
     """Return a handshake of each capture that has one; exit with status 1 if none has one."""
     from ikeanalyze.model.recorded import (
         FlowError,
-        recorded,
+        extract_flow,
     )  # loads polars, after which the capture reader cannot fork
 
     captures = [summary.path for summary in analysis.captures]
@@ -290,7 +290,7 @@ def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: Message
     flows = []
     for path in captures:
         try:
-            flow = recorded(analysis, path, inputs.handshake, places.get(path))
+            flow = extract_flow(analysis, path, inputs.handshake, places.get(path))
         except FlowError as error:
             if inputs.handshake is not None:
                 _refuse("--handshake", str(error))
@@ -303,9 +303,9 @@ def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: Message
     return flows
 
 
-def _read_manifests(captures: list[str]) -> "Mapping[str, Place]":
+def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
     """Return where captures of the lab were taken, according to their manifests: always at the responder."""
-    from ikeanalyze.model.recorded import Place  # loads polars, after which the capture reader cannot fork
+    from ikeanalyze.model.recorded import CapturePoint  # loads polars, after which the capture reader cannot fork
 
     places = {}
     for path in captures:
@@ -313,16 +313,16 @@ def _read_manifests(captures: list[str]) -> "Mapping[str, Place]":
             continue
         absolute = os.path.abspath(path)
         try:
-            labels = label([Listed(path, absolute, 0, 0)], [], []).values
+            labels = label_captures([CaptureFile(path, absolute, 0, 0)], [], []).values
         except LabelError:
             continue  # not a manifest of the lab
         rtt = labels.get(absolute, {}).get("link_rtt_ms")
         if isinstance(rtt, float | int) and 0 <= rtt < _LONGEST_RTT_MS:
-            places[path] = Place("responder", round(rtt * 1_000_000))
+            places[path] = CapturePoint("responder", round(rtt * 1_000_000))
     return places
 
 
-def _warn(flow: "Flow", messages: MessageOptions) -> None:
+def _warn(flow: "HandshakeFlow", messages: MessageOptions) -> None:
     """Print what is unknown in the capture and changes the predicted times."""
     name = display_path(flow.capture)
     if flow.path is None:
@@ -344,15 +344,15 @@ def _warn(flow: "Flow", messages: MessageOptions) -> None:
 
 def _read_scenario(name: str) -> dict[str, Any]:
     try:
-        return dict(read_scenario(name).fields)
-    except ScenarioError as error:
+        return dict(load_scenario(name).fields)
+    except LinkScenarioError as error:
         _refuse("--link", str(error))
 
 
 def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
     try:
-        return () if text is None else numbers(text)
-    except SweepError as error:
+        return () if text is None else parse_value_list(text)
+    except ParameterGridError as error:
         _refuse(option, str(error))
 
 
@@ -371,12 +371,12 @@ def _parse_rates(text: str | None) -> list[dict[str, float]]:
         up, slash, down = part.partition("/")
         try:
             rates.append({"rate_up": read_rate(up), "rate_down": read_rate(down if slash else up)})
-        except ScenarioError as error:
+        except LinkScenarioError as error:
             _refuse("--rate", str(error))
     return rates
 
 
-def _parse_burst(text: str | None, loss: float | None) -> Burst | None:
+def _parse_burst(text: str | None, loss: float | None) -> LossBurst | None:
     """Parse `200ms`, or a number of frames."""
     if text is None:
         if loss is not None:
@@ -387,7 +387,7 @@ def _parse_burst(text: str | None, loss: float | None) -> Burst | None:
         mean = float(stripped.removesuffix("ms"))
     except ValueError:
         _refuse("--burst", f"{text!r} is not the length of a burst, such as 200ms, or 3 for frames")
-    return Burst(mean, not stripped.endswith("ms"), 1.0 if loss is None else loss)
+    return LossBurst(mean, not stripped.endswith("ms"), 1.0 if loss is None else loss)
 
 
 def _refuse(option: str, problem: str) -> NoReturn:

@@ -9,10 +9,9 @@ import typer
 from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions
-from ikeanalyze.model.criteria import CriteriaError, Measured, criteria_text, read_criteria
-from ikeanalyze.model.ranking import Ranking
-from ikeanalyze.model.ranking import rank as rank_alternatives
-from ikeanalyze.render.output import opened
+from ikeanalyze.model.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
+from ikeanalyze.model.ranking import Ranking, rank_alternatives
+from ikeanalyze.render.output import open_output
 from ikeanalyze.render.ranking_formats import FORMATS
 
 app = make_app()
@@ -40,11 +39,11 @@ def rank(
     output.check()
     try:
         if print_example:
-            text = criteria_text(criteria)
-            with opened(output.output) as out:
+            text = load_criteria_text(criteria)
+            with open_output(output.output) as out:
                 out.write(text)
             return
-        ranking = rank_alternatives(read_criteria(criteria), _look_up)
+        ranking = rank_alternatives(load_criteria(criteria), _look_up)
     except CriteriaError as error:
         raise CommandError(str(error)) from None
     output.write(FORMATS, ranking)
@@ -54,21 +53,21 @@ def rank(
 def _write_figures(ranking: Ranking, directory: str) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
     from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.ranking import ranking_figures
+    from ikeanalyze.render.figures.ranking import make_figures
 
-    return write_figures(directory, ranking_figures(ranking))
+    return write_figures(directory, make_figures(ranking))
 
 
-def _look_up(measured: Measured) -> dict[str, float]:
+def _look_up(measured: DatasetValues) -> dict[str, float]:
     """Return the values of the alternatives in a dataset."""
     # imported here because they load polars and scipy, and few criteria use datasets
-    from ikeanalyze.dataset.compare_columns import Condition
+    from ikeanalyze.dataset.compare_columns import RowCondition
     from ikeanalyze.dataset.compare_error import CompareError
-    from ikeanalyze.dataset.measured import group_values
+    from ikeanalyze.dataset.measured import compute_group_values
 
-    where = [Condition(column, value) for column, value in measured.where]
+    where = [RowCondition(column, value) for column, value in measured.where]
     try:
-        values = group_values(str(measured.dataset), measured.by, measured.metric, measured.statistic, where)
+        values = compute_group_values(str(measured.dataset), measured.by, measured.metric, measured.statistic, where)
     except CompareError as error:
         raise CriteriaError(str(error)) from None
     if missing := [group for group in measured.groups.values() if group not in values]:

@@ -19,27 +19,27 @@ def write_report(analysis: "Analysis", directory: str) -> list[Path]:
     The directory is made. Raises `OutputError` where it cannot be written.
     """
     from ikeanalyze.render import select
-    from ikeanalyze.render.chosen import choose
+    from ikeanalyze.render.chosen import select_noteworthy
     from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.ladder import ladder
-    from ikeanalyze.render.figures.report import report_figures
+    from ikeanalyze.render.figures.ladder import build_ladder
+    from ikeanalyze.render.figures.report import make_figures
 
-    chosen = choose(analysis.handshakes, _FEW)
-    ladders = (ladder(select.handshake(analysis, one.handshake)) for one in chosen)
-    return write_figures(directory, report_figures(analysis), ladders)
+    chosen = select_noteworthy(analysis.handshakes, _FEW)
+    ladders = (build_ladder(select.select_handshake(analysis, one.handshake)) for one in chosen)
+    return write_figures(directory, make_figures(analysis), ladders)
 
 
 def write_comparison(comparison: "Comparison", directory: str) -> list[Path]:
     """Write the figures of a comparison; otherwise as `write_report`."""
-    from ikeanalyze.render.figures.comparison import comparison_figures
+    from ikeanalyze.render.figures.comparison import make_figures
     from ikeanalyze.render.figures.files import write_figures
 
-    return write_figures(directory, comparison_figures(comparison))
+    return write_figures(directory, make_figures(comparison))
 
 
 def write_predictions(predictions: "Sequence[Prediction]", directory: str) -> list[Path]:
     """Write the figures of predictions; otherwise as `write_report`."""
     from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.prediction import prediction_figures
+    from ikeanalyze.render.figures.prediction import make_figures
 
-    return write_figures(directory, prediction_figures(predictions))
+    return write_figures(directory, make_figures(predictions))

@@ -24,12 +24,14 @@ _SAID: Final = "said:N"
 _BAR: Final = 1.9  # height of a bar with the space around it, in font sizes
 
 
-def is_wide(values: Sequence[float]) -> bool:
+def needs_log_scale(values: Sequence[float]) -> bool:
     """Whether values are better shown on a logarithmic scale."""
     return bool(values) and min(values) > 0 and max(values) / min(values) >= _WIDE_SPAN
 
 
-def stacked_bars(rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str) -> str:
+def draw_stacked_bars(
+    rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str
+) -> str:
     """Horizontal bars of parts that add up. Rows: `label`, `part`, `value`.
 
     `totals` are the labels in their order with what stands behind their bars, `parts` the parts with their colours.
@@ -40,10 +42,10 @@ def stacked_bars(rows: Rows, style: Style, *, totals: Mapping[str, str], parts: 
         sums[row["label"]] += row["value"]
     y = alt.Y("label:N", sort=list(totals), title=None)
     bars = (
-        rows_of([{**row, "rank": order.index(row["part"])} for row in rows])
+        make_chart([{**row, "rank": order.index(row["part"])} for row in rows])
         .mark_bar(stroke=COLOURS["ground"], strokeWidth=style.font / 24)
         .encode(
-            x=alt.X("value:Q", stack="zero").title(x_title).axis(numbers(style)),
+            x=alt.X("value:Q", stack="zero").title(x_title).axis(make_number_axis(style)),
             y=y,
             color=alt.Color("part:N", sort=order, title=None)
             .scale(domain=order, range=[COLOURS[parts[part]] for part in order])
@@ -52,40 +54,42 @@ def stacked_bars(rows: Rows, style: Style, *, totals: Mapping[str, str], parts: 
             description=_SAID,
         )
     )
-    ends = rows_of([{"label": label, "end": sums[label], "text": text} for label, text in totals.items()])
+    ends = make_chart([{"label": label, "end": sums[label], "text": text} for label, text in totals.items()])
     text = ends.mark_text(align="left", dx=style.font / 3, color=COLOURS["ink"]).encode(
         x=alt.X("end:Q").title(x_title), y=y, text="text:N"
     )
-    return compiled(bars + text, style, height=_bars_height(len(totals), style))
+    return compile_svg(bars + text, style, height=_bars_height(len(totals), style))
 
 
-def bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiator") -> str:
+def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiator") -> str:
     """Horizontal bars with their values behind them. Rows: `label`, `value`, `text`, largest first as given."""
-    base = rows_of(rows).encode(
+    base = make_chart(rows).encode(
         y=alt.Y("label:N", sort=[row["label"] for row in rows], title=None),
-        x=alt.X("value:Q").title(x_title).axis(numbers(style)),
+        x=alt.X("value:Q").title(x_title).axis(make_number_axis(style)),
     )
     layers = base.mark_bar(color=COLOURS[colour]).encode(description=_SAID) + base.mark_text(
         align="left", dx=style.font / 3, color=COLOURS["ink"]
     ).encode(text="text:N")
-    return compiled(layers, style, height=_bars_height(len(rows), style))
+    return compile_svg(layers, style, height=_bars_height(len(rows), style))
 
 
-def areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
+def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
     """Curves with the area below them. Rows: `group`, `x`, `y`, rising in x; ticks: rows with `tick` alone."""
     curves = [row for row in rows if "tick" not in row]
     ticks = [row for row in rows if "tick" in row]
-    colour = grouped(groups, style)
+    colour = make_group_colours(groups, style)
     chart: Any = (
-        rows_of(curves)
+        make_chart(curves)
         .mark_area(fillOpacity=0.18, line={"strokeWidth": style.font / 7})
         .encode(
-            x=_x(x_title, style, log), y=alt.Y("y:Q", stack=None).title(y_title).axis(numbers(style, 4)), color=colour
+            x=_x(x_title, style, log),
+            y=alt.Y("y:Q", stack=None).title(y_title).axis(make_number_axis(style, 4)),
+            color=colour,
         )
     )
     if ticks:
         chart += (
-            rows_of(ticks)
+            make_chart(ticks)
             .mark_tick(thickness=style.font / 12, size=style.font * 0.7, yOffset=style.font * 0.35, opacity=0.7)
             .encode(
                 x=alt.X("tick:Q").scale(type="log" if log else "linear", zero=False),
@@ -94,44 +98,44 @@ def areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_ti
                 description=_SAID,
             )
         )
-    return compiled(chart, style)
+    return compile_svg(chart, style)
 
 
-def steps(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
+def draw_steps(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
     """A cumulative distribution. Rows: `group`, `x`, `y` (a share)."""
     chart = (
-        rows_of(rows)
+        make_chart(rows)
         .mark_line(interpolate="step-after", strokeWidth=style.font / 7)
         .encode(
             x=_x(x_title, style, log),
             y=alt.Y("y:Q").title(y_title).axis(format="%", tickCount=5).scale(domain=[0, 1]),
-            color=grouped(groups, style),
+            color=make_group_colours(groups, style),
             strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
         )
     )
-    return compiled(chart, style)
+    return compile_svg(chart, style)
 
 
-def points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
+def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
     """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`."""
     ranged = [row for row in rows if "low" in row]
-    y = alt.Y("y:Q").title(y_title).axis(numbers(style)).scale(zero=True)
-    x = alt.X("x:Q").title(x_title).axis(numbers(style, 8)).scale(zero=True, nice=False, padding=style.font)
-    colour = grouped(groups, style)
+    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(zero=True)
+    x = alt.X("x:Q").title(x_title).axis(make_number_axis(style, 8)).scale(zero=True, nice=False, padding=style.font)
+    colour = make_group_colours(groups, style)
     chart: Any = (
-        rows_of(rows)
+        make_chart(rows)
         .mark_point(filled=True, size=style.font * 4, opacity=0.65)
         .encode(x=x, y=y, color=colour, shape=alt.Shape("group:N", sort=list(groups), legend=None), description=_SAID)
     )
     if ranged:
-        base = rows_of(ranged).encode(x=x, color=colour)
+        base = make_chart(ranged).encode(x=x, color=colour)
         chart += base.mark_rule(strokeWidth=style.font / 8).encode(y="low:Q", y2="high:Q")
         if len(groups) < len(ranged):
             chart += base.mark_line(strokeWidth=style.font / 10).encode(y=y)
-    return compiled(chart, style)
+    return compile_svg(chart, style)
 
 
-def boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_title: str, log: bool) -> str:
+def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_title: str, log: bool) -> str:
     """Horizontal boxes: a line from `low` to `high`, a box of the quartiles, a bar at the median; dots behind them.
 
     Rows: `label`, `low`, `first`, `median`, `third`, `high`; dots: `label`, `x`.
@@ -139,55 +143,55 @@ def boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_titl
     y = alt.Y("label:N", sort=list(labels), title=None)
     scale = alt.Scale(type="log" if log else "linear", zero=not log, nice=True)
     height = style.font * 0.8
-    chart: Any = rows_of(rows).encode(y=y)
+    chart: Any = make_chart(rows).encode(y=y)
     layers: Any = chart.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 10).encode(
-        x=alt.X("low:Q").scale(scale).title(x_title).axis(numbers(style)), x2="high:Q"
+        x=alt.X("low:Q").scale(scale).title(x_title).axis(make_number_axis(style)), x2="high:Q"
     )
     layers += chart.mark_bar(color=COLOURS["initiator"], opacity=0.35, size=height, stroke=COLOURS["initiator"]).encode(
         x=alt.X("first:Q").scale(scale).title(x_title), x2="third:Q"
     )
     if dots:
         layers += (
-            rows_of(dots)
+            make_chart(dots)
             .mark_circle(color=COLOURS["muted"], size=style.font * 1.2, opacity=0.55)
             .encode(y=y, x=alt.X("x:Q").scale(scale).title(x_title), description=_SAID)
         )
     layers += chart.mark_tick(color=COLOURS["ink"], thickness=style.font / 6, size=height * 1.3).encode(
         x=alt.X("median:Q").scale(scale).title(x_title), description=_SAID
     )
-    return compiled(layers, style, height=_bars_height(len(labels), style))
+    return compile_svg(layers, style, height=_bars_height(len(labels), style))
 
 
-def intervals(rows: Rows, style: Style, *, x_title: str) -> str:
+def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
     y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
     # names of groups are as long as they have to be to differ
-    base = rows_of(rows).encode(y=y.axis(labelLimit=21 * style.font))
+    base = make_chart(rows).encode(y=y.axis(labelLimit=21 * style.font))
     lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
-        x=alt.X("low:Q").title(x_title).axis(numbers(style)).scale(zero=True, nice=True), x2="high:Q"
+        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(zero=True, nice=True), x2="high:Q"
     )
     dots = base.mark_point(filled=True, size=style.font * 4, color=COLOURS["ink"], opacity=1).encode(
         x=alt.X("value:Q").title(x_title), description=_SAID
     )
-    return compiled(lines + dots, style, height=_bars_height(len(rows), style))
+    return compile_svg(lines + dots, style, height=_bars_height(len(rows), style))
 
 
-def rows_of(rows: Rows) -> alt.Chart:
+def make_chart(rows: Rows) -> alt.Chart:
     """A chart of these rows, without any mark yet."""
     return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
 
 
 def _x(x_title: str, style: Style, log: bool) -> alt.X:
     scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=True)
-    return alt.X("x:Q").title(x_title).scale(scale).axis(numbers(style))
+    return alt.X("x:Q").title(x_title).scale(scale).axis(make_number_axis(style))
 
 
-def numbers(style: Style, count: int = 6) -> alt.Axis:
+def make_number_axis(style: Style, count: int = 6) -> alt.Axis:
     """An axis of numbers with about so many ticks, fewer where the chart is narrow."""
     return alt.Axis(format=",~r", tickCount=count if style.width > 300 else min(count, 4))
 
 
-def grouped(groups: Sequence[str], style: Style) -> alt.Color:
+def make_group_colours(groups: Sequence[str], style: Style) -> alt.Color:
     """The colours of the column `group`, in this order; with a legend if there are several."""
     colour = alt.Color("group:N", sort=list(groups)).title(None)
     names = [SERIES[i % len(SERIES)] for i in range(len(groups))]
@@ -209,7 +213,7 @@ def _bars_height(count: int, style: Style) -> float:
     return max(count, 1) * _BAR * style.font
 
 
-def compiled(chart: Any, style: Style, height: float | None = None) -> str:
+def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
     """The chart as SVG; `height` in the unit of the style's width, None: in proportion to it."""
     spec = (
         chart.properties(

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ikeanalyze.dataset.compare_columns import text
-from ikeanalyze.dataset.comparison import Compared, Comparison, Estimate, Group
-from ikeanalyze.render.comparison import digits, interval
+from ikeanalyze.dataset.compare_columns import format_value
+from ikeanalyze.dataset.comparison import Comparison, ComparisonGroup, Estimate, MetricComparison
+from ikeanalyze.render.comparison import format_interval, format_significant
 from ikeanalyze.render.figures import charts
-from ikeanalyze.render.figures.distribution import distributions
+from ikeanalyze.render.figures.distribution import make_distribution_figures
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.table import clip, telling
-from ikeanalyze.render.values import clean
+from ikeanalyze.render.table import clip_text, min_distinct_width
+from ikeanalyze.render.values import escape_text
 
 #: Groups that have a colour each, and that have a line each.
 _COLOURED: Final = 7
@@ -23,11 +23,11 @@ _LINES: Final = 40
 _LETTERS: Final = 24
 
 
-def comparison_figures(comparison: Comparison) -> Iterator[Figure]:
+def make_figures(comparison: Comparison) -> Iterator[Figure]:
     """All figures that the samples have something for, metric by metric."""
     number = _numeric(comparison)
-    labels = labels_of(comparison)
-    by = f" by {clean(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
+    labels = make_group_labels(comparison)
+    by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
     for metric in comparison.metrics:
         name = re.sub(r"[^\w.-]", "_", metric.name)
         yield from _means(comparison, metric, name, labels)
@@ -39,17 +39,17 @@ def comparison_figures(comparison: Comparison) -> Iterator[Figure]:
         shown = dict(list(samples.items())[:_COLOURED])
         left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
-        yield from distributions(
+        yield from make_distribution_figures(
             shown, name=name, what=_what(metric), unit=metric.unit or "", of=f"handshakes{by}{alone}{left_out}"
         )
 
 
-def labels_of(comparison: Comparison) -> list[str]:
+def make_group_labels(comparison: Comparison) -> list[str]:
     """What each group is called where it is drawn: its values, as short as all differ. The title has the columns' names."""
     counted = Counter[str]()
     names = []
     for group in comparison.groups:
-        name = clean(", ".join(map(text, group.values)))
+        name = escape_text(", ".join(map(format_value, group.values)))
         counted[name] += 1  # "a, b" may be one value and two
         names.append(f"{name} ({counted[name]})" if counted[name] > 1 else name)
     return _shortened(names)
@@ -57,23 +57,25 @@ def labels_of(comparison: Comparison) -> list[str]:
 
 def _shortened(names: Sequence[str]) -> list[str]:
     """Names cut in the middle where they are long, and still different: a chart cuts them at the end, where they differ."""
-    width = telling(names, _LETTERS)
-    return [clip(name, width, middle=True) for name in names]
+    width = min_distinct_width(names, _LETTERS)
+    return [clip_text(name, width, middle=True) for name in names]
 
 
-def _whole(comparison: Comparison, group: Group) -> str:
+def _whole(comparison: Comparison, group: ComparisonGroup) -> str:
     """A group's columns with its values."""
-    return clean(", ".join(f"{name} {text(value)}" for name, value in zip(comparison.by, group.values, strict=True)))
+    return escape_text(
+        ", ".join(f"{name} {format_value(value)}" for name, value in zip(comparison.by, group.values, strict=True))
+    )
 
 
-def _what(metric: Compared) -> str:
+def _what(metric: MetricComparison) -> str:
     """A metric's name without its unit."""
     unit = metric.unit
     name = metric.name.removesuffix(f"_{unit}") if unit else metric.name
     return "set-up time" if name == "setup" else name.replace("_", " ")
 
 
-def _title(metric: Compared) -> str:
+def _title(metric: MetricComparison) -> str:
     what = _what(metric)
     return f"{what}, {metric.unit}" if metric.unit and metric.unit != what else what
 
@@ -94,7 +96,7 @@ def _bounds(estimate: Estimate) -> tuple[float, float]:
 
 
 def _said(label: str, estimate: Estimate, counted: int) -> str:
-    return f"{label}: mean {digits(estimate.value)} ({interval(estimate)}) of {counted:,}"
+    return f"{label}: mean {format_significant(estimate.value)} ({format_interval(estimate)}) of {counted:,}"
 
 
 def _caption(comparison: Comparison) -> str:
@@ -104,7 +106,7 @@ def _caption(comparison: Comparison) -> str:
     )
 
 
-def _means(comparison: Comparison, metric: Compared, name: str, labels: Sequence[str]) -> Iterator[Figure]:
+def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: Sequence[str]) -> Iterator[Figure]:
     rows = []
     for group, label, one in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
         if one.mean is not None:
@@ -118,16 +120,16 @@ def _means(comparison: Comparison, metric: Compared, name: str, labels: Sequence
     what = _what(metric)
     yield Figure(
         f"{name}-means",
-        f"{what[:1].upper()}{what[1:]}: mean by {clean(', '.join(comparison.by))}",
+        f"{what[:1].upper()}{what[1:]}: mean by {escape_text(', '.join(comparison.by))}",
         caption,
-        lambda style: charts.intervals(rows, style, x_title=_title(metric)),
+        lambda style: charts.draw_intervals(rows, style, x_title=_title(metric)),
     )
 
 
-def _against(comparison: Comparison, metric: Compared, name: str, number: int) -> Iterator[Figure]:
+def _against(comparison: Comparison, metric: MetricComparison, name: str, number: int) -> Iterator[Figure]:
     rows = []
     others = [
-        clean(", ".join(text(value) for i, value in enumerate(group.values) if i != number)) or "all"
+        escape_text(", ".join(format_value(value) for i, value in enumerate(group.values) if i != number)) or "all"
         for group in comparison.groups
     ]
     short = dict(zip(others, _shortened(others), strict=True))
@@ -141,11 +143,11 @@ def _against(comparison: Comparison, metric: Compared, name: str, number: int) -
             rows.append({"group": label, "x": x, "y": one.mean.value, "low": low, "high": high, "said": said})
     if len(groups) > _COLOURED or len({row["x"] for row in rows}) < 2:
         return
-    column = clean(comparison.by[number])
+    column = escape_text(comparison.by[number])
     what = _what(metric)
     yield Figure(
         f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
         f"{what[:1].upper()}{what[1:]} against {column}",
         _caption(comparison),
-        lambda style: charts.points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
+        lambda style: charts.draw_points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
     )

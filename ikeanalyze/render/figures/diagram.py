@@ -24,14 +24,14 @@ from math import ceil
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from ikeanalyze.render.figures.ladder import LOSSES, Host, Ladder, Rung, size_of
+from ikeanalyze.render.figures.ladder import LOSSES, Ladder, LadderArrow, Lifeline, format_size
 from ikeanalyze.render.figures.style import COLOURS, FONT, MONO
 from ikeanalyze.render.figures.widths import MONO_WIDTH
-from ikeanalyze.render.ladder import filled
-from ikeanalyze.render.values import ms
+from ikeanalyze.render.ladder import wrap_texts
+from ikeanalyze.render.values import format_ms
 
 
-class Layout(StrEnum):
+class LadderLayout(StrEnum):
     """How time runs down the diagram."""
 
     EVEN = "even"
@@ -73,16 +73,16 @@ class _Places:
     axis_end: float = 0.0
 
 
-def draw(ladder: Ladder, layout: Layout, *, width: int = PAGE_WIDTH) -> str:
+def draw_ladder(ladder: Ladder, layout: LadderLayout, *, width: int = PAGE_WIDTH) -> str:
     """The diagram in light colours; its `viewBox` is missing where it is for a page, so that it is cut and not shrunk."""
     return "".join(_Drawing(ladder, layout, width).parts())
 
 
 class _Drawing:
-    def __init__(self, ladder: Ladder, layout: Layout, width: int) -> None:
+    def __init__(self, ladder: Ladder, layout: LadderLayout, width: int) -> None:
         self.ladder, self.layout, self.width = ladder, layout, width
         wide = width >= PAGE_WIDTH
-        longest = max((len(ms(rung.at_ns)) for rung in ladder.rungs), default=0)
+        longest = max((len(format_ms(rung.at_ns)) for rung in ladder.rungs), default=0)
         first = max(longest * _SMALL * MONO_WIDTH + 16, 68)
         # two hosts with addresses of IPv4 and times below a second fit on a phone, see style.css
         spans = {2: (228,), 3: (245, 205) if wide else (200, 165)}
@@ -97,7 +97,7 @@ class _Drawing:
         self.top = _TOP + _ADDRESS_LINE * (max(map(len, self.addresses)) - 1)
         self.text_x = self.x[-1] + 40
         self.letters = max(int((width - self.text_x) / (_SMALL * MONO_WIDTH)), 12)
-        self.inside = [list(filled(rung.payloads, self.letters)) for rung in ladder.rungs]
+        self.inside = [list(wrap_texts(rung.payloads, self.letters)) for rung in ladder.rungs]
         letters = int(self.letters * 1.05)  # those of text are narrower
         self.said = [_lines(_size_and_notes(rung), letters) for rung in ladder.rungs]
         self.named = [_lines(_all_of(rung), letters) for rung in ladder.rungs]
@@ -105,10 +105,10 @@ class _Drawing:
 
     def parts(self) -> Iterator[str]:
         """The SVG, piece by piece."""
-        both = self.layout is Layout.BOTH
+        both = self.layout is LadderLayout.BOTH
         legend = list(self._legend())
         heights = [places.bottom + 12 + _LINE * len(legend) for places in (self.even, self.true)]
-        height = heights[1] if self.layout is Layout.TRUE else heights[0]
+        height = heights[1] if self.layout is LadderLayout.TRUE else heights[0]
         box = "" if both else f' viewBox="0 0 {self.width} {height:.0f}"'
         width = self.width
         if both and len(self.ladder.hosts) == 2:
@@ -179,15 +179,15 @@ class _Drawing:
 
     def _a(self, name: str, even: str, true: str) -> str:
         """An attribute, in one form or both."""
-        if self.layout is not Layout.BOTH:
-            return f' {name}="{true if self.layout is Layout.TRUE else even}"'
+        if self.layout is not LadderLayout.BOTH:
+            return f' {name}="{true if self.layout is LadderLayout.TRUE else even}"'
         if even == true:
             return f' {name}="{even}"'
         return f' {name}="{even}" data-a="{name}" data-v="{even}|{true}"'
 
-    def _only(self, layout: Layout, content: str) -> str:
+    def _only(self, layout: LadderLayout, content: str) -> str:
         """What belongs to one layout alone."""
-        if self.layout is Layout.BOTH:
+        if self.layout is LadderLayout.BOTH:
             return f'<g class="{layout}">{content}</g>'
         return content if self.layout is layout else ""
 
@@ -208,7 +208,7 @@ class _Drawing:
                 f'<path d="M{self.x[0] - 9:.1f} {y:.1f}H{self.x[-1]:.1f}" stroke="{COLOURS["rule"]}" fill="none"/>'
             )
             lines.append(_text(x, y + 4, f"{tick * step:,g}", "muted", _SMALL, _END))
-        yield self._only(Layout.TRUE, "".join(lines))
+        yield self._only(LadderLayout.TRUE, "".join(lines))
 
     def _hosts(self) -> Iterator[str]:
         boxes = zip(self.ladder.hosts, self.addresses, self.x, self.boxes, strict=True)
@@ -250,24 +250,24 @@ class _Drawing:
         middle = (self.x[0] + self.x[1]) / 2
         label = _text(middle, 8, "after the set-up", "muted", _SMALL, _MIDDLE + _HALO)
         scale = f"<g{_BESIDE}>{_text(self.text_x, 8, 'not to scale', 'muted', _SMALL)}</g>"
-        scale = self._only(Layout.TRUE, scale)
+        scale = self._only(LadderLayout.TRUE, scale)
         blank = "".join(f'<path d="M{x - 2:.1f} 3.5v1" stroke="{ground}" stroke-width="5"/>' for x in self.x)
         yield f"<g{self._a('transform', *places)}>{blank}{gaps}{label}{scale}</g>"
 
     def _rung(self, index: int) -> Iterator[str]:
         rung, even, true = self.ladder.rungs[index], self.even, self.true
         places = [_down(y) for y in (even.arrows[index], true.arrows[index])]
-        when = ms(rung.at_ns)
+        when = format_ms(rung.at_ns)
         yield f'<g class="rung" data-message="{rung.message}">'
         yield f"<title>{escape(f'{rung.label}: {when} ms, frame {rung.frame:,}')}</title>"
         yield f"<g{self._a('transform', *places)}>"
-        yield self._only(Layout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
+        yield self._only(LadderLayout.EVEN, _text(self.x[0] - 14, 4, when, "ink", _SMALL, _END + _MONO))
         yield from self._arrow(rung)
         yield "</g>"
         yield from self._leader(index)
         places = [_down(y) for y in (even.texts[index], true.texts[index])]
         yield f"<g{_BESIDE}{self._a('transform', *places)}>"
-        for layout, lines in ((Layout.EVEN, self.said[index]), (Layout.TRUE, self.named[index])):
+        for layout, lines in ((LadderLayout.EVEN, self.said[index]), (LadderLayout.TRUE, self.named[index])):
             texts = (_text(self.text_x, 4 + _LINE * i, text, "ink", _NORMAL) for i, text in enumerate(lines))
             yield self._only(layout, "".join(texts))
         below = [_down(_LINE * len(lines)) for lines in (self.said[index], self.named[index])]
@@ -278,7 +278,7 @@ class _Drawing:
             yield _text(self.text_x, 4 + _LINE * line, text, "muted", _SMALL, _MONO)
         yield "</g></g></g>"
 
-    def _arrow(self, rung: Rung) -> Iterator[str]:
+    def _arrow(self, rung: LadderArrow) -> Iterator[str]:
         begin, end = self.x[rung.source], self.x[rung.target]
         way = 1 if end > begin else -1
         colour = COLOURS[self.ladder.hosts[rung.source].role]
@@ -299,7 +299,7 @@ class _Drawing:
                 'fill="none"/>'
             )
         label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, _MIDDLE + _HALO)
-        yield self._only(Layout.EVEN, label)
+        yield self._only(LadderLayout.EVEN, label)
 
     def _leader(self, index: int) -> Iterator[str]:
         """Ties an arrow to its text where they stand apart."""
@@ -310,7 +310,7 @@ class _Drawing:
             f'<path{_BESIDE} d="M{begin:.1f} {arrow:.1f}H{x + 10:.1f}L{x + 26:.1f} {text:.1f}H{x + 35:.1f}" '
             f'stroke="{COLOURS["waiting"]}" stroke-width="0.8" fill="none"/>'
         )
-        yield self._only(Layout.TRUE, line)
+        yield self._only(LadderLayout.TRUE, line)
 
     def _legend(self) -> Iterator[str]:
         """What the signs mean, as far as there are any."""
@@ -322,12 +322,12 @@ class _Drawing:
             ("Dashed: a retransmission", any(rung.again for rung in rungs)),
             ("Cross: looks lost", any(rung.loss for rung in rungs)),
         ]
-        yield from filled([f"{text}." for text, there in signs if there], int(self.letters * 1.1))
+        yield from wrap_texts([f"{text}." for text, there in signs if there], int(self.letters * 1.1))
         if self.ladder.left_out:
             yield f"{self.ladder.left_out:,} later messages are left out."
 
 
-def _box(host: Host, address: Sequence[str], x: float) -> tuple[float, float]:
+def _box(host: Lifeline, address: Sequence[str], x: float) -> tuple[float, float]:
     """Left edge and width of the box above a lifeline."""
     size = max(len(host.name) * 7.2, max(map(len, address)) * (_SMALL - 1) * MONO_WIDTH) + 20
     return max(x - size / 2, 1), size
@@ -342,17 +342,17 @@ def _halves(address: str) -> list[str]:
     return [address[:cut], address[cut:]]
 
 
-def _size_and_notes(rung: Rung) -> list[str]:
-    return [size_of(rung), *(part for note in rung.notes for part in note.split(", "))]
+def _size_and_notes(rung: LadderArrow) -> list[str]:
+    return [format_size(rung), *(part for note in rung.notes for part in note.split(", "))]
 
 
-def _all_of(rung: Rung) -> list[str]:
-    return [f"{ms(rung.at_ns)} ms", rung.label, *_size_and_notes(rung)]
+def _all_of(rung: LadderArrow) -> list[str]:
+    return [f"{format_ms(rung.at_ns)} ms", rung.label, *_size_and_notes(rung)]
 
 
 def _lines(parts: Sequence[str], letters: int) -> list[str]:
     """Parts after one another, with commas between them."""
-    return list(filled([*(f"{part}," for part in parts[:-1]), parts[-1]], letters))
+    return list(wrap_texts([*(f"{part}," for part in parts[:-1]), parts[-1]], letters))
 
 
 def _apart(wanted: Sequence[float], heights: Sequence[float], top: float) -> list[float]:

@@ -20,7 +20,7 @@ _STEPS: Final = 400  # of a cumulative distribution
 Groups = Mapping[str, Sequence[float]]
 
 
-def distributions(groups: Groups, *, name: str, what: str, unit: str, of: str) -> list[Figure]:
+def make_distribution_figures(groups: Groups, *, name: str, what: str, unit: str, of: str) -> list[Figure]:
     """Density and cumulative distribution of the values of each group, as far as there are enough of them.
 
     `name` begins the files' names, `what` is measured in `unit` (empty: a number), of `of` (handshakes of what kind).
@@ -30,7 +30,7 @@ def distributions(groups: Groups, *, name: str, what: str, unit: str, of: str) -
     if len(set(every)) < 2:
         return []
     title = f"{what}, {unit}" if unit and unit != what else what
-    log = charts.is_wide(every)
+    log = charts.needs_log_scale(every)
     counts = ", ".join(f"{len(values):,} of {group}" for group, values in some.items())
     runs = f"{len(every):,} {of}" + (f": {counts}" if len(some) > 1 else "")
     found = []
@@ -58,7 +58,7 @@ def distributions(groups: Groups, *, name: str, what: str, unit: str, of: str) -
 
 
 def _draw_density(groups: Groups, style: Style, title: str, unit: str, log: bool) -> str:
-    rows = density(groups, log=log)
+    rows = estimate_density(groups, log=log)
     if sum(map(len, groups.values())) <= _TICKS:
         rows += [
             {"group": group, "tick": value, "said": f"{group}: {value:,.3f} {unit}".strip()}
@@ -67,15 +67,15 @@ def _draw_density(groups: Groups, style: Style, title: str, unit: str, log: bool
         ]
     one = unit if unit == "ms" else unit.removesuffix("s")
     per = "density per decade" if log else f"density per {one}" if one else "density"
-    return charts.areas(rows, style, groups=list(groups), x_title=title, y_title=per, log=log)
+    return charts.draw_areas(rows, style, groups=list(groups), x_title=title, y_title=per, log=log)
 
 
 def _draw_cumulative(groups: Groups, style: Style, title: str, log: bool) -> str:
-    rows = cumulative(groups)
-    return charts.steps(rows, style, groups=list(groups), x_title=title, y_title="share", log=log)
+    rows = compute_ecdf(groups)
+    return charts.draw_steps(rows, style, groups=list(groups), x_title=title, y_title="share", log=log)
 
 
-def density(groups: Groups, *, log: bool) -> list[dict[str, Any]]:
+def estimate_density(groups: Groups, *, log: bool) -> list[dict[str, Any]]:
     """Points of each group's density: of the value, or of its decimal logarithm. Each needs two different values."""
     from scipy.stats import gaussian_kde
 
@@ -97,7 +97,7 @@ def density(groups: Groups, *, log: bool) -> list[dict[str, Any]]:
     ]
 
 
-def cumulative(groups: Groups) -> list[dict[str, Any]]:
+def compute_ecdf(groups: Groups) -> list[dict[str, Any]]:
     """Steps of each group's empirical distribution; of a large group some hundred of them, the ends included."""
     rows: list[dict[str, Any]] = []
     for group, values in groups.items():

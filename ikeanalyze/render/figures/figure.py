@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ikeanalyze.render.figures.style import Style
-from ikeanalyze.render.section import Table
+from ikeanalyze.render.section import TableSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +15,4 @@ class Figure:
     title: str
     caption: str  # what is counted, of how many, and how it was computed
     draw: Callable[[Style], str]  # the SVG of this size, in light colours
-    numbers: Table | None = None  # what is drawn, as a table
+    numbers: TableSection | None = None  # what is drawn, as a table

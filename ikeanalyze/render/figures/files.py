@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.render.figures.diagram import FILE_WIDTH, Layout, draw
+from ikeanalyze.render.figures.diagram import FILE_WIDTH, LadderLayout, draw_ladder
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.figures.ladder import Ladder
 from ikeanalyze.render.figures.style import COLOURS, DOUBLE, MM_PER_POINT, SINGLE
-from ikeanalyze.render.figures.widths import with_widths
-from ikeanalyze.render.output import cannot_write, replaced
+from ikeanalyze.render.figures.widths import add_text_lengths
+from ikeanalyze.render.output import make_output_error, replace_atomically
 
 #: Resolution of PNG files: of charts as journals ask it of line drawings, of ladders as of what is mostly text.
 CHART_DPI: Final = 600
@@ -30,13 +30,13 @@ def write_figures(directory: str, figures: Iterable[Figure], ladders: Iterable[L
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cannot_write(directory, error, "--figures") from None
+        raise make_output_error(directory, error, "--figures") from None
     written: list[Path] = []
     for figure in figures:
         written += _write(target / figure.name, figure.draw(SINGLE), 1.0, CHART_DPI)
     for ladder in ladders:
-        for layout, name in ((Layout.EVEN, ""), (Layout.TRUE, "-time")):
-            svg = draw(ladder, layout, width=FILE_WIDTH)
+        for layout, name in ((LadderLayout.EVEN, ""), (LadderLayout.TRUE, "-time")):
+            svg = draw_ladder(ladder, layout, width=FILE_WIDTH)
             path = target / f"handshake-{ladder.handshake}-ladder{name}"
             written += _write(path, svg, DOUBLE.width / FILE_WIDTH, LADDER_DPI)
     return written
@@ -53,14 +53,14 @@ def _write(path: Path, svg: str, points: float, dpi: int) -> list[Path]:
     inches = max(width, height) / 72
     ground = f'<rect width="100%" height="100%" fill="{COLOURS["ground"]}"/>'
     head = svg.index(">") + 1
-    svg = with_widths(svg[:head] + ground + svg[head:])
+    svg = add_text_lengths(svg[:head] + ground + svg[head:])
     in_mm = f'width="{width * MM_PER_POINT:.2f}mm" height="{height * MM_PER_POINT:.2f}mm"'
     png = vl_convert.svg_to_png(svg, scale=points, ppi=min(dpi, _MOST_PIXELS / inches))
     files = {".svg": _SIZE.sub(in_mm, svg, count=1).encode(), ".png": png}
     written = []
     for ending, content in files.items():
         name = path.with_name(path.name + ending)
-        with replaced(str(name)) as temporary:
+        with replace_atomically(str(name)) as temporary:
             temporary.write_bytes(content)
         written.append(name)
     return written

@@ -4,24 +4,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ikeanalyze.analysis.losses import Loss, losses
+from ikeanalyze.analysis.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render.columns import text_columns
-from ikeanalyze.render.ladder import label_of, messages_of, notes_of, payloads_of
-from ikeanalyze.render.values import clean, count, outcome_text
+from ikeanalyze.render.columns import cast_text_columns
+from ikeanalyze.render.ladder import format_message_label, get_ladder_messages, get_message_notes, get_message_payloads
+from ikeanalyze.render.values import escape_text, format_count, format_outcome
 
 #: Messages of one diagram; a handshake with more was repeated for minutes, and shows nothing else further down.
 MOST: Final = 300
 
 #: What makes a transmission look lost, for people.
 LOSSES: Final = {
-    Loss.UNANSWERED: "no response: it was lost, or its response",
-    Loss.IN_VAIN: "the request came again: lost, or too late",
+    LossEvidence.UNANSWERED: "no response: it was lost, or its response",
+    LossEvidence.IN_VAIN: "the request came again: lost, or too late",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Lifeline:
     """One lifeline."""
 
     role: str  # "initiator", "responder", "aaa"; the name of its colour as well
@@ -30,7 +30,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class LadderArrow:
     """One transmission of a message: an arrow."""
 
     message: int  # id
@@ -42,14 +42,14 @@ class Rung:
     bytes: int
     frames: int
     again: bool  # a retransmission
-    loss: Loss | None
+    loss: LossEvidence | None
     notes: tuple[str, ...]
     payloads: tuple[str, ...]  # in a few words each
     set_up: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ProcessingInterval:
     """A time in which one host had to act, from one rung to another."""
 
     host: int
@@ -64,24 +64,24 @@ class Ladder:
 
     handshake: int
     title: str
-    hosts: tuple[Host, ...]
-    rungs: tuple[Rung, ...]
-    turns: tuple[Turn, ...]
+    hosts: tuple[Lifeline, ...]
+    rungs: tuple[LadderArrow, ...]
+    turns: tuple[ProcessingInterval, ...]
     left_out: int  # messages beyond MOST
 
 
-def ladder(analysis: Analysis) -> Ladder:
+def build_ladder(analysis: Analysis) -> Ladder:
     """The ladder of the one handshake of `analysis`, see `select.handshake`."""
-    row = analysis.handshakes.with_columns(*text_columns(analysis.handshakes)).row(0, named=True)
-    messages = messages_of(analysis)
+    row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
+    messages = get_ladder_messages(analysis)
     hosts = [
-        Host("initiator", "initiator", clean(row["initiator_address"] or "")),
-        Host("responder", "responder", clean(row["responder_address"] or "")),
+        Lifeline("initiator", "initiator", escape_text(row["initiator_address"] or "")),
+        Lifeline("responder", "responder", escape_text(row["responder_address"] or "")),
     ]
     if row["aaa_address"] is not None:
-        hosts.append(Host("aaa", "AAA server", clean(row["aaa_address"])))
+        hosts.append(Lifeline("aaa", "AAA server", escape_text(row["aaa_address"])))
     ends = [one.last_ns for one in analysis.captures if one.path == row["capture"]]
-    lost = losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
+    lost = infer_losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
     start = row["start_ns"]
     if start is None:
         start = min((message["first_ns"] for message in messages), default=0)
@@ -89,7 +89,7 @@ def ladder(analysis: Analysis) -> Ladder:
     rungs = tuple(_rung(message, start, len(hosts), lost.get(message["message"])) for message in shown)
     return Ladder(
         handshake=row["handshake"],
-        title=f"Handshake {row['handshake']:,}: {outcome_text(row['outcome'], row['reason'])}",
+        title=f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}",
         hosts=tuple(hosts),
         rungs=rungs,
         turns=tuple(_turns(shown, analysis)),
@@ -97,35 +97,35 @@ def ladder(analysis: Analysis) -> Ladder:
     )
 
 
-def _rung(message: Mapping[str, Any], start_ns: int, hosts: int, loss: Loss | None) -> Rung:
+def _rung(message: Mapping[str, Any], start_ns: int, hosts: int, loss: LossEvidence | None) -> LadderArrow:
     if message["protocol"] == "RADIUS" and hosts > 2:
         source, target = (1, 2) if message["kind"] == "request" else (2, 1)
     else:
         source, target = (0, 1) if message["sender"] == "initiator" else (1, 0)
-    return Rung(
+    return LadderArrow(
         message=message["message"],
         frame=message["first_frame"],
         at_ns=message["first_ns"] - start_ns,
         source=source,
         target=target,
-        label=label_of(message),
+        label=format_message_label(message),
         bytes=message["bytes"],
         frames=message["frames"],
         again=message["transmission"] > 1,
         loss=loss,
-        notes=tuple(notes_of(dict(message))),
-        payloads=tuple(payloads_of(message)),
+        notes=tuple(get_message_notes(dict(message))),
+        payloads=tuple(get_message_payloads(message)),
         set_up=bool(message["set_up"]),
     )
 
 
-def size_of(rung: Rung) -> str:
+def format_size(rung: LadderArrow) -> str:
     """Bytes, and frames where there are several."""
-    text = count(rung.bytes, "byte")
+    text = format_count(rung.bytes, "byte")
     return f"{text} in {rung.frames:,} frames" if rung.frames > 1 else text
 
 
-def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[Turn]:
+def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[ProcessingInterval]:
     """Whose turn it was, as `analysis.timing` divides the set-up time."""
     of_exchange: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
     for index, message in enumerate(messages):
@@ -133,7 +133,7 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
             of_exchange.setdefault(message["exchange"], []).append((index, message))
     rows = analysis.exchanges.filter("set_up").sort("exchange")
     before: int | None = None  # the response that ended the exchange before
-    for row in rows.with_columns(*text_columns(rows)).iter_rows(named=True):
+    for row in rows.with_columns(*cast_text_columns(rows)).iter_rows(named=True):
         some = of_exchange.get(row["exchange"], [])
         ike = [(index, message) for index, message in some if message["protocol"] != "RADIUS"]
         requests = [index for index, message in ike if message["kind"] == "request"]
@@ -142,20 +142,20 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
             continue
         asker = 0 if row["initiated_by"] == "initiator" else 1
         if before is not None and before < requests[0]:
-            yield Turn(asker, waiting=False, first=before, last=requests[0])
+            yield ProcessingInterval(asker, waiting=False, first=before, last=requests[0])
         answered_ns = None if row["wait_ns"] is None else row["request_ns"] + row["wait_ns"]
         answered = next((i for i, m in ike if i in requests and m["first_ns"] == answered_ns), requests[-1])
         if answered > requests[0]:
-            yield Turn(asker, waiting=True, first=requests[0], last=answered)
+            yield ProcessingInterval(asker, waiting=True, first=requests[0], last=answered)
         before = next(
             (i for i, m in ike if m["kind"] == "response" and m["last_ns"] == row["end_ns"] and i > answered), None
         )
         if before is not None:
-            yield Turn(1 - asker, waiting=False, first=answered, last=before)
+            yield ProcessingInterval(1 - asker, waiting=False, first=answered, last=before)
         yield from _aaa_turns(some)
 
 
-def _aaa_turns(some: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Turn]:
+def _aaa_turns(some: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
     """The AAA server's, from the transmission that it answers; what the responder waited to send its request again is apart."""
     asked: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
     requests: list[list[int]] = []
@@ -168,7 +168,7 @@ def _aaa_turns(some: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Turn]:
                 asked[message["message_id"]] = requests[-1]
             asked[message["message_id"]].append(index)
         elif sent := asked.get(message["message_id"]):
-            yield Turn(2, waiting=False, first=sent[-1], last=index)
+            yield ProcessingInterval(2, waiting=False, first=sent[-1], last=index)
     for sent in requests:
         if len(sent) > 1:
-            yield Turn(1, waiting=True, first=sent[0], last=sent[-1])
+            yield ProcessingInterval(1, waiting=True, first=sent[0], last=sent[-1])

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ikeanalyze.analysis.esp_traffic import EspTraffic
-from ikeanalyze.model.overhead import CLEAR, Overhead, Peer, Waiting, overhead, paper_question
+from ikeanalyze.model.overhead import (
+    CLEAR,
+    EspProcessor,
+    OverheadResult,
+    QueueDelay,
+    compute_overhead,
+    make_paper_query,
+)
 from ikeanalyze.model.peer_queue import PAPER_MIPS
-from ikeanalyze.render.esp_traffic import names
+from ikeanalyze.render.esp_traffic import name_sas
 from ikeanalyze.render.figures import charts
-from ikeanalyze.render.figures.curves import Axes, curves
+from ikeanalyze.render.figures.curves import Axes, draw_curves
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.values import count, share, span
+from ikeanalyze.render.values import format_count, format_duration, format_percentage
 
 #: Lines that can be told apart in one chart.
 _LINES: Final = 7
@@ -20,16 +27,16 @@ _LINES: Final = 7
 Rows = list[Mapping[str, Any]]
 
 
-def paper_figures() -> Iterator[Figure]:
+def make_paper_figures() -> Iterator[Figure]:
     """Figures 5, 8 and 11 to 14 of the paper, from its formulas and the M/G/1 queue in place of its simulation."""
-    result = overhead(paper_question())
-    yield from computed_figures(result, {f"esp-delay-{mips:g}-mips" for mips in PAPER_MIPS})
+    result = compute_overhead(make_paper_query())
+    yield from make_computed_figures(result, {f"esp-delay-{mips:g}-mips" for mips in PAPER_MIPS})
     for suite in ("des-md5", "3des-md5"):
         yield from _buffers(result, suite)
     yield from _growth(result)
 
 
-def computed_figures(result: Overhead, delays: set[str] | None = None) -> Iterator[Figure]:
+def make_computed_figures(result: OverheadResult, delays: set[str] | None = None) -> Iterator[Figure]:
     """What there are several sizes, processors or rates of. `delays`: names of the delay figures; None: all."""
     question = result.question
     if len(question.sizes) > 1:
@@ -45,12 +52,12 @@ def computed_figures(result: Overhead, delays: set[str] | None = None) -> Iterat
                 yield figure
 
 
-def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
+def make_measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
     """Sizes of all packets, and the rate of the SAs that have most bytes; none without ESP."""
     if not traffic.sas:
         return
     yield _sizes(traffic)
-    pairs = sorted(zip(names(traffic), traffic.sas, strict=True), key=lambda pair: -pair[1].bytes)[:_LINES]
+    pairs = sorted(zip(name_sas(traffic), traffic.sas, strict=True), key=lambda pair: -pair[1].bytes)[:_LINES]
     named, sas = zip(*pairs, strict=True)
     rows: Rows = []
     start = min(sa.first_ns for sa in sas)
@@ -67,7 +74,7 @@ def measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
     yield _curves(
         "esp-rate",
         "ESP: rate over time",
-        f"Bits of frames in each {span(traffic.interval_ns)}, by SPI.{left_out}",
+        f"Bits of frames in each {format_duration(traffic.interval_ns)}, by SPI.{left_out}",
         Axes("time, s", "Mbit/s"),
         rows,
         named,
@@ -83,28 +90,28 @@ def _sizes(traffic: EspTraffic) -> Figure:
     total = sum(counts.values())
     rows = []
     for bound in sorted(counts):
-        text = share(counts[bound], total)
-        said = f"to {bound:,} bytes: {count(counts[bound], 'packet')}"
+        text = format_percentage(counts[bound], total)
+        said = f"to {bound:,} bytes: {format_count(counts[bound], 'packet')}"
         rows.append({"label": f"to {bound:,}", "value": counts[bound], "text": text, "said": said})
     return Figure(
         "esp-sizes",
         "ESP: sizes of packets",
-        f"{count(total, 'ESP packet')} by size in bytes, from SPI to ICV.",
-        lambda style: charts.bars(rows, style, x_title="packets"),
+        f"{format_count(total, 'ESP packet')} by size in bytes, from SPI to ICV.",
+        lambda style: charts.draw_bars(rows, style, x_title="packets"),
     )
 
 
 def _curves(
     name: str, title: str, caption: str, axes: Axes, rows: Rows, groups: Sequence[str], *, stepped: bool = False
 ) -> Figure:
-    return Figure(name, title, caption, lambda style: curves(rows, style, axes, groups=groups, stepped=stepped))
+    return Figure(name, title, caption, lambda style: draw_curves(rows, style, axes, groups=groups, stepped=stepped))
 
 
-def _suites(result: Overhead) -> list[str]:
+def _suites(result: OverheadResult) -> list[str]:
     return [form.suite.name for form in result.question.forms][:_LINES]
 
 
-def _ratio(result: Overhead) -> Figure:
+def _ratio(result: OverheadResult) -> Figure:
     """The paper's Fig. 8."""
     names = _suites(result)
     rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.ratio} for one in result.packets if one.suite in names]
@@ -120,7 +127,7 @@ def _ratio(result: Overhead) -> Figure:
     )
 
 
-def _operations(result: Overhead) -> Figure:
+def _operations(result: OverheadResult) -> Figure:
     """The paper's Fig. 5."""
     known = [one for one in result.packets if one.operations is not None]
     names = list(dict.fromkeys(one.suite for one in known))[:_LINES]
@@ -135,11 +142,13 @@ def _operations(result: Overhead) -> Figure:
     )
 
 
-def _peers(result: Overhead, y: Callable[[Peer], float | None], x: Callable[[Peer], float]) -> Rows:
+def _peers(
+    result: OverheadResult, y: Callable[[EspProcessor], float | None], x: Callable[[EspProcessor], float]
+) -> Rows:
     return [{"group": peer.suite, "x": x(peer), "y": value} for peer in result.peers if (value := y(peer)) is not None]
 
 
-def _throughput(result: Overhead) -> Figure:
+def _throughput(result: OverheadResult) -> Figure:
     """The paper's Fig. 11."""
     rows = _peers(result, lambda peer: peer.throughput_bps and peer.throughput_bps / 1e3, lambda peer: peer.mips)
     channel = result.question.channel
@@ -155,7 +164,7 @@ def _throughput(result: Overhead) -> Figure:
     )
 
 
-def _waits(result: Overhead, mips: float, y: Callable[[Waiting], float | None], suites: Sequence[str]) -> Rows:
+def _waits(result: OverheadResult, mips: float, y: Callable[[QueueDelay], float | None], suites: Sequence[str]) -> Rows:
     return [
         {"group": peer.suite, "x": at.rate_bps / 1e3, "y": value}
         for peer in result.peers
@@ -165,7 +174,7 @@ def _waits(result: Overhead, mips: float, y: Callable[[Waiting], float | None], 
     ]
 
 
-def _delay(result: Overhead, mips: float) -> Figure:
+def _delay(result: OverheadResult, mips: float) -> Figure:
     """The paper's Fig. 12: a to d are 100, 200, 300 and 500 MIPS."""
     names = [CLEAR, *_suites(result)][:_LINES] if result.question.channel is not None else _suites(result)
     rows = _waits(result, mips, lambda at: at.total_ms, names)
@@ -180,7 +189,7 @@ def _delay(result: Overhead, mips: float) -> Figure:
     )
 
 
-def _buffers(result: Overhead, suite: str) -> Iterator[Figure]:
+def _buffers(result: OverheadResult, suite: str) -> Iterator[Figure]:
     """The paper's Fig. 13: mean bytes that wait for the processor."""
     traffic = result.question.traffic
     assert traffic is not None
@@ -200,7 +209,7 @@ def _buffers(result: Overhead, suite: str) -> Iterator[Figure]:
     )
 
 
-def _growth(result: Overhead) -> Iterator[Figure]:
+def _growth(result: OverheadResult) -> Iterator[Figure]:
     """The paper's Fig. 14."""
     rows: Rows = [
         {"group": name, "x": rate / 1e3, "y": rate * (factor - 1) / 1e3}

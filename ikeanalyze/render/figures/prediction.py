@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from ikeanalyze.model.prediction import Distribution, Prediction
 from ikeanalyze.render.figures import charts
-from ikeanalyze.render.figures.distribution import distributions
+from ikeanalyze.render.figures.distribution import make_distribution_figures
 from ikeanalyze.render.figures.figure import Figure
 from ikeanalyze.render.figures.style import Style
-from ikeanalyze.render.prediction import described, label, shown, varied
+from ikeanalyze.render.prediction import describe_settings, find_varied_settings, format_settings, format_value
 
 #: Lines or distributions that have a colour each.
 COLOURED: Final = 7
@@ -29,21 +29,23 @@ _Z: Final = 1.96
 Rows = list[dict[str, Any]]
 
 
-def prediction_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
+def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
     """All figures that `predictions` have something for."""
-    settings = described(predictions)
-    varying = varied(settings)
+    settings = describe_settings(predictions)
+    varying = find_varied_settings(settings)
     axis = next((name for name in _AXES if name in varying), None)
     if axis is not None:
         others = [name for name in varying if name != axis]
-        yield from _curves(predictions, axis, [label(one, others) or "all" for one in settings])
+        yield from _curves(predictions, axis, [format_settings(one, others) or "all" for one in settings])
     for field, what, unit in _WHATS:
         samples = {
-            label(setting, varying): one.samples[field].tolist()
+            format_settings(setting, varying): one.samples[field].tolist()
             for one, setting in zip(predictions, settings, strict=True)
             if one.samples
         }
-        yield from distributions(samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs")
+        yield from make_distribution_figures(
+            samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs"
+        )
 
 
 def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:
@@ -57,7 +59,7 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
 
     def row(i: int, values: tuple[float, float, float], unit: str) -> dict[str, Any]:
         x, (y, low, high) = factor * places[i], values
-        said = f"{groups[i]}, {axis} {x:g}: {shown(y)} {unit}".rstrip()
+        said = f"{groups[i]}, {axis} {x:g}: {format_value(y)} {unit}".rstrip()
         return {"group": groups[i], "x": x, "y": y, "low": low, "high": high, "said": said}
 
     for field, what, unit in _WHATS:
@@ -88,4 +90,4 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
 
 
 def _drawn(rows: Rows, groups: Sequence[str], x_title: str, y_title: str) -> Callable[[Style], str]:
-    return lambda style: charts.points(rows, style, groups=groups, x_title=x_title, y_title=y_title)
+    return lambda style: charts.draw_points(rows, style, groups=groups, x_title=x_title, y_title=y_title)

@@ -9,25 +9,29 @@ from collections.abc import Iterator
 import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render.figures.distribution import distributions
+from ikeanalyze.render.figures.distribution import make_distribution_figures
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.figures.groups import by_capture
-from ikeanalyze.render.figures.times import round_trips, setup_parts
-from ikeanalyze.render.figures.volumes import bytes_by_retransmissions, link_bytes, payload_bytes
+from ikeanalyze.render.figures.groups import group_by_capture
+from ikeanalyze.render.figures.times import make_round_trip_figure, make_setup_time_figure
+from ikeanalyze.render.figures.volumes import (
+    make_link_bytes_figure,
+    make_payload_bytes_figure,
+    make_retransmission_figure,
+)
 
 
-def report_figures(analysis: Analysis) -> Iterator[Figure]:
+def make_figures(analysis: Analysis) -> Iterator[Figure]:
     """All figures that `analysis` has something for."""
-    yield from setup_parts(analysis.handshakes)
-    yield from round_trips(analysis.exchanges)
-    yield from link_bytes(analysis)
-    yield from payload_bytes(analysis.handshakes)
+    yield from make_setup_time_figure(analysis.handshakes)
+    yield from make_round_trip_figure(analysis.exchanges)
+    yield from make_link_bytes_figure(analysis)
+    yield from make_payload_bytes_figure(analysis.handshakes)
     times = analysis.handshakes.filter(pl.col("setup_ns").is_not_null())
-    yield from distributions(
-        {name: [ns / 1e6 for ns in rows["setup_ns"].to_list()] for name, rows in by_capture(times).items()},
+    yield from make_distribution_figures(
+        {name: [ns / 1e6 for ns in rows["setup_ns"].to_list()] for name, rows in group_by_capture(times).items()},
         name="setup",
         what="set-up time",
         unit="ms",
         of="handshakes with a set-up time",
     )
-    yield from bytes_by_retransmissions(analysis.handshakes)
+    yield from make_retransmission_figure(analysis.handshakes)

@@ -62,6 +62,6 @@ DOUBLE: Final = Style(width=510, font=7.5, screen=False)
 MM_PER_POINT: Final = 25.4 / 72
 
 
-def with_variables(svg: str) -> str:
+def insert_css_variables(svg: str) -> str:
     """The drawing with its colours as CSS variables of the page that it stands in."""
     return _ANY.sub(lambda found: f"var(--{_NAME_OF[found[0]]})", svg)

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.render.columns import text_columns
+from ikeanalyze.render.columns import cast_text_columns
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import clean, count, ms, number
+from ikeanalyze.render.section import TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import escape_text, format_count, format_integer, format_ms
 
 #: Handshakes that have a bar of their own; of more, those at these ranks.
 _BARS: Final = 25
@@ -22,7 +22,7 @@ _RANKS: Final = (
     ("95 %", 0.95),
     ("slowest", 1.0),
 )
-_POINTS: Final = 1_000  # round trips that are drawn one by one
+_MAX_ROUND_TRIP_POINTS: Final = 1_000  # round trips that are drawn one by one
 _EXCHANGES: Final = 14  # that are told apart by their message IDs
 
 _QUARTILES: Final = {
@@ -44,7 +44,7 @@ PARTS: Final = (
 )
 
 
-def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
+def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
     """Bars of the parts of the set-up time: of each handshake, of many their mean and some of them."""
     known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("handshake")
     if known.is_empty():
@@ -53,7 +53,7 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
     shown: list[tuple[str, dict[str, Any]]]
     if known.height <= _BARS:
         shown = [(f"handshake {row['handshake']:,}", row) for row in known.iter_rows(named=True)]
-        caption = f"{count(known.height, 'handshake')} with a set-up time, each divided as in its breakdown."
+        caption = f"{format_count(known.height, 'handshake')} with a set-up time, each divided as in its breakdown."
     else:
         # a part that is null is contained in the others
         parts = (pl.col(column).fill_null(0).mean() for column in [*columns, "setup_ns"])
@@ -68,37 +68,45 @@ def setup_parts(handshakes: pl.DataFrame) -> Iterator[Figure]:
         caption += " Where the side of the capture is not known, the network's part is contained in the peers'."
     used = [part for part in PARTS if any(row[part[1]] for _, row in shown)]
     rows = [
-        {"label": label, "part": name, "value": row[column] / 1e6, "said": f"{label}, {name}: {ms(row[column])} ms"}
+        {
+            "label": label,
+            "part": name,
+            "value": row[column] / 1e6,
+            "said": f"{label}, {name}: {format_ms(row[column])} ms",
+        }
         for label, row in shown
         for name, column, _ in used
         if row[column]
     ]
     if not rows:
         return
-    totals = {label: ms(row["setup_ns"]) for label, row in shown}
-    numbers = Table(
+    totals = {label: format_ms(row["setup_ns"]) for label, row in shown}
+    numbers = TableSection(
         "Where the set-up time went, ms",
         (
-            Column("handshake"),
-            *(Column(f"{name}, ms", right=True) for name, _, _ in used),
-            Column("total, ms", right=True),
+            TableColumn("handshake"),
+            *(TableColumn(f"{name}, ms", right=True) for name, _, _ in used),
+            TableColumn("total, ms", right=True),
         ),
-        [(label, *(ms(row[column]) for _, column, _ in used), ms(row["setup_ns"])) for label, row in shown],
+        [
+            (label, *(format_ms(row[column]) for _, column, _ in used), format_ms(row["setup_ns"]))
+            for label, row in shown
+        ],
     )
     colours = {name: colour for name, _, colour in used}
     yield Figure(
         "setup-parts",
         "Where the set-up time went",
         caption,
-        lambda style: charts.stacked_bars(rows, style, totals=totals, parts=colours, x_title="set-up time, ms"),
+        lambda style: charts.draw_stacked_bars(rows, style, totals=totals, parts=colours, x_title="set-up time, ms"),
         numbers,
     )
 
 
-def round_trips(exchanges: pl.DataFrame) -> Iterator[Figure]:
+def make_round_trip_figure(exchanges: pl.DataFrame) -> Iterator[Figure]:
     """Round-trip times by exchange: one value each, or how they are distributed."""
     known = exchanges.filter("set_up", pl.col("rtt_ns").is_not_null())
-    known = known.with_columns(*text_columns(known)).sort("handshake", "exchange")
+    known = known.with_columns(*cast_text_columns(known)).sort("handshake", "exchange")
     if known.is_empty():
         return
     labels = known.select(pl.concat_str("type", pl.lit(" "), "message_id").alias("label"))["label"]
@@ -120,13 +128,13 @@ def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     rows = []
     for label in order:
         value = stats[label]["median"]
-        said = f"{clean(label)}: {ms(value)} ms"
-        rows.append({"label": clean(label), "value": value / 1e6, "text": ms(value), "said": said})
+        said = f"{escape_text(label)}: {format_ms(value)} ms"
+        rows.append({"label": escape_text(label), "value": value / 1e6, "text": format_ms(value), "said": said})
     return Figure(
         "round-trips",
         "Round trips by exchange",
         f"{_TRIP}.",
-        lambda style: charts.bars(rows, style, x_title="round trip, ms"),
+        lambda style: charts.draw_bars(rows, style, x_title="round trip, ms"),
     )
 
 
@@ -134,29 +142,37 @@ def _many_trips(known: pl.DataFrame, order: list[str], stats: dict[str, dict[str
     """A box for the round trips of each exchange, with a table."""
     rows = [
         {
-            "label": clean(label),
+            "label": escape_text(label),
             **{name: stats[label][name] / 1e6 for name in _QUARTILES},
-            "said": f"{clean(label)}: median {ms(stats[label]['median'])} ms of {stats[label]['len']:,}",
+            "said": f"{escape_text(label)}: median {format_ms(stats[label]['median'])} ms of {stats[label]['len']:,}",
         }
         for label in order
     ]
-    few = known if known.height <= _POINTS else known.head(0)
+    few = known if known.height <= _MAX_ROUND_TRIP_POINTS else known.head(0)
     dots = [
-        {"label": clean(label), "x": ns / 1e6, "said": f"handshake {handshake:,}, {clean(label)}: {ms(ns)} ms"}
+        {
+            "label": escape_text(label),
+            "x": ns / 1e6,
+            "said": f"handshake {handshake:,}, {escape_text(label)}: {format_ms(ns)} ms",
+        }
         for handshake, label, ns in few.select("handshake", "label", "rtt_ns").iter_rows()
     ]
-    log = charts.is_wide([ns / 1e6 for ns in known["rtt_ns"].to_list()])
-    labels = [clean(label) for label in order]
+    log = charts.needs_log_scale([ns / 1e6 for ns in known["rtt_ns"].to_list()])
+    labels = [escape_text(label) for label in order]
     return Figure(
         "round-trips",
         "Round trips by exchange",
         f"{_TRIP}: least, quartiles, median and most{', and each' if dots else ''}.",
-        lambda style: charts.boxes(rows, dots, style, labels=labels, x_title="round trip, ms", log=log),
-        Table(
+        lambda style: charts.draw_boxes(rows, dots, style, labels=labels, x_title="round trip, ms", log=log),
+        TableSection(
             "Round trips, ms",
-            (Column("exchange"), *number_columns("round trips", *(f"{name}, ms" for name in _QUARTILES.values()))),
+            (TableColumn("exchange"), *number_columns("round trips", *(f"{name}, ms" for name in _QUARTILES.values()))),
             [
-                (clean(label), number(stats[label]["len"]), *(ms(stats[label][name]) for name in _QUARTILES))
+                (
+                    escape_text(label),
+                    format_integer(stats[label]["len"]),
+                    *(format_ms(stats[label][name]) for name in _QUARTILES),
+                )
                 for label in order
             ],
         ),

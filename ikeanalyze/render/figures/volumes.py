@@ -9,15 +9,15 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import document
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.figures.groups import by_capture
-from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import clean, count, number, share
+from ikeanalyze.render.figures.groups import group_by_capture
+from ikeanalyze.render.section import TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import escape_text, format_count, format_integer, format_percentage
 
-_POINTS: Final = 1_000  # handshakes that are drawn one by one; more become means
+_MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; more become means
 
 
-def link_bytes(analysis: Analysis) -> Iterator[Figure]:
+def make_link_bytes_figure(analysis: Analysis) -> Iterator[Figure]:
     """What crossed each link in each direction, and how much of it more than once."""
     messages = analysis.messages.filter("set_up", pl.col("handshake").is_not_null())
     sums = (
@@ -38,39 +38,45 @@ def link_bytes(analysis: Analysis) -> Iterator[Figure]:
         again = one["bytes"] - one["needed_bytes"]
         for part, value in (("needed once", one["needed_bytes"]), ("sent again", again)):
             if value:
-                said = f"{label}, {part}: {count(value, 'byte')}"
+                said = f"{label}, {part}: {format_count(value, 'byte')}"
                 rows.append({"label": label, "part": part, "value": value, "said": said})
-        table.append((label, *(number(one[w]) for w in ("messages", "frames", "bytes", "needed_bytes")), number(again)))
+        table.append(
+            (
+                label,
+                *(format_integer(one[w]) for w in ("messages", "frames", "bytes", "needed_bytes")),
+                format_integer(again),
+            )
+        )
     columns = ("messages", "frames", "bytes", "needed once, bytes", "sent again, bytes")
     parts = {"needed once": "initiator", "sent again": "lost"}
     yield Figure(
         "link-bytes",
         "Bytes by link and direction",
-        f"Frame lengths of the set-up, link headers included, of {count(analysis.handshakes.height, 'handshake')} "
+        f"Frame lengths of the set-up, link headers included, of {format_count(analysis.handshakes.height, 'handshake')} "
         "together. What was sent again is beyond one transmission of each message.",
-        lambda style: charts.stacked_bars(
+        lambda style: charts.draw_stacked_bars(
             rows,
             style,
             totals={row[0]: row[3] for row in table},
             parts={part: colour for part, colour in parts.items() if any(row["part"] == part for row in rows)},
             x_title="bytes",
         ),
-        Table("Bytes by link", (Column("direction"), *number_columns(*columns)), table),
+        TableSection("Bytes by link", (TableColumn("direction"), *number_columns(*columns)), table),
     )
 
 
-def payload_bytes(handshakes: pl.DataFrame) -> Iterator[Figure]:
+def make_payload_bytes_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
     """What the bytes of decrypted handshakes are made of."""
-    parts = document.payload_bytes(handshakes)
+    parts = document.sum_payload_bytes(handshakes)
     if not parts:
         return
     whole = sum(part["bytes"] for part in parts)
     rows = [
         {
-            "label": clean(part["payload"]),
+            "label": escape_text(part["payload"]),
             "value": part["bytes"],
             "text": f"{part['bytes']:,}",
-            "said": f"{clean(part['payload'])}: {count(part['bytes'], 'byte')}, {share(part['bytes'], whole)}",
+            "said": f"{escape_text(part['payload'])}: {format_count(part['bytes'], 'byte')}, {format_percentage(part['bytes'], whole)}",
         }
         for part in parts
     ]
@@ -78,19 +84,19 @@ def payload_bytes(handshakes: pl.DataFrame) -> Iterator[Figure]:
     yield Figure(
         "payload-bytes",
         "Bytes by payload",
-        f"What the {whole:,} bytes of the set-up are made of, in {count(known, 'decrypted handshake')}. "
+        f"What the {whole:,} bytes of the set-up are made of, in {format_count(known, 'decrypted handshake')}. "
         "A payload counts with its generic header.",
-        lambda style: charts.bars(rows, style, x_title="bytes"),
+        lambda style: charts.draw_bars(rows, style, x_title="bytes"),
     )
 
 
-def bytes_by_retransmissions(handshakes: pl.DataFrame) -> Iterator[Figure]:
+def make_retransmission_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
     """What retransmissions cost."""
     if handshakes.height < 3 or not handshakes["retransmitted_messages"].sum():
         return
-    groups = by_capture(handshakes)
+    groups = group_by_capture(handshakes)
     rows: list[dict[str, Any]] = []
-    means = handshakes.height > _POINTS
+    means = handshakes.height > _MAX_HANDSHAKE_POINTS
     for group, some in groups.items():
         table = some.select(
             pl.col("handshake"),
@@ -117,7 +123,7 @@ def bytes_by_retransmissions(handshakes: pl.DataFrame) -> Iterator[Figure]:
         "bytes-retransmissions",
         "Bytes against retransmissions",
         f"Bytes of the set-up on the link initiator-responder. {caption}",
-        lambda style: charts.points(
+        lambda style: charts.draw_points(
             rows, style, groups=list(groups), x_title="retransmitted messages", y_title="bytes"
         ),
     )

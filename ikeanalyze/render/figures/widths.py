@@ -24,7 +24,7 @@ _SIZE: Final = 1000.0
 _Look = tuple[str, str, str]
 
 
-def with_widths(svg: str) -> str:
+def add_text_lengths(svg: str) -> str:
     """The drawing with a `textLength` for each text; what a text does not say of its font, the `<svg>` does."""
     root = {**_USUAL, **dict(_ATTRIBUTE.findall(svg[: svg.index(">")]))}
     found = [_look(root, *one.groups()) for one in _TEXT.finditer(svg)]

@@ -3,11 +3,11 @@
 from typing import TextIO
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import View
+from ikeanalyze.render import RenderOptions
 
 
-def write(analysis: Analysis, out: TextIO, view: View) -> None:
+def write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     """Write the report."""
-    from ikeanalyze.render.html.report import report_page
+    from ikeanalyze.render.html.report import render_page
 
-    out.write(report_page(analysis, every=view.every))
+    out.write(render_page(analysis, every=view.every))

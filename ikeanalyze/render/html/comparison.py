@@ -1,28 +1,32 @@
 """A comparison as a page: what goes into its template."""
 
-from ikeanalyze.dataset.compare_columns import text
+from ikeanalyze.dataset.compare_columns import format_value
 from ikeanalyze.dataset.comparison import Comparison
-from ikeanalyze.render.comparison import sections
-from ikeanalyze.render.figures.comparison import comparison_figures
-from ikeanalyze.render.html.page import drawn, render
-from ikeanalyze.render.section import Table
-from ikeanalyze.render.values import clean, count
+from ikeanalyze.render.comparison import render_sections
+from ikeanalyze.render.figures.comparison import make_figures
+from ikeanalyze.render.html.page import prepare_figure, render_template
+from ikeanalyze.render.section import TableSection
+from ikeanalyze.render.values import escape_text, format_count
 
 
-def comparison_page(comparison: Comparison, *, every: bool = False) -> str:
+def render_page(comparison: Comparison, *, every: bool = False) -> str:
     """The page; `every`: with all groups, not just 30."""
-    asked, groups, *rest = sections(comparison, every=every)
-    figures = [drawn(figure) for figure in comparison_figures(comparison)]
-    by = clean(", ".join(comparison.by))
-    return render(
+    asked, groups, *rest = render_sections(comparison, every=every)
+    figures = [prepare_figure(figure) for figure in make_figures(comparison)]
+    by = escape_text(", ".join(comparison.by))
+    return render_template(
         "comparison.html.j2",
         title=f"Handshakes compared by {by}",
-        subtitle=clean(comparison.source),
+        subtitle=escape_text(comparison.source),
         contents=[("groups", "Groups"), ("metrics", "Metrics"), ("figures", "Figures"), ("asked", "How")],
         cards=[
             {"name": "Handshakes", "value": f"{sum(g.handshakes for g in comparison.groups):,}", "more": ""},
             {"name": "Groups", "value": f"{len(comparison.groups):,}", "more": f"by {by}"},
-            {"name": "Baseline", "value": clean(text(comparison.baseline)), "more": clean(comparison.by[0])},
+            {
+                "name": "Baseline",
+                "value": escape_text(format_value(comparison.baseline)),
+                "more": escape_text(comparison.by[0]),
+            },
             {
                 "name": "Failures",
                 "value": f"{sum(g.failures for g in comparison.groups):,}",
@@ -32,7 +36,7 @@ def comparison_page(comparison: Comparison, *, every: bool = False) -> str:
         notices=_notices(comparison),
         asked=asked,
         groups=groups,
-        metrics=[section for section in rest if isinstance(section, Table)],
+        metrics=[section for section in rest if isinstance(section, TableSection)],
         figures=figures,
     )
 
@@ -40,7 +44,9 @@ def comparison_page(comparison: Comparison, *, every: bool = False) -> str:
 def _notices(comparison: Comparison) -> list[str]:
     notices = []
     if comparison.unread:
-        notices.append(f"{count(comparison.unread, 'capture')} could not be read: what was in them is in no group.")
+        notices.append(
+            f"{format_count(comparison.unread, 'capture')} could not be read: what was in them is in no group."
+        )
     if not comparison.complete:
         notices.append("The batch that makes this dataset has not read all captures.")
     return notices

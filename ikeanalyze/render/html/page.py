@@ -16,15 +16,15 @@ from markupsafe import Markup
 
 from ikeanalyze import __version__
 from ikeanalyze.render.figures.figure import Figure
-from ikeanalyze.render.figures.style import PAGE, with_variables
-from ikeanalyze.render.html.palette import palette
+from ikeanalyze.render.figures.style import PAGE, insert_css_variables
+from ikeanalyze.render.html.palette import build_palette_css
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
-def render(template: str, **content: Any) -> str:
+def render_template(template: str, **content: Any) -> str:
     """The page of a template; `content` are its variables, see the template."""
-    style = palette() + _file("style.css")
+    style = build_palette_css() + _file("style.css")
     script = _file("script.js")
     return (
         _environment()
@@ -35,20 +35,20 @@ def render(template: str, **content: Any) -> str:
     )
 
 
-def drawn(figure: Figure) -> dict[str, Any]:
+def prepare_figure(figure: Figure) -> dict[str, Any]:
     """A figure as the templates take it."""
     return {
         "name": figure.name,
         "title": figure.title,
         "caption": figure.caption,
         "numbers": figure.numbers,
-        "svg": markup(figure.draw(PAGE)),
+        "svg": make_inline_svg(figure.draw(PAGE)),
     }
 
 
-def markup(svg: str) -> Markup:
+def make_inline_svg(svg: str) -> Markup:
     """A drawing, to be part of a page."""
-    return Markup(with_variables(svg))
+    return Markup(insert_css_variables(svg))
 
 
 def _policy(style: str, script: str) -> str:

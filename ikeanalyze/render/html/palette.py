@@ -11,7 +11,7 @@ _DARK: Final = {**DARK, "raised": "#1b212a", "link": "#82c0f2", "mark": "#3a3214
 _PAPER: Final = {**_LIGHT, "raised": "#ffffff", "ink": "#000000", "link": "#000000", "mark": "#ffffff"}
 
 
-def palette() -> str:
+def build_palette_css() -> str:
     """The style rules that set the variables; those of paper outweigh the others whatever was chosen."""
     dark = _rule("dark", _DARK)
     return (

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 from ikeanalyze.model.prediction import Prediction
-from ikeanalyze.render.figures.prediction import prediction_figures
-from ikeanalyze.render.html.page import drawn, render
-from ikeanalyze.render.prediction import sections
-from ikeanalyze.render.section import Facts, Table
-from ikeanalyze.render.values import count, input_name
+from ikeanalyze.render.figures.prediction import make_figures
+from ikeanalyze.render.html.page import prepare_figure, render_template
+from ikeanalyze.render.prediction import render_sections
+from ikeanalyze.render.section import KeyValueSection, TableSection
+from ikeanalyze.render.values import format_count, format_input_name
 
 
-def prediction_page(predictions: Sequence[Prediction]) -> str:
+def render_page(predictions: Sequence[Prediction]) -> str:
     """The page: all predictions in it, a table of many in parts."""
-    captures = dict.fromkeys(input_name(one.flow.capture) for one in predictions)
-    told = list(sections(predictions, every=True))
+    captures = dict.fromkeys(format_input_name(one.flow.capture) for one in predictions)
+    told = list(render_sections(predictions, every=True))
     many = len(predictions) > 1
-    return render(
+    return render_template(
         "prediction.html.j2",
         title="Handshakes on other links",
         subtitle=", ".join(captures),
@@ -25,10 +25,10 @@ def prediction_page(predictions: Sequence[Prediction]) -> str:
             {
                 "name": "Predictions",
                 "value": f"{len(predictions):,}",
-                "more": count(predictions[0].runs, "run") + " each",
+                "more": format_count(predictions[0].runs, "run") + " each",
             },
         ],
-        beside=[one for one in told if isinstance(one, Facts) or not many],
-        predicted=[one for one in told if isinstance(one, Table) and many],
-        figures=[drawn(figure) for figure in prediction_figures(predictions)],
+        beside=[one for one in told if isinstance(one, KeyValueSection) or not many],
+        predicted=[one for one in told if isinstance(one, TableSection) and many],
+        figures=[prepare_figure(figure) for figure in make_figures(predictions)],
     )

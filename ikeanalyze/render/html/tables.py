@@ -5,53 +5,53 @@ from collections.abc import Iterable, Sequence
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.captures import PACKETS
 from ikeanalyze.render.figures.ladder import LOSSES, Ladder
-from ikeanalyze.render.section import Table
-from ikeanalyze.render.table import Column, number_columns
-from ikeanalyze.render.values import clean, input_name, instant, ms, number
+from ikeanalyze.render.section import TableSection
+from ikeanalyze.render.table import TableColumn, number_columns
+from ikeanalyze.render.values import escape_text, format_input_name, format_integer, format_ms, format_time
 
 
-def captures(analysis: Analysis, most: int) -> Table:
+def render_capture_table(analysis: Analysis, most: int) -> TableSection:
     """Each capture with its packets by what they are."""
     used = [what for what in ACCOUNTING if any(one.accounting.get(what) for one in analysis.captures)]
     with_cut = any(one.snaplen_truncated for one in analysis.captures)
     columns = [
-        Column("capture"),
-        Column("format"),
-        Column("from"),
-        Column("to"),
+        TableColumn("capture"),
+        TableColumn("format"),
+        TableColumn("from"),
+        TableColumn("to"),
         *number_columns("bytes", "packets", *(f"{PACKETS[what]}, packets" for what in used)),
-        *([Column("cut by the snaplen, packets", right=True)] if with_cut else []),
-        Column("state"),
+        *([TableColumn("cut by the snaplen, packets", right=True)] if with_cut else []),
+        TableColumn("state"),
     ]
     rows = [
         (
-            input_name(one.path),
+            format_input_name(one.path),
             one.format,
-            instant(one.first_ns),
-            instant(one.last_ns),
-            number(one.bytes),
-            number(one.packets),
-            *(number(one.accounting.get(what, 0)) for what in used),
-            *([number(one.snaplen_truncated)] if with_cut else []),
+            format_time(one.first_ns),
+            format_time(one.last_ns),
+            format_integer(one.bytes),
+            format_integer(one.packets),
+            *(format_integer(one.accounting.get(what, 0)) for what in used),
+            *([format_integer(one.snaplen_truncated)] if with_cut else []),
             f"damaged behind packet {one.packets:,}" if one.damaged else "whole",
         )
         for one in analysis.captures[:most]
     ]
-    return Table("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
+    return TableSection("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
 
 
-def handshakes(analysis: Analysis, shown: Table, most: int | None) -> Table:
+def render_handshake_table(analysis: Analysis, shown: TableSection, most: int | None) -> TableSection:
     """The table of `overview`, with what there is room for on a page; `most` rows, None: all."""
     table = analysis.handshakes.sort("handshake").head(most or analysis.handshakes.height)
     starts = table["start_ns"]
     first = starts.min()
     aaa = table["aaa_retransmitted_messages"]
     more = [
-        (Column("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
-        (Column("frames"), map(number, (table["initiator_frames"] + table["responder_frames"]).to_list())),
-        (Column("retransmissions"), map(number, table["retransmitted_messages"].to_list())),
-        (Column("AAA retransmissions"), map(number, aaa.to_list())),
-        (Column("SPIi"), table["spi_i"].to_list()),
+        (TableColumn("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
+        (TableColumn("frames"), map(format_integer, (table["initiator_frames"] + table["responder_frames"]).to_list())),
+        (TableColumn("retransmissions"), map(format_integer, table["retransmitted_messages"].to_list())),
+        (TableColumn("AAA retransmissions"), map(format_integer, aaa.to_list())),
+        (TableColumn("SPIi"), table["spi_i"].to_list()),
     ]
     places = ["set-up, ms", "bytes", "outcome", "outcome", None]
     if not aaa.sum():
@@ -61,25 +61,27 @@ def handshakes(analysis: Analysis, shown: Table, most: int | None) -> Table:
     texts: list[Iterable[str]] = [*zip(*shown.rows[: table.height], strict=True)]
     for column, before in zip(more, places, strict=True):
         at = len(columns) if before is None else place[before] + len(columns) - len(shown.columns)
-        columns.insert(at, Column(column[0].name, right=column[0].name != "SPIi"))
+        columns.insert(at, TableColumn(column[0].name, right=column[0].name != "SPIi"))
         texts.insert(at, column[1])
-    return Table(shown.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height)
+    return TableSection(
+        shown.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height
+    )
 
 
 def _seconds(ns: int | None, first: object) -> str:
     return "-" if ns is None or not isinstance(first, int) else f"{(ns - first) / 1e9:,.3f}"
 
 
-def messages(ladder: Ladder) -> Table:
+def render_message_table(ladder: Ladder) -> TableSection:
     """What the ladder shows, to be read aloud, searched and copied."""
     rows = [
         (
-            number(rung.frame),
-            ms(rung.at_ns),
+            format_integer(rung.frame),
+            format_ms(rung.at_ns),
             ladder.hosts[rung.source].name,
             rung.label,
-            number(rung.frames),
-            number(rung.bytes),
+            format_integer(rung.frames),
+            format_integer(rung.bytes),
             ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])]),
             " ".join(rung.payloads),
         )
@@ -87,27 +89,31 @@ def messages(ladder: Ladder) -> Table:
     ]
     columns = (
         *number_columns("frame", "time, ms"),
-        Column("from"),
-        Column("message"),
+        TableColumn("from"),
+        TableColumn("message"),
         *number_columns("frames", "bytes"),
-        Column("notes"),
-        Column("payloads"),
+        TableColumn("notes"),
+        TableColumn("payloads"),
     )
-    return Table(f"Messages of handshake {ladder.handshake:,}", columns, rows, more=ladder.left_out)
+    return TableSection(f"Messages of handshake {ladder.handshake:,}", columns, rows, more=ladder.left_out)
 
 
-def warnings(analysis: Analysis, most: int) -> Table | None:
+def render_warning_table(analysis: Analysis, most: int) -> TableSection | None:
     """What the user should know of; None: nothing."""
-    rows = [(clean(one.capture), number(one.frame), clean(one.what)) for one in analysis.warnings[:most]]
-    columns = (Column("file"), Column("frame", right=True), Column("what"))
+    rows = [
+        (escape_text(one.capture), format_integer(one.frame), escape_text(one.what)) for one in analysis.warnings[:most]
+    ]
+    columns = (TableColumn("file"), TableColumn("frame", right=True), TableColumn("what"))
     return _or_none("Warnings", columns, rows, len(analysis.warnings))
 
 
-def skipped(analysis: Analysis, most: int) -> Table | None:
+def render_skipped_table(analysis: Analysis, most: int) -> TableSection | None:
     """Captures and files with keys of which nothing could be read; None: all could."""
-    rows = [(clean(one.path), clean(one.reason)) for one in analysis.skipped[:most]]
-    return _or_none("Skipped", (Column("file"), Column("why")), rows, len(analysis.skipped))
+    rows = [(escape_text(one.path), escape_text(one.reason)) for one in analysis.skipped[:most]]
+    return _or_none("Skipped", (TableColumn("file"), TableColumn("why")), rows, len(analysis.skipped))
 
 
-def _or_none(title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], whole: int) -> Table | None:
-    return Table(title, columns, rows, more=whole - len(rows)) if rows else None
+def _or_none(
+    title: str, columns: Sequence[TableColumn], rows: Sequence[tuple[str, ...]], whole: int
+) -> TableSection | None:
+    return TableSection(title, columns, rows, more=whole - len(rows)) if rows else None

@@ -1,7 +1,7 @@
 """Names of numbers, as the registries of IANA (and, where it says so, vendors) give them.
 
 A registry is an enumeration of the numbers that are assigned; any other number stays a number. Nothing fails
-because of tomorrow's assignment: `name_of` gives the number as text.
+because of tomorrow's assignment: `get_name` gives the number as text.
 """
 
 from enum import IntEnum
@@ -35,7 +35,7 @@ class DashedRegistry(Registry):
         return self._text or self._name_.replace("_", "-")
 
 
-def name_of(registry: type[Registry], value: int) -> str:
+def get_name(registry: type[Registry], value: int) -> str:
     """Name of a number in a registry; the number as text where it has none."""
     member = registry._value2member_map_.get(value)
     return str(value) if member is None else member.label  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from ikeanalyze.wire.registries import Registry
 
 
-class Code(Registry):
+class EapCode(Registry):
     """Packet codes (RFC 3748, section 4; RFC 6696)."""
 
     REQUEST = 1, "Request"
@@ -14,7 +14,7 @@ class Code(Registry):
     FINISH = 6, "Finish"
 
 
-class Type(Registry):
+class EapType(Registry):
     """Types (RFC 3748, section 5). Those below 4 are no methods, nor is 254: it carries a vendor's type."""
 
     IDENTITY = 1, "Identity"

@@ -3,7 +3,7 @@
 from ikeanalyze.wire.registries import Registry
 
 
-class PacketType(Registry):
+class HipPacketType(Registry):
     """Packet types (RFC 7401, section 5.3)."""
 
     I1 = 1
@@ -18,7 +18,7 @@ class PacketType(Registry):
     HIP_DATA = 32  # RFC 6078
 
 
-class ParameterType(Registry):
+class HipParameterType(Registry):
     """Parameter types (RFC 7401, section 5.2)."""
 
     ESP_INFO = 65  # RFC 7402

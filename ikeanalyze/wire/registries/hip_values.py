@@ -25,7 +25,7 @@ class DhGroup(DashedRegistry):
     X448 = 13
 
 
-class Cipher(DashedRegistry):
+class HipCipher(DashedRegistry):
     """Ciphers of HIP_CIPHER (RFC 7401, section 5.2.8)."""
 
     NULL = 1
@@ -34,7 +34,7 @@ class Cipher(DashedRegistry):
     AES_CTR_128 = 5  # draft-ietf-hip-dex
 
 
-class Transform(DashedRegistry):
+class HipTransform(DashedRegistry):
     """Suites of HIPv1's HIP_TRANSFORM and ESP_TRANSFORM (RFC 5201, section 5.2.7; RFC 5202, section 5.1.2)."""
 
     AES_CBC_128_HMAC_SHA1 = 1, "AES-CBC-128/HMAC-SHA1"
@@ -45,7 +45,7 @@ class Transform(DashedRegistry):
     NULL_HMAC_MD5 = 6, "NULL/HMAC-MD5"
 
 
-class EspSuite(DashedRegistry):
+class HipEspSuite(DashedRegistry):
     """Suites of ESP_TRANSFORM (RFC 7402, section 5.1.2)."""
 
     AES_CBC_128_HMAC_SHA1 = 1, "AES-CBC-128/HMAC-SHA1"
@@ -88,7 +88,7 @@ class EcdsaCurve(DashedRegistry):
     P_384 = 2
 
 
-class NotifyType(Registry):
+class HipNotifyType(Registry):
     """Notify message types (RFC 7401, section 5.2.19, and its companions)."""
 
     UNSUPPORTED_CRITICAL_PARAMETER_TYPE = 1

@@ -5,7 +5,7 @@ vendors added to them.
 from ikeanalyze.wire.registries import DashedRegistry, Registry
 
 
-class ExchangeType(Registry):
+class Ikev1ExchangeType(Registry):
     """Exchange types (RFC 2408, section 3.1; RFC 2409, section 5)."""
 
     BASE = 1, "Base"
@@ -18,7 +18,7 @@ class ExchangeType(Registry):
     NEW_GROUP_MODE = 33, "New Group Mode"
 
 
-class PayloadType(Registry):
+class Ikev1PayloadType(Registry):
     """Payload types by their notation (RFC 2408, section 3.1; RFC 6407; RFC 3947), and vendors'."""
 
     NONE = 0
@@ -65,7 +65,7 @@ class Situation(Registry):
     SIT_INTEGRITY = 4
 
 
-class ProtocolId(Registry):
+class Ikev1ProtocolId(Registry):
     """Protocols (RFC 2407, section 4.4.1)."""
 
     PROTO_ISAKMP = 1
@@ -75,7 +75,7 @@ class ProtocolId(Registry):
     PROTO_GIGABEAM_RADIO = 5
 
 
-class NotifyType(DashedRegistry):
+class Ikev1NotifyType(DashedRegistry):
     """Notify message types (RFC 2408, section 3.14.1; RFC 2407, section 4.6.3; RFC 3706), and Cisco's."""
 
     INVALID_PAYLOAD_TYPE = 1
@@ -118,7 +118,7 @@ class NotifyType(DashedRegistry):
     UNITY_GROUP_HASH = 40503
 
 
-class IdType(Registry):
+class Ikev1IdType(Registry):
     """Identification types (RFC 2407, section 4.6.2.1)."""
 
     ID_IPV4_ADDR = 1

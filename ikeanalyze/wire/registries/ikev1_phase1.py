@@ -24,7 +24,7 @@ class Phase1Attribute(DashedRegistry):
     GROUP_ORDER = 16
 
 
-class Encryption(DashedRegistry):
+class Phase1Encryption(DashedRegistry):
     """Encryption algorithms of phase 1 (RFC 2409, appendix A; RFC 3602; RFC 4312)."""
 
     DES_CBC = 1
@@ -37,7 +37,7 @@ class Encryption(DashedRegistry):
     CAMELLIA_CBC = 8
 
 
-class Hash(DashedRegistry):
+class Phase1Hash(DashedRegistry):
     """Hash algorithms of phase 1 (RFC 2409, appendix A; RFC 4868)."""
 
     MD5 = 1
@@ -75,7 +75,7 @@ class AuthenticationMethod(DashedRegistry):
     XAUTH_RESP_RSA_ENC_REVISED = 65010, "XAuthRespRSAEncRevised"
 
 
-class Group(DashedRegistry):
+class Phase1Group(DashedRegistry):
     """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are IKEv2's, in use but not IANA's."""
 
     MODP_768 = 1

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
-from ikeanalyze.wire.registries.ikev1 import ProtocolId
+from ikeanalyze.wire.registries.ikev1 import Ikev1ProtocolId
 from ikeanalyze.wire.registries.ikev2 import ConfigurationAttribute
 
 
@@ -51,7 +51,7 @@ class AhTransform(DashedRegistry):
     AES_XCBC_MAC = 9
 
 
-class IpcompTransform(DashedRegistry):
+class Ikev1IpcompTransform(DashedRegistry):
     """IPCOMP transforms (RFC 2407, section 4.4.5)."""
 
     OUI = 1
@@ -117,14 +117,14 @@ class XauthAttribute(Registry):
 #: The registry of a protocol's transform IDs.
 TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
     {
-        ProtocolId.PROTO_IPSEC_AH: AhTransform,
-        ProtocolId.PROTO_IPSEC_ESP: EspTransform,
-        ProtocolId.PROTO_IPCOMP: IpcompTransform,
+        Ikev1ProtocolId.PROTO_IPSEC_AH: AhTransform,
+        Ikev1ProtocolId.PROTO_IPSEC_ESP: EspTransform,
+        Ikev1ProtocolId.PROTO_IPCOMP: Ikev1IpcompTransform,
     }
 )
 
 
-def transaction_attribute(kind: int) -> str:
+def get_transaction_attribute_name(kind: int) -> str:
     """Name of an attribute in a configuration transaction; its number where it has none."""
     for registry in (XauthAttribute, ConfigurationAttribute):
         member = registry._value2member_map_.get(kind)

@@ -3,7 +3,7 @@
 from ikeanalyze.wire.registries import DashedRegistry
 
 
-class Code(DashedRegistry):
+class RadiusCode(DashedRegistry):
     """Packet codes (RFC 2865, section 4; RFC 3575; RFC 5176; RFC 7930)."""
 
     ACCESS_REQUEST = 1, "Access-Request"

@@ -3,7 +3,7 @@
 from ikeanalyze.wire.registries import DashedRegistry
 
 
-class Attribute(DashedRegistry):
+class RadiusAttribute(DashedRegistry):
     """Attribute types (RFC 2865, section 5, and others); 241 to 246 hold the extended types of RFC 6929."""
 
     USER_NAME = 1, "User-Name"

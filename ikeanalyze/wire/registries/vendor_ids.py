@@ -123,7 +123,7 @@ def _digests() -> dict[bytes, str]:
     return names
 
 
-def vendor_name(vendor_id: bytes) -> str | None:
+def get_vendor_name(vendor_id: bytes) -> str | None:
     """What a vendor ID says of its sender, or its text where it is one; None where it is not known."""
     digests = _digests()
     name = digests.get(vendor_id) or _TEXTS.get(vendor_id)

@@ -40,7 +40,7 @@ def test_numbers_of_an_axis_stand_apart(style, largest):
     rows = [
         {"label": name, "part": "needed once", "value": largest / (i + 1), "said": ""} for i, name in enumerate(names)
     ]
-    svg = charts.stacked_bars(
+    svg = charts.draw_stacked_bars(
         rows, style, totals=dict.fromkeys(names, f"{largest:,}"), parts={"needed once": "initiator"}, x_title="bytes"
     )
     found = ticks(svg, style.font)

@@ -1,12 +1,12 @@
 import re
 
-from ikeanalyze.render.figures.curves import Axes, curves
+from ikeanalyze.render.figures.curves import Axes, draw_curves
 from ikeanalyze.render.figures.style import SINGLE
 
 
 def drawn(*, log=False, **more):
     rows = [{"group": group, "x": x, "y": x * (2 if group == "b" else 1)} for group in "ab" for x in (1, 2, 4)]
-    return curves(rows, SINGLE, Axes("size", "cost", log=log), groups=["a", "b"], **more)
+    return draw_curves(rows, SINGLE, Axes("size", "cost", log=log), groups=["a", "b"], **more)
 
 
 def lines(svg):

@@ -7,15 +7,17 @@ import polars as pl
 import pytest
 
 from ikeanalyze.render import select
-from ikeanalyze.render.figures.diagram import FILE_WIDTH, PAGE_WIDTH, Layout, _apart, _step, draw
-from ikeanalyze.render.figures.ladder import ladder
+from ikeanalyze.render.figures.diagram import FILE_WIDTH, PAGE_WIDTH, LadderLayout, _apart, _step, draw_ladder
+from ikeanalyze.render.figures.ladder import build_ladder
 from tests.render.handmade import analysis
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(number: int, layout: Layout, **more) -> ET.Element:
-    return ET.fromstring(draw(ladder(select.handshake(analysis(range(1, 9)), number)), layout, **more))
+def drawn(number: int, layout: LadderLayout, **more) -> ET.Element:
+    return ET.fromstring(
+        draw_ladder(build_ladder(select.select_handshake(analysis(range(1, 9)), number)), layout, **more)
+    )
 
 
 def texts(root: ET.Element) -> list[str]:
@@ -32,27 +34,27 @@ def arrow_at(rung: ET.Element) -> float:
 
 
 @pytest.mark.parametrize("number", range(1, 9))
-@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("layout", LadderLayout)
 def test_an_arrow_per_message(number, layout):
-    messages = select.handshake(analysis(range(1, 9)), number).messages
+    messages = select.select_handshake(analysis(range(1, 9)), number).messages
     assert len(rungs(drawn(number, layout))) == messages.height
 
 
 def test_the_axis_is_true():
     """Arrows of the set-up stand where their time is: 0, 2.345678, 5, 7.5, 9.25 and 12.75 ms."""
-    places = [arrow_at(rung) for rung in rungs(drawn(1, Layout.TRUE))][:6]
+    places = [arrow_at(rung) for rung in rungs(drawn(1, LadderLayout.TRUE))][:6]
     scale = (places[5] - places[0]) / 12.75
     expected = [places[0] + ms * scale for ms in (0, 2.345678, 5.0, 7.5, 9.25, 12.75)]
     assert places == pytest.approx(expected, abs=0.2)
 
 
 def test_even_spacing_keeps_the_order():
-    places = [arrow_at(rung) for rung in rungs(drawn(1, Layout.EVEN))]
+    places = [arrow_at(rung) for rung in rungs(drawn(1, LadderLayout.EVEN))]
     assert all(later - earlier >= 30 for earlier, later in itertools.pairwise(places))
 
 
 def test_both_layouts_are_those_of_their_own():
-    both, even, true = (drawn(2, layout) for layout in (Layout.BOTH, Layout.EVEN, Layout.TRUE))
+    both, even, true = (drawn(2, layout) for layout in (LadderLayout.BOTH, LadderLayout.EVEN, LadderLayout.TRUE))
     for rung, one, other in zip(*map(rungs, (both, even, true)), strict=True):
         moved = rung.find(f"{SVG}g").get("data-v")
         forms = (one.find(f"{SVG}g").get("transform"), other.find(f"{SVG}g").get("transform"))
@@ -60,19 +62,19 @@ def test_both_layouts_are_those_of_their_own():
 
 
 def test_what_stands_beside():
-    said = " ".join(texts(drawn(1, Layout.EVEN)))
+    said = " ".join(texts(drawn(1, LadderLayout.EVEN)))
     assert "1,406 bytes in 2 frames, 2/2 fragments seen" in said
     assert "after the set-up" in said
-    assert "INVALID_KE_PAYLOAD" in " ".join(texts(drawn(3, Layout.EVEN)))
-    assert "no response: it was lost, or its response" in texts(drawn(3, Layout.EVEN))
-    assert "AAA server" in texts(drawn(2, Layout.EVEN))
+    assert "INVALID_KE_PAYLOAD" in " ".join(texts(drawn(3, LadderLayout.EVEN)))
+    assert "no response: it was lost, or its response" in texts(drawn(3, LadderLayout.EVEN))
+    assert "AAA server" in texts(drawn(2, LadderLayout.EVEN))
 
 
 def test_payloads_are_in_it():
-    assert any("KE(ML-KEM-768" in text for text in texts(drawn(6, Layout.EVEN)))
+    assert any("KE(ML-KEM-768" in text for text in texts(drawn(6, LadderLayout.EVEN)))
 
 
-@pytest.mark.parametrize("layout", [Layout.EVEN, Layout.TRUE])
+@pytest.mark.parametrize("layout", [LadderLayout.EVEN, LadderLayout.TRUE])
 def test_a_file_is_not_wider_than_its_page(layout):
     root = drawn(6, layout, width=FILE_WIDTH)
     assert root.get("viewBox").startswith(f"0 0 {FILE_WIDTH} ")
@@ -85,25 +87,25 @@ def test_a_file_is_not_wider_than_its_page(layout):
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8:1234:5678:9abc:def0:1234:5678"])
 def test_a_phone_shows_both_hosts_and_not_what_stands_beside(address):
-    a = select.handshake(analysis(), 1)
+    a = select.select_handshake(analysis(), 1)
     a = replace(a, handshakes=a.handshakes.with_columns(responder_address=pl.lit(address)))
-    root = ET.fromstring(draw(ladder(a), Layout.BOTH))
+    root = ET.fromstring(draw_ladder(build_ladder(a), LadderLayout.BOTH))
     boxes = [float(box.get("x")) + float(box.get("width")) for box in root.iter(f"{SVG}rect")]
     assert max(boxes) <= float(root.get("width")) < max(boxes) + 3
 
 
-@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("layout", LadderLayout)
 @pytest.mark.parametrize("width", [FILE_WIDTH, PAGE_WIDTH])
 @pytest.mark.parametrize(("number", "hosts"), [(1, 2), (2, 3)])
 def test_boxes_of_long_addresses_stand_apart(number, hosts, width, layout):
     """Addresses as long as they get are in two lines, each whole, above the first message."""
-    a = select.handshake(analysis(), number)
+    a = select.select_handshake(analysis(), number)
     long = {
         f"{host}_address": f"2001:db8:1234:5678:9abc:def0:1234:567{i}"
         for i, host in enumerate(("initiator", "responder", "aaa")[:hosts])
     }
     a = replace(a, handshakes=a.handshakes.with_columns(**{name: pl.lit(one) for name, one in long.items()}))
-    root = ET.fromstring(draw(ladder(a), layout, width=width))
+    root = ET.fromstring(draw_ladder(build_ladder(a), layout, width=width))
     boxes = [
         (float(box.get("x")), float(box.get("x")) + float(box.get("width")), 3 + float(box.get("height")))
         for box in root.iter(f"{SVG}rect")
@@ -118,22 +120,24 @@ def test_boxes_of_long_addresses_stand_apart(number, hosts, width, layout):
 
 
 def test_short_addresses_stay_in_a_line():
-    a = select.handshake(analysis(), 1)
-    assert "192.0.2.1" in texts(ET.fromstring(draw(ladder(a), Layout.EVEN)))
+    a = select.select_handshake(analysis(), 1)
+    assert "192.0.2.1" in texts(ET.fromstring(draw_ladder(build_ladder(a), LadderLayout.EVEN)))
     one, other = pl.lit("2001:db8::1234:5678"), pl.lit("2001:db8:1:2::9")
     a = replace(a, handshakes=a.handshakes.with_columns(initiator_address=one, responder_address=other))
-    assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(texts(ET.fromstring(draw(ladder(a), Layout.EVEN))))
+    assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(
+        texts(ET.fromstring(draw_ladder(build_ladder(a), LadderLayout.EVEN)))
+    )
 
 
 def test_hostile_text_is_text():
     bad = "</text><script>alert(1)</script>&<![CDATA["
-    a = select.handshake(analysis(), 1)
+    a = select.select_handshake(analysis(), 1)
     a = replace(
         a,
         messages=a.messages.with_columns(pl.lit([bad, '"onload="x']).alias("payloads")),
         handshakes=a.handshakes.with_columns(pl.lit(bad).alias("initiator_address"), pl.lit('"' + bad).alias("reason")),
     )
-    svg = draw(ladder(a), Layout.BOTH)
+    svg = draw_ladder(build_ladder(a), LadderLayout.BOTH)
     root = ET.fromstring(svg)  # is well-formed
     assert not list(root.iter(f"{SVG}script"))
     assert "<script" not in svg
@@ -141,8 +145,8 @@ def test_hostile_text_is_text():
 
 
 def test_no_message_at_all():
-    a = select.handshake(analysis(), 1)
-    root = ET.fromstring(draw(ladder(replace(a, messages=a.messages.head(0))), Layout.BOTH))
+    a = select.select_handshake(analysis(), 1)
+    root = ET.fromstring(draw_ladder(build_ladder(replace(a, messages=a.messages.head(0))), LadderLayout.BOTH))
     assert rungs(root) == []
 
 

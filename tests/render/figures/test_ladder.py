@@ -3,17 +3,17 @@ from pathlib import Path
 
 import polars as pl
 
-from ikeanalyze.analysis.losses import Loss
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.losses import LossEvidence
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render import select
-from ikeanalyze.render.figures.ladder import MOST, ladder
+from ikeanalyze.render.figures.ladder import MOST, build_ladder
 from tests.render.handmade import analysis
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def one(number):
-    return ladder(select.handshake(analysis(), number))
+    return build_ladder(select.select_handshake(analysis(), number))
 
 
 def test_hosts_and_directions():
@@ -52,15 +52,15 @@ def test_turns_of_a_plain_handshake():
 
 def test_turns_of_the_aaa_server():
     """Two RADIUS requests and their responses, as in the frames that tshark lists, the 6th and 7th, the 10th and 11th."""
-    found = ladder(select.handshake(read(CAPTURES / "eap-md5-radius.pcapng"), 1))
+    found = build_ladder(select.select_handshake(read_captures(CAPTURES / "eap-md5-radius.pcapng"), 1))
     assert [(turn.first, turn.last) for turn in found.turns if turn.host == 2] == [(5, 6), (9, 10)]
 
 
 def test_a_lossy_handshake():
     """charon sent its first request five times, and answered three of them."""
-    found = ladder(select.handshake(read(CAPTURES / "loss20-classic.pcap"), 2))
+    found = build_ladder(select.select_handshake(read_captures(CAPTURES / "loss20-classic.pcap"), 2))
     set_up = [rung for rung in found.rungs if rung.set_up]
-    in_vain, unanswered, none = Loss.IN_VAIN, Loss.UNANSWERED, None
+    in_vain, unanswered, none = LossEvidence.IN_VAIN, LossEvidence.UNANSWERED, None
     assert [rung.loss for rung in set_up] == [
         none,
         in_vain,
@@ -92,15 +92,15 @@ def test_what_the_capture_does_not_have_was_not_lost(tmp_path):
     for name, some in (("cut", records[:3]), ("one side", one_side)):
         path = tmp_path / f"{name}.pcap"
         path.write_bytes(whole[:24] + b"".join(some))
-        found = ladder(select.handshake(read(path), 1))
+        found = build_ladder(select.select_handshake(read_captures(path), 1))
         assert [rung.loss for rung in found.rungs] == [None] * len(some)
 
 
 def test_the_bars_are_the_breakdown():
     """Turns cover the set-up without gap, and add up to the parts that the report has."""
-    a = read(CAPTURES / "loss20-classic.pcap")
+    a = read_captures(CAPTURES / "loss20-classic.pcap")
     for row in a.handshakes.iter_rows(named=True):
-        found = ladder(select.handshake(a, row["handshake"]))
+        found = build_ladder(select.select_handshake(a, row["handshake"]))
         lasted = {"initiator": 0, "responder": 0, "waiting": 0}
         for turn in found.turns:
             name = "waiting" if turn.waiting else found.hosts[turn.host].role
@@ -111,15 +111,15 @@ def test_the_bars_are_the_breakdown():
 
 
 def test_a_never_ending_handshake_is_cut():
-    a = select.handshake(analysis(), 4)
+    a = select.select_handshake(analysis(), 4)
     rows = pl.concat([a.messages.head(1)] * (MOST + 5))
-    found = ladder(replace(a, messages=rows))
+    found = build_ladder(replace(a, messages=rows))
     assert (len(found.rungs), found.left_out) == (MOST, 5)
 
 
 def test_radius_requests_that_were_sent_again():
     """As in the frames that tshark lists: Access-Request 190 three times, 191 twice, answered 11 ms behind the last one."""
-    found = ladder(select.handshake(read(CAPTURES / "lab" / "eap-aaa-loss.pcapng"), 1))
+    found = build_ladder(select.select_handshake(read_captures(CAPTURES / "lab" / "eap-aaa-loss.pcapng"), 1))
     at = {rung.frame: index for index, rung in enumerate(found.rungs)}
     turns = [(turn.host, turn.waiting, turn.first, turn.last) for turn in found.turns]
     assert [turn for turn in turns if turn[0] == 2] == [

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.analysis.esp_traffic import read_esp
-from ikeanalyze.model.esp_algorithms import suite
-from ikeanalyze.model.esp_overhead import Form
-from ikeanalyze.model.overhead import Question, overhead
-from ikeanalyze.render.figures.overhead import computed_figures, measured_figures, paper_figures
+from ikeanalyze.analysis.esp_traffic import read_esp_traffic
+from ikeanalyze.model.esp_algorithms import parse_suite
+from ikeanalyze.model.esp_overhead import EspConfig
+from ikeanalyze.model.overhead import OverheadQuery, compute_overhead
+from ikeanalyze.render.figures.overhead import make_computed_figures, make_measured_figures, make_paper_figures
 from ikeanalyze.render.figures.style import DOUBLE, SINGLE
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 
@@ -18,7 +18,7 @@ LAB = Path(__file__).parents[3] / "captures" / "lab"
 
 @pytest.fixture(scope="module")
 def paper():
-    return {figure.name: figure for figure in paper_figures()}
+    return {figure.name: figure for figure in make_paper_figures()}
 
 
 def test_all_that_come_from_formulas(paper):
@@ -46,10 +46,10 @@ def test_they_can_be_drawn(paper, name):
 
 
 def test_one_size_makes_no_curve():
-    found = overhead(Question([Form(suite("aes128gcm16"))], [64]))
-    assert list(computed_figures(found)) == []
-    found = overhead(Question([Form(suite("aes128gcm16"))], [64, 128]))
-    assert [figure.name for figure in computed_figures(found)] == ["esp-ratio"]
+    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64]))
+    assert list(make_computed_figures(found)) == []
+    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64, 128]))
+    assert [figure.name for figure in make_computed_figures(found)] == ["esp-ratio"]
 
 
 def test_the_same_spi_of_two_receivers_makes_two_lines(tmp_path):
@@ -57,13 +57,13 @@ def test_the_same_spi_of_two_receivers_makes_two_lines(tmp_path):
     ends = [(7, "192.0.2.2"), (7, "192.0.2.9"), (8, "192.0.2.2")]
     packets = [ipv4(transport.esp(spi, 1, bytes(40)), "192.0.2.1", to, ip.ESP) for spi, to in ends]
     path.write_bytes(pcap([Packet(10**18 + n * MS, link.ethernet(packet)) for n, packet in enumerate(packets)]))
-    _, rate = measured_figures(read_esp(str(path)))
+    _, rate = make_measured_figures(read_esp_traffic(str(path)))
     svg = rate.draw(DOUBLE)
     assert all(name in svg for name in ("192.0.2.1 to 192.0.2.2", "00000007, 192.0.2.1 to 192.0.2.9", "00000008"))
 
 
 def test_measured():
-    figures = list(measured_figures(read_esp(str(LAB / "nat.pcapng"))))
+    figures = list(make_measured_figures(read_esp_traffic(str(LAB / "nat.pcapng"))))
     assert [figure.name for figure in figures] == ["esp-sizes", "esp-rate"]
     assert "to 128" in figures[0].draw(SINGLE)
     svg = figures[1].draw(SINGLE)

@@ -1,13 +1,13 @@
 import re
 
 from ikeanalyze.render.figures import write_predictions
-from ikeanalyze.render.figures.prediction import prediction_figures
+from ikeanalyze.render.figures.prediction import make_figures
 from ikeanalyze.render.figures.style import SINGLE
 from tests.render.predicted import failed, prediction, sweep
 
 
 def figures(predictions):
-    return {figure.name: figure for figure in prediction_figures(predictions)}
+    return {figure.name: figure for figure in make_figures(predictions)}
 
 
 def test_a_sweep():

@@ -1,12 +1,12 @@
-from ikeanalyze.model.criteria import read_criteria
-from ikeanalyze.model.ranking import rank
-from ikeanalyze.render.figures.ranking import ranking_figures
+from ikeanalyze.model.criteria import load_criteria
+from ikeanalyze.model.ranking import rank_alternatives
+from ikeanalyze.render.figures.ranking import make_figures
 from ikeanalyze.render.figures.style import SINGLE
 
 
 def test_scores_and_sensitivities():
-    ranking = rank(read_criteria("epc-authentication"), lambda measured: {})
-    figures = {figure.name: figure for figure in ranking_figures(ranking)}
+    ranking = rank_alternatives(load_criteria("epc-authentication"), lambda measured: {})
+    figures = {figure.name: figure for figure in make_figures(ranking)}
     assert list(figures) == [
         "ranking-scores",
         "ranking-sensitivity-2-security",
@@ -21,13 +21,13 @@ def test_one_criterion_has_no_sensitivity(tmp_path):
     (tmp_path / "c.toml").write_text(
         'alternatives = ["a", "b"]\n[[criterion]]\nname = "only"\ngrades = { a = 1, b = 0 }\n'
     )
-    ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    assert [figure.name for figure in ranking_figures(ranking)] == ["ranking-scores"]
+    ranking = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    assert [figure.name for figure in make_figures(ranking)] == ["ranking-scores"]
 
 
 def test_names_that_files_cannot_have_stay_apart(tmp_path):
     part = '[[criterion]]\nname = "{}"\ngrades = {{ a = 1, b = 0 }}\n'
     (tmp_path / "c.toml").write_text('alternatives = ["a", "b"]\n' + part.format("cost/€") + part.format("cost/$"))
-    ranking = rank(read_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    names = [figure.name for figure in ranking_figures(ranking)]
+    ranking = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    names = [figure.name for figure in make_figures(ranking)]
     assert names == ["ranking-scores", "ranking-sensitivity-1-cost__", "ranking-sensitivity-2-cost__"]

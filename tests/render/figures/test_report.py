@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render import document
-from ikeanalyze.render.figures.report import report_figures
+from ikeanalyze.render.figures.report import make_figures
 from ikeanalyze.render.figures.style import PAGE, SINGLE
 from tests.render.handmade import analysis
 
@@ -20,12 +20,12 @@ CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def figures(a):
-    return {figure.name: figure for figure in report_figures(a)}
+    return {figure.name: figure for figure in make_figures(a)}
 
 
 @pytest.fixture(scope="module")
 def eap():
-    return read(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(keys=CAPTURES / "eap-md5-radius.keys.json"))
+    return read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(keys=CAPTURES / "eap-md5-radius.keys.json"))
 
 
 def test_one_handshake_has_no_distribution(eap):
@@ -33,7 +33,7 @@ def test_one_handshake_has_no_distribution(eap):
 
 
 def test_many_have(eap):
-    assert set(figures(read(CAPTURES / "loss20-classic.pcap"))) == {
+    assert set(figures(read_captures(CAPTURES / "loss20-classic.pcap"))) == {
         "setup-parts",
         "link-bytes",
         "round-trips",
@@ -50,7 +50,7 @@ def test_nothing_to_show():
 
 def test_bytes_by_link_are_those_of_the_links(eap):
     numbers = figures(eap)["link-bytes"].numbers
-    links = document.report(eap)["handshakes"][0]["links"]
+    links = document.build_report(eap)["handshakes"][0]["links"]
     assert [(row[0], row[3]) for row in numbers.rows] == [
         ("initiator → responder", f"{links[0]['a_to_b']['bytes']:,}"),
         ("responder → initiator", f"{links[0]['b_to_a']['bytes']:,}"),
@@ -88,7 +88,8 @@ def test_of_many_the_parts_are_those_of_the_ranks():
 def test_parts_of_the_mean_add_up():
     """Of half of them the side of the capture is known, so that the network has a part; of the others it is not."""
     known, unknown = (
-        read(CAPTURES / "loss20-classic.pcap", ReadOptions(vantage=side)).handshakes for side in ("initiator", None)
+        read_captures(CAPTURES / "loss20-classic.pcap", ReadOptions(vantage=side)).handshakes
+        for side in ("initiator", None)
     )
     a = replace(analysis([]), handshakes=pl.concat([known, unknown]))
     assert 0 < a.handshakes["network_ns"].null_count() < a.handshakes.height
@@ -100,7 +101,7 @@ def test_parts_of_the_mean_add_up():
 
 @pytest.mark.parametrize("style", [PAGE, SINGLE], ids=["page", "single"])
 def test_all_are_drawn_as_wide_as_asked(style):
-    for figure in report_figures(read(CAPTURES / "loss20-classic.pcap")):
+    for figure in make_figures(read_captures(CAPTURES / "loss20-classic.pcap")):
         svg = figure.draw(style)
         assert f' width="{style.width}" ' in svg, figure.name
         assert figure.title

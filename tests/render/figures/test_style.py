@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ikeanalyze.render.figures.style import COLOURS, DARK, with_variables
+from ikeanalyze.render.figures.style import COLOURS, DARK, insert_css_variables
 
 
 def luminance(colour: str) -> float:
@@ -57,4 +57,4 @@ def test_both_grounds_have_the_same_colours():
 
 
 def test_colours_become_variables():
-    assert with_variables(f'<path fill="{COLOURS["lost"]}"/>#000001') == '<path fill="var(--lost)"/>#000001'
+    assert insert_css_variables(f'<path fill="{COLOURS["lost"]}"/>#000001') == '<path fill="var(--lost)"/>#000001'

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from ikeanalyze.render.figures.style import FONT, MONO
-from ikeanalyze.render.figures.widths import with_widths
+from ikeanalyze.render.figures.widths import add_text_lengths
 
 #: Widths of letters in thousandths of the size: Adobe's font metrics of Helvetica and Helvetica-Bold, which Liberation
 #: Sans shares. None of the pairs below is kerned.
@@ -16,7 +16,7 @@ def drawing(*texts):
 
 
 def lengths(svg):
-    return [float(length) for length in re.findall(r'textLength="([\d.]+)"', with_widths(svg))]
+    return [float(length) for length in re.findall(r'textLength="([\d.]+)"', add_text_lengths(svg))]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_each_its_own_and_nothing_else_changes():
     svg = drawing('<text x="0">Ham</text>', "<g/>", '<text x="9" font-size="24">Ham</text>')
     one, other = lengths(svg)
     assert other == pytest.approx(2 * one, abs=0.02)
-    assert re.sub(r' textLength="[\d.]+" lengthAdjust="spacingAndGlyphs"', "", with_widths(svg)) == svg
+    assert re.sub(r' textLength="[\d.]+" lengthAdjust="spacingAndGlyphs"', "", add_text_lengths(svg)) == svg
 
 
 def test_without_text():
-    assert with_widths("<svg></svg>") == "<svg></svg>"
-    assert with_widths(drawing('<text x="0"></text>')) == drawing('<text x="0"></text>')
+    assert add_text_lengths("<svg></svg>") == "<svg></svg>"
+    assert add_text_lengths(drawing('<text x="0"></text>')) == drawing('<text x="0"></text>')

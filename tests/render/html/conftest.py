@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render import Format, comparison, prediction
-from ikeanalyze.render.named import without_looks
+from ikeanalyze.render.named import drop_inferred_payloads
 from ikeanalyze.render.report import FORMATS
 from tests.render import compared
 from tests.render.handmade import analysis
@@ -88,4 +88,4 @@ def long():
 
 def captured(name: str):
     keys = CAPTURES / f"{name.split('.')[0]}.keys.json"
-    return without_looks(read(CAPTURES / name, ReadOptions(keys=keys, payloads=True)))
+    return drop_inferred_payloads(read_captures(CAPTURES / name, ReadOptions(keys=keys, payloads=True)))

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import polars as pl
 
-from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
 from tests.render.handmade import analysis
 
 HOSTILE = "</script></style></title><script>hacked=1</script><img src=x onerror=hacked=1>\"'{{7*7}}"
 
 
 def hostile():
-    a = analysis([1, 2, 3, 6], warnings=[Warning(HOSTILE, 1, HOSTILE)], skipped=[Skipped(HOSTILE, HOSTILE)])
+    a = analysis([1, 2, 3, 6], warnings=[AnalysisWarning(HOSTILE, 1, HOSTILE)], skipped=[SkippedFile(HOSTILE, HOSTILE)])
     texts = [name for name, kind in a.handshakes.schema.items() if kind == pl.String and name not in ("spi_i", "spi_r")]
     lists = [name for name, kind in a.handshakes.schema.items() if kind == pl.List(pl.String)]
     return replace(

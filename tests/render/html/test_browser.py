@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ikeanalyze.analysis.read import read
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.figures import write_report
 from tests.render.handmade import analysis
 from tests.render.html.conftest import CAPTURES
@@ -92,7 +92,7 @@ def test_the_ladder_has_its_messages(opened, name, messages):
 
 def test_each_handshake_has_its_ladder(opened):
     driver = opened("lossy")
-    messages = read(CAPTURES / "loss20-classic.pcap").messages
+    messages = read_captures(CAPTURES / "loss20-classic.pcap").messages
     for number in (1, 2, 25):
         script(driver, "location.hash = arguments[0]", f"handshake-{number}")
         time.sleep(0.1)  # the event comes later
@@ -111,7 +111,7 @@ def test_the_switch_to_true_time(opened):
     click(driver, "button[data-layout=true]")
     assert script(driver, "document.querySelector('button[data-layout=true]').ariaPressed") == "true"
     true = script(driver, middles)
-    messages = read(CAPTURES / "pq-mlkem768-psk.pcap").messages.sort("first_ns")["first_ns"].to_list()
+    messages = read_captures(CAPTURES / "pq-mlkem768-psk.pcap").messages.sort("first_ns")["first_ns"].to_list()
     scale = (true[-1] - true[0]) / (messages[-1] - messages[0])
     assert true == pytest.approx([true[0] + (ns - messages[0]) * scale for ns in messages], abs=4)
     assert true != pytest.approx(before, abs=4)
@@ -123,7 +123,7 @@ def test_the_switch_to_true_time(opened):
 
 def test_sorting(opened):
     driver = opened("lossy")
-    times = read(CAPTURES / "loss20-classic.pcap").handshakes["setup_ns"]
+    times = read_captures(CAPTURES / "loss20-classic.pcap").handshakes["setup_ns"]
     shown = [f"{ns / 1e6:,.3f}" for ns in times.sort().to_list()]
     click(driver, "#handshake-table th:nth-child(3) button")
     assert column(driver, 3) == shown

@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read
-from ikeanalyze.analysis.result import Skipped, Warning  # noqa: A004
-from ikeanalyze.render import Format, View, document, html
-from ikeanalyze.render.named import without_looks
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
+from ikeanalyze.render import Format, RenderOptions, document, html
+from ikeanalyze.render.named import drop_inferred_payloads
 from ikeanalyze.render.report import FORMATS
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
@@ -28,7 +28,7 @@ CAPTURES = Path(__file__).parents[3] / "captures"
 
 def page_of(a, **view) -> Page:
     out = io.StringIO()
-    html.write(a, out, View(**view))
+    html.write_page(a, out, RenderOptions(**view))
     return Page(out.getvalue())
 
 
@@ -37,8 +37,8 @@ def recorded(name: str) -> tuple[document.Document, Page]:
     """The document of a capture, read plainly, and its page, read as the command does it."""
     keys = CAPTURES / f"{name.split('.')[0]}.keys.json"
     keys = [keys] if keys.exists() else []
-    page = page_of(without_looks(read(CAPTURES / name, ReadOptions(keys=keys, payloads=True))))
-    return document.report(read(CAPTURES / name, ReadOptions(keys=keys))), page
+    page = page_of(drop_inferred_payloads(read_captures(CAPTURES / name, ReadOptions(keys=keys, payloads=True))))
+    return document.build_report(read_captures(CAPTURES / name, ReadOptions(keys=keys))), page
 
 
 def ms(value: float | None) -> str:
@@ -168,7 +168,9 @@ def test_a_report_of_many_stays_small():
 
 
 def test_warnings_and_skipped_captures():
-    page = page_of(analysis(warnings=[Warning("a.pcap", 7, "odd")], skipped=[Skipped("b.pcap", "empty file")]))
+    page = page_of(
+        analysis(warnings=[AnalysisWarning("a.pcap", 7, "odd")], skipped=[SkippedFile("b.pcap", "empty file")])
+    )
     assert page.tables["Warnings"] == [["file", "frame", "what"], ["a.pcap", "7", "odd"]]
     assert page.tables["Skipped"] == [["file", "why"], ["b.pcap", "empty file"]]
     assert "1 warning: see Warnings." in page.text
@@ -191,7 +193,9 @@ def test_no_secret_is_on_it(tmp_path):
     """Of the keys that decrypted it, not one is in the page."""
     keys = CAPTURES / "pq-mlkem768-psk.keys.json"
     out = tmp_path / "page.html"
-    FORMATS.write(read(CAPTURES / "pq-mlkem768-psk.pcap", ReadOptions(keys=keys, payloads=True)), Format.HTML, str(out))
+    FORMATS.write(
+        read_captures(CAPTURES / "pq-mlkem768-psk.pcap", ReadOptions(keys=keys, payloads=True)), Format.HTML, str(out)
+    )
     text = out.read_text().lower()
     assert "established" in text
     secrets = re.findall(r'"([0-9a-f]{40,})"', keys.read_text().lower())
@@ -201,7 +205,7 @@ def test_no_secret_is_on_it(tmp_path):
 
 def test_what_was_sent_again_to_the_aaa_server_is_beside_the_rest():
     """What tshark calls a duplicate, `radius.dup`, handshake by handshake."""
-    page = page_of(read(CAPTURES / "lab" / "eap-aaa-loss.pcapng"))
+    page = page_of(read_captures(CAPTURES / "lab" / "eap-aaa-loss.pcapng"))
     head, *rows = page.tables["Handshakes"]
     at = head.index("AAA retransmissions")
     assert [row[at] for row in rows] == ["5", "0", "8", "5", "2", "2"]

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.eap_methods import (
     MsChapOperation,
     SimAkaAttribute,
@@ -12,9 +12,9 @@ from tests.wire.registries.oracle import normal, values
 
 
 def test_names():
-    assert name_of(SimAkaAttribute, 136) == "AT_BIDDING"
-    assert name_of(SimAkaSubtype, 13) == "Reauthentication"
-    assert name_of(MsChapOperation, 5) == "5"
+    assert get_name(SimAkaAttribute, 136) == "AT_BIDDING"
+    assert get_name(SimAkaSubtype, 13) == "Reauthentication"
+    assert get_name(MsChapOperation, 5) == "5"
 
 
 @pytest.mark.tshark

@@ -1,17 +1,17 @@
 import pytest
 
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.hip_values import (
-    Cipher,
     DhGroup,
     EcdsaCurve,
-    EspSuite,
+    HipCipher,
+    HipEspSuite,
+    HipNotifyType,
+    HipTransform,
     HitSuite,
     HostAlgorithm,
     NatMode,
-    NotifyType,
     Registration,
-    Transform,
 )
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
@@ -24,26 +24,26 @@ from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
         (DhGroup, 7, "ECP-256"),
         (DhGroup, 10, "SECP160R1"),
         (DhGroup, 99, "99"),
-        (Cipher, 2, "AES-CBC-128"),
-        (Cipher, 4, "AES-CBC-256"),
-        (Transform, 2, "3DES/HMAC-SHA1"),
-        (EspSuite, 8, "AES-CBC-128/HMAC-SHA2-256"),
-        (EspSuite, 13, "AES-GCM-16"),
+        (HipCipher, 2, "AES-CBC-128"),
+        (HipCipher, 4, "AES-CBC-256"),
+        (HipTransform, 2, "3DES/HMAC-SHA1"),
+        (HipEspSuite, 8, "AES-CBC-128/HMAC-SHA2-256"),
+        (HipEspSuite, 13, "AES-GCM-16"),
         (HostAlgorithm, 5, "RSA"),
         (HostAlgorithm, 7, "ECDSA"),
         (HitSuite, 2, "ECDSA/SHA-384"),
         (EcdsaCurve, 1, "P-256"),
-        (NotifyType, 42, "BLOCKED_BY_POLICY"),
-        (NotifyType, 50, "INVALID_CERTIFICATE"),
-        (NotifyType, 100, "NO_VALID_HIP_TRANSPORT_MODE"),
-        (NotifyType, 16384, "I2_ACKNOWLEDGEMENT"),
-        (NotifyType, 16385, "NAT_KEEPALIVE"),
+        (HipNotifyType, 42, "BLOCKED_BY_POLICY"),
+        (HipNotifyType, 50, "INVALID_CERTIFICATE"),
+        (HipNotifyType, 100, "NO_VALID_HIP_TRANSPORT_MODE"),
+        (HipNotifyType, 16384, "I2_ACKNOWLEDGEMENT"),
+        (HipNotifyType, 16385, "NAT_KEEPALIVE"),
         (Registration, 1, "RENDEZVOUS"),
         (NatMode, 2, "ICE-STUN-UDP"),
     ],
 )
 def test_names(registry, value, name):
-    assert name_of(registry, value) == name
+    assert get_name(registry, value) == name
 
 
 def test_groups_have_ikev2s_names():

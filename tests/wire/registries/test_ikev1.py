@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.wire.registries import ikev1, name_of
+from ikeanalyze.wire.registries import get_name, ikev1
 from tests.wire.registries.oracle import normal, values
 
 
@@ -19,13 +19,13 @@ from tests.wire.registries.oracle import normal, values
     ],
 )
 def test_exchange_types(value, name):
-    assert name_of(ikev1.ExchangeType, value) == name
+    assert get_name(ikev1.Ikev1ExchangeType, value) == name
 
 
 @pytest.mark.tshark
 def test_exchange_types_against_tshark():
     known = values()["isakmp.exchangetype"]
-    for kind in ikev1.ExchangeType:
+    for kind in ikev1.Ikev1ExchangeType:
         assert kind.label.removesuffix(" Mode") in known[kind][0]
 
 
@@ -33,9 +33,9 @@ def test_exchange_types_against_tshark():
 @pytest.mark.parametrize(
     ("registry", "field", "prefix"),
     [
-        (ikev1.NotifyType, "isakmp.notify.msgtype", ""),
-        (ikev1.ProtocolId, "isakmp.prop.protoid", "PROTO"),
-        (ikev1.IdType, "isakmp.id.type", "ID"),
+        (ikev1.Ikev1NotifyType, "isakmp.notify.msgtype", ""),
+        (ikev1.Ikev1ProtocolId, "isakmp.prop.protoid", "PROTO"),
+        (ikev1.Ikev1IdType, "isakmp.id.type", "ID"),
     ],
 )
 def test_others_against_tshark(registry, field, prefix):

@@ -1,25 +1,25 @@
 import pytest
 
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1_phase1 as ours
-from ikeanalyze.wire.registries import name_of
 from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(
     ("registry", "value", "name"),
     [
-        (ours.Encryption, 7, "AES-CBC"),
-        (ours.Encryption, 5, "3DES-CBC"),
-        (ours.Hash, 2, "SHA1"),
+        (ours.Phase1Encryption, 7, "AES-CBC"),
+        (ours.Phase1Encryption, 5, "3DES-CBC"),
+        (ours.Phase1Hash, 2, "SHA1"),
         (ours.AuthenticationMethod, 1, "PSK"),
         (ours.AuthenticationMethod, 3, "RSA-SIG"),
         (ours.AuthenticationMethod, 65001, "XAuthInitPSK"),
-        (ours.Group, 14, "MODP-2048"),
-        (ours.Group, 99, "99"),
+        (ours.Phase1Group, 14, "MODP-2048"),
+        (ours.Phase1Group, 99, "99"),
     ],
 )
 def test_names(registry, value, name):
-    assert name_of(registry, value) == name
+    assert get_name(registry, value) == name
 
 
 @pytest.mark.tshark
@@ -27,8 +27,8 @@ def test_names(registry, value, name):
     ("registry", "field"),
     [
         (ours.Phase1Attribute, "isakmp.ike.attr.type"),
-        (ours.Encryption, "isakmp.ike.attr.encryption_algorithm"),
-        (ours.Hash, "isakmp.ike.attr.hash_algorithm"),
+        (ours.Phase1Encryption, "isakmp.ike.attr.encryption_algorithm"),
+        (ours.Phase1Hash, "isakmp.ike.attr.hash_algorithm"),
         (ours.LifeType, "isakmp.ike.attr.life_type"),
         (ours.GroupType, "isakmp.ike.attr.group_type"),
     ],

@@ -1,7 +1,7 @@
 import pytest
 
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1_phase2 as ours
-from ikeanalyze.wire.registries import name_of
 from tests.wire.registries.oracle import normal, values
 
 
@@ -18,11 +18,11 @@ from tests.wire.registries.oracle import normal, values
     ],
 )
 def test_names(registry, value, name):
-    assert name_of(registry, value) == name
+    assert get_name(registry, value) == name
 
 
 def test_attributes_of_a_transaction():
-    names = [ours.transaction_attribute(kind) for kind in (1, 16521, 16522, 28672)]
+    names = [ours.get_transaction_attribute_name(kind) for kind in (1, 16521, 16522, 28672)]
     assert names == ["INTERNAL_IP4_ADDRESS", "XAUTH_USER_NAME", "XAUTH_USER_PASSWORD", "28672"]
 
 

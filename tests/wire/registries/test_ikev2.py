@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.wire.registries import ikev2, name_of
+from ikeanalyze.wire.registries import get_name, ikev2
 from tests.wire.registries.oracle import normal, values
 
 #: IANA's long names of payload types, by notation.
@@ -45,7 +45,7 @@ PAYLOADS = {
     ],
 )
 def test_names(registry, value, name):
-    assert name_of(registry, value) == name
+    assert get_name(registry, value) == name
 
 
 def test_exchange_types_have_no_gap():

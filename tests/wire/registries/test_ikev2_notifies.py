@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.wire.registries import name_of
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_notifies import (
     GatewayIdentity,
     IpcompTransform,
@@ -41,7 +41,7 @@ def test_every_number_that_iana_has():
     ],
 )
 def test_names(kind, name):
-    assert name_of(NotifyType, kind) == name
+    assert get_name(NotifyType, kind) == name
 
 
 @pytest.mark.tshark
@@ -71,4 +71,4 @@ def test_data_against_tshark(registry, field):
 
 
 def test_rohc_attributes():
-    assert name_of(RohcAttribute, 5) == "MRRU"
+    assert get_name(RohcAttribute, 5) == "MRRU"

@@ -1,7 +1,7 @@
 import pytest
 
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev2_transforms as ours
-from ikeanalyze.wire.registries import name_of
 from tests.wire.registries.oracle import normal, values
 
 #: Long spellings of tshark, by what our short ones stand for.
@@ -45,7 +45,7 @@ def short(name, prefix):
     ],
 )
 def test_names(kind, number, name):
-    assert name_of(ours.TRANSFORM_IDS[kind], number) == name
+    assert get_name(ours.TRANSFORM_IDS[kind], number) == name
 
 
 def test_every_type_has_its_ids():
@@ -67,7 +67,7 @@ def test_names_against_tshark(registry, field, prefix):
     for number, names in values()[field].items():
         known = {short(name, prefix) for name in names}
         if not any(name.startswith(("RESERVED", "UNASSIGNED")) for name in known):
-            assert number in misspelt or normal(name_of(registry, number)) in known
+            assert number in misspelt or normal(get_name(registry, number)) in known
 
 
 @pytest.mark.tshark

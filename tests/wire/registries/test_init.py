@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.wire.registries import DashedRegistry, Registry, name_of
+from ikeanalyze.wire.registries import DashedRegistry, Registry, get_name
 
 
 class Plain(Registry):
@@ -26,7 +26,7 @@ class Dashed(DashedRegistry):
     ],
 )
 def test_name_of(registry, value, name):
-    assert name_of(registry, value) == name
+    assert get_name(registry, value) == name
 
 
 def test_members_are_numbers():

@@ -1,7 +1,7 @@
 import pytest
 
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.radius import Code
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.radius import RadiusCode
 from tests.wire.registries.oracle import normal, values
 
 
@@ -16,13 +16,13 @@ from tests.wire.registries.oracle import normal, values
     ],
 )
 def test_names(value, name):
-    assert name_of(Code, value) == name
+    assert get_name(RadiusCode, value) == name
 
 
 @pytest.mark.tshark
 def test_against_tshark():
     known = values()["radius.code"]
-    for code in Code:
+    for code in RadiusCode:
         # 24 is Query_Response there
         if code in known and code != 24:
             assert normal(code.label) == normal(known[code][0])

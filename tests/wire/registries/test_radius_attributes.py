@@ -1,7 +1,7 @@
 import pytest
 
-from ikeanalyze.wire.registries import name_of
-from ikeanalyze.wire.registries.radius_attributes import Attribute
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.radius_attributes import RadiusAttribute
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from ikeanalyze.wire.registries.radius_attributes import Attribute
     ],
 )
 def test_names(value, name):
-    assert name_of(Attribute, value) == name
+    assert get_name(RadiusAttribute, value) == name
 
 
 def test_only_four_numbers_up_to_190_are_unassigned():
-    assert set(range(1, 191)) - set(Attribute) == {17, 21, 54, 93}
+    assert set(range(1, 191)) - set(RadiusAttribute) == {17, 21, 54, 93}

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.registries.vendor_ids import vendor_name
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ from ikeanalyze.wire.registries.vendor_ids import vendor_name
     ],
 )
 def test_names(vendor_id, name):
-    assert vendor_name(bytes.fromhex(vendor_id)) == name
+    assert get_vendor_name(bytes.fromhex(vendor_id)) == name
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_give_printable_text_or_nothing(data):
-    name = vendor_name(data)
+    name = get_vendor_name(data)
     assert name is None or name.isprintable()
