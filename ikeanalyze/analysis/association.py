@@ -71,7 +71,7 @@ def associate_datagrams(
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
-        candidate = SpiDisambiguator(units, clear, translated).settle(rows)
+        candidate = SpiDisambiguator(units, clear, translated).assign(rows)
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(candidate == 0, index, fresh + candidate - 1)
         fresh += int(candidate.max())
@@ -180,9 +180,9 @@ class SpiDisambiguator:
         self._waiting: dict[int, deque[_IkeSaCandidate]] = {}  # by address, for the responder's SPI; in order of time
         self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
 
-    def settle(self, rows: Int64Array) -> Int64Array:
+    def assign(self, rows: Int64Array) -> Int64Array:
         """Which of the IKE SAs, numbered from 0, each unit belongs to."""
-        some = self._units.take(rows)
+        some = self._units.select(rows)
         init = is_init(some)
         request = np.where(some.is_ikev1, init, ~some.is_response)
         endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))

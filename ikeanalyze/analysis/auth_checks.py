@@ -81,16 +81,16 @@ def check_auth_payloads(
         if content.exchange_type not in _AUTHS or not content.encrypted:
             continue
         side = sides[content.from_initiator]
-        identities = content.bodies(PayloadType.IDI if content.from_initiator else PayloadType.IDR)
+        identities = content.get_bodies(PayloadType.IDI if content.from_initiator else PayloadType.IDR)
         if identities:
             if side.identity is not None and content.from_initiator:
                 eap.clear()  # another round of authentication begins (RFC 4739)
             side.identity = identities[0]
-        side.certificates = list(_certificates(content.bodies(PayloadType.CERT))) or side.certificates
-        for body in content.bodies(PayloadType.AUTH):
+        side.certificates = list(_certificates(content.get_bodies(PayloadType.CERT))) or side.certificates
+        for body in content.get_bodies(PayloadType.AUTH):
             side.authenticated = True
             yield from _AuthPayload(sa, logs, intermediate, psk, one, side, list(eap)).checks(body)
-        eap.extend(content.bodies(PayloadType.EAP))
+        eap.extend(content.get_bodies(PayloadType.EAP))
     if sa.parent is None and any(one.content.exchange_type in _AUTHS for one in sa.messages):
         for initiator, side in sides.items():
             if not side.authenticated:
@@ -160,7 +160,7 @@ class _AuthPayload:
             raise MissingValueError(self.intermediate.lacks or "what IKE_INTERMEDIATE adds is not known")
         name = "SK_pi" if initiator else "SK_pr"
         sk_p = None if keys is None else keys.sk_pi if initiator else keys.sk_pr
-        some = [] if keys is None else self.logs.sk_p(get_key_values(keys), sk_p, initiator=initiator)
+        some = [] if keys is None else self.logs.find_sk_p(get_key_values(keys), sk_p, initiator=initiator)
         if not some:
             raise MissingValueError(f"no key file has the {name} of its epoch")
         return [

@@ -36,7 +36,7 @@ class DecodedMessage:
     units: tuple[int, ...] = ()  # rows of the units that it was taken from, each fragment once, rising
     keys: KeySet | None = field(default=None, repr=False)  # what opened it; None: clear, or of IKEv1
 
-    def bodies(self, kind: int) -> list[bytes]:
+    def get_bodies(self, kind: int) -> list[bytes]:
         """Bodies of the payloads of one type, in order."""
         return [payload.body for payload in self.payloads if payload.type == kind]
 
@@ -51,7 +51,7 @@ class DecodedMessages:
     opened: BoolArray  # and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, what
 
-    def by_handshake(self) -> dict[int, list[DecodedMessage]]:
+    def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The contents of each handshake, in order of their exchanges, requests first."""
         found: dict[int, list[DecodedMessage]] = {}
         for content in sorted(self.all, key=lambda one: (one.exchange, one.response)):

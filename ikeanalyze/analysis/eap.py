@@ -40,7 +40,7 @@ class EapMatcher:
         self._contents = contents
         for index, content in enumerate(contents.all):
             if content.protocol == Protocol.IKEV2 and content.exchange_type == ExchangeType.IKE_AUTH:
-                for body in content.bodies(PayloadType.EAP):
+                for body in content.get_bodies(PayloadType.EAP):
                     key = int(capture[content.handshake]), content.response, body
                     self._by_bytes.setdefault(key, []).append(index)
         known = np.flatnonzero(contents.of_message >= 0)
@@ -48,7 +48,7 @@ class EapMatcher:
         for row, index in zip(known.tolist(), contents.of_message[known].tolist(), strict=True):
             self._row.setdefault(index, row)
 
-    def assign(self, pairs: Sequence[RadiusExchange]) -> list[EapMatch]:
+    def match(self, pairs: Sequence[RadiusExchange]) -> list[EapMatch]:
         """Give RADIUS conversations that are the EAP of one handshake alone to it, and each pair to its exchange.
 
         Returns the messages that are the same.

@@ -62,7 +62,7 @@ class _AddressPattern:
     mask: int
 
     @classmethod
-    def of(cls, text: str) -> Self | None:
+    def parse(cls, text: str) -> Self | None:
         """As a key has them: `10.0.0.1`, `10.0.*.1`, `10.*`, `2001:db8:*::1`, with a prefix length too; None: any.
 
         Raises:
@@ -83,7 +83,7 @@ class _AddressPattern:
         every = (1 << low.max_prefixlen) - 1
         return cls(low.version, int(low), every ^ int(low) ^ int(high))
 
-    def has(self, text: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Whether this is one of them."""
         one = ip_address(text)
         return one.version == self.version and not (int(one) ^ self.value) & self.mask
@@ -98,10 +98,10 @@ class _UsableEspKey:
     source: _AddressPattern | None  # None: any
     destination: _AddressPattern | None
 
-    def between(self, source: str, destination: str) -> bool:
+    def applies_to(self, source: str, destination: str) -> bool:
         """Whether it is for these addresses."""
-        return (self.source is None or self.source.has(source)) and (
-            self.destination is None or self.destination.has(destination)
+        return (self.source is None or self.source.matches(source)) and (
+            self.destination is None or self.destination.matches(destination)
         )
 
 
@@ -141,7 +141,7 @@ class EspPacketDecryptor:
             if inside.upper is not None:
                 self._upper[sa] = inside.upper
 
-    def misplaced(self, ipv6: Sequence[bytes]) -> list[str]:
+    def find_misplaced_keys(self, ipv6: Sequence[bytes]) -> list[str]:
         """Keys whose SPI came up, but between other addresses only; one line each, without secrets."""
         found = []
         between: dict[int | None, list[tuple[str, str]]] = {}
@@ -149,7 +149,7 @@ class EspPacketDecryptor:
             between.setdefault(sa[2], []).append(_ends(sa, ipv6))
         for usable in self._keys:
             ends = between.get(usable.key.spi, [])
-            if ends and not any(usable.between(*pair) for pair in ends):
+            if ends and not any(usable.applies_to(*pair) for pair in ends):
                 seen = " to ".join(ends[0])
                 found.append(
                     f"{_place(usable.key)}: the SPI {usable.key.spi:08x} is in the capture, but not between these addresses "
@@ -164,7 +164,7 @@ class EspPacketDecryptor:
             self.unusable.append(f"{_place(key)}: {error}")
             return None
         try:
-            return _UsableEspKey(key, opener, _AddressPattern.of(key.source), _AddressPattern.of(key.destination))
+            return _UsableEspKey(key, opener, _AddressPattern.parse(key.source), _AddressPattern.parse(key.destination))
         except ValueError:
             self.unusable.append(
                 f"{_place(key)}: {key.source!r} and {key.destination!r} are not both addresses; "
@@ -175,7 +175,7 @@ class EspPacketDecryptor:
     def _try(self, sa: Sa, packet: bytes, ipv6: Sequence[bytes]) -> EspPayload | None:
         ends = _ends(sa, ipv6)
         for usable in self._keys:
-            if usable.key.spi in (None, sa[2]) and usable.between(*ends):
+            if usable.key.spi in (None, sa[2]) and usable.applies_to(*ends):
                 inside = usable.opener.open(packet)
                 if inside is not None:
                     self._fitting[sa] = usable.opener

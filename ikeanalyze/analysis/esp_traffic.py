@@ -139,7 +139,7 @@ def read_esp_traffic(
     opened = EspPacketDecryptor(keys)
     capture = read_packets(path, collected.add, ports, progress, EspPacketFilter(collect_key_spis(keys), opened.add))
     sas = collected.sas(capture.addresses, opened.insides)
-    unusable = [*opened.unusable, *opened.misplaced(capture.addresses)]
+    unusable = [*opened.unusable, *opened.find_misplaced_keys(capture.addresses)]
     return EspTraffic(path, capture, sas, collected.width, collected.beyond, unusable)
 
 

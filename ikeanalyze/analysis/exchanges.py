@@ -72,7 +72,7 @@ class ExchangeColumns:
     def __len__(self) -> int:
         return len(self.handshake)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
+    def select(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
         """Some of the exchanges, or all in another order."""
         return ExchangeColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
@@ -92,14 +92,14 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     if len(several):
         rows = np.flatnonzero(np.isin(pair, pair[several]))
         order[rows] = rows[np.lexsort((rows, messages.response[rows], attempt[rows], pair[rows]))]
-        ordered = messages.take(order)
+        ordered = messages.select(order)
         pair, attempt = pair[order], attempt[order]
     new = find_group_starts(pair, attempt)
     start = np.flatnonzero(new)
     exchange_of = np.cumsum(new) - 1
     exchanges = _count(ordered, attempt, start)
     sequence = _in_time(exchanges)
-    exchanges = exchanges.take(sequence)
+    exchanges = exchanges.select(sequence)
     place = np.empty(len(start), np.int64)
     place[sequence] = np.arange(len(start))
     exchange_of_message = np.empty(count, np.int64)

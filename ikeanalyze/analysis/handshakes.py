@@ -213,7 +213,7 @@ def _replaced(
     spi_r: UInt64Array,
 ) -> "dict[int, tuple[int, RekeyedSa]]":
     """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
-    known = {} if insides is None else insides.successor_of(capture)
+    known = {} if insides is None else insides.index_rekeyed_sas(capture)
     if not known:
         return {}
     rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for _, one, _ in known), np.uint64, len(known))))

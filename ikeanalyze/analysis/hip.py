@@ -110,7 +110,7 @@ def associate_hip(units: Datagrams, clear: MessageBytes) -> tuple[Datagrams, Hos
     exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     message_id = np.zeros(count, np.uint32)
     for row, packet in enumerate(_packets(units, clear)):
-        candidate = hosts.place(packet)
+        candidate = hosts.assign(packet)
         own = _sent_by_initiator(packet, candidate)
         kind, asks, number = _role(packet, candidate, own, clear, int(units.unit[row]))
         handshake[row], from_initiator[row] = candidate.index, own
@@ -168,7 +168,7 @@ class _HostAssociator:
             tuple[int, bytes, int], _HostAssociationCandidate
         ] = {}  # by the address that I1 went to
 
-    def place(self, packet: _Packet) -> _HostAssociationCandidate:
+    def assign(self, packet: _Packet) -> _HostAssociationCandidate:
         """The association of a packet."""
         found = self._find(packet)
         if found is None:

@@ -33,7 +33,7 @@ class RowNumbering:
     first: FirstRowIds = FROM_THE_START
     own: bool = False  # ids begin anew in each capture
 
-    def ids(self, captures: Int64Array, first: int) -> Int64Array:
+    def get_ids(self, captures: Int64Array, first: int) -> Int64Array:
         """The ids of rows of these captures, which must rise; `first` is that of the first row. (n,)"""
         ids = np.arange(first, first + len(captures))
         if self.own and len(self.paths) > 1:
@@ -81,5 +81,5 @@ def number_messages(
         order = np.lexsort((first_ns, captures))
     captures = captures[order]
     of_row = np.empty(len(order), np.int64)
-    of_row[order] = numbering.ids(captures, numbering.first.message)
+    of_row[order] = numbering.get_ids(captures, numbering.first.message)
     return MessageRowIds(order, of_row, captures)

@@ -92,8 +92,8 @@ def collect_ike_sas(
     `key_sets` are those of all files, each file's in its own order.
     """
     capture = _MessageLookup(conversation, sealed, contents)
-    by_handshake = contents.by_handshake()
-    closed = capture.closed()
+    by_handshake = contents.group_by_handshake()
+    closed = capture.find_undecrypted()
     found: dict[int, IkeSaRecord] = {}
     for handshake in range(conversation.association.count):
         if handshake in conversation.hits:
@@ -134,7 +134,7 @@ class _MessageLookup:
         data = store.get(int(self._conversation.units.unit[content.units[0]])) if content.units else None
         return None if data is None else data[: int.from_bytes(data[_LENGTH])]
 
-    def closed(self) -> dict[int, list[UndecryptedMessage]]:
+    def find_undecrypted(self) -> dict[int, list[UndecryptedMessage]]:
         """Encrypted messages without content, by handshake, each once."""
         messages, contents = self._conversation.messages, self._contents
         rows = np.flatnonzero(contents.sealed & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))

@@ -63,8 +63,8 @@ def parse_init_messages(
     return InitMessageForms(
         reader.form,
         reader.views,
-        reader.sent.differ(spis, sources),
-        reader.received.differ(spis, destinations),
+        reader.sent.compare(spis, sources),
+        reader.received.compare(spis, destinations),
     )
 
 

@@ -46,7 +46,7 @@ class CaptureContents:
     same_eap: Sequence[EapMatch] = ()  # known once RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP, by row of Messages
 
-    def successor_of(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, RekeyedSa]]:
+    def index_rekeyed_sas(self, capture: Int64Array) -> dict[tuple[int, int, int], tuple[int, RekeyedSa]]:
         """By capture and both SPIs of a new IKE SA: the handshake that it replaces, and what was agreed on.
 
         `capture` is that of each handshake.
@@ -71,7 +71,7 @@ def summarise_contents(
     sent = _SetupMessages(conversation, sealed, contents)
     insides: dict[int, HandshakeContents] = {}
     findings = [list(some) for some in contents.findings]
-    for handshake, some in contents.by_handshake().items():
+    for handshake, some in contents.group_by_handshake().items():
         exchanged, found = collect_key_exchanges(some)
         told = findings[conversation.capture[handshake]]
         told.extend(found)
@@ -81,7 +81,7 @@ def summarise_contents(
             proof=outcome_from_payloads(some),
             certificates=collect_certificates(some),
             key_exchanges=exchanged,
-            payload_bytes=sent.parts(handshake),
+            payload_bytes=sent.count_bytes(handshake),
             successors=list(find_rekeyed_sas(some)),
         )
     for told in findings:
@@ -114,7 +114,7 @@ class _SetupMessages:
         for row, handshake in zip(rows.tolist(), association.handshake[rows].tolist(), strict=True):
             self._units.setdefault(handshake, []).append(row)
 
-    def parts(self, handshake: int) -> dict[str, int]:
+    def count_bytes(self, handshake: int) -> dict[str, int]:
         """Bytes of one handshake's set-up by part."""
         conversation = self._conversation
         units, messages, exchanges = conversation.units, conversation.messages, conversation.exchanges

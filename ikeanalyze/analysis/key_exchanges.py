@@ -136,7 +136,7 @@ def _row(
 
 
 def _ke(content: DecodedMessage | None) -> KeyExchange | None:
-    for body in content.bodies(PayloadType.KE) if content is not None else ():
+    for body in content.get_bodies(PayloadType.KE) if content is not None else ():
         try:
             return parse_key_exchange(body)
         except WireError:
@@ -145,7 +145,7 @@ def _ke(content: DecodedMessage | None) -> KeyExchange | None:
 
 
 def _chosen(content: DecodedMessage | None) -> Proposal | None:
-    for body in content.bodies(PayloadType.SA) if content is not None else ():
+    for body in content.get_bodies(PayloadType.SA) if content is not None else ():
         proposals = parse_sa(body).proposals
         return proposals[0] if proposals else None
     return None
@@ -174,7 +174,7 @@ def _method(proposal: Proposal | None) -> int | None:
 def _links(content: DecodedMessage | None) -> list[tuple[bool, bytes]]:
     """Data of N(ADDITIONAL_KEY_EXCHANGE), with who asks in the exchange."""
     found = []
-    for body in content.bodies(PayloadType.NOTIFY) if content is not None else ():
+    for body in content.get_bodies(PayloadType.NOTIFY) if content is not None else ():
         try:
             notify = parse_notify(body)
         except WireError:

@@ -17,7 +17,7 @@ class DaemonLogIndex:
     ppks: dict[Values, list[PpkKeys]] = field(default_factory=dict, repr=False)  # by the keys that they replace
     msks: list[bytes] = field(default_factory=list, repr=False)  # each once
 
-    def sk_p(self, keys: Values, sk_p: bytes | None, *, initiator: bool) -> Sequence[bytes]:
+    def find_sk_p(self, keys: Values, sk_p: bytes | None, *, initiator: bool) -> Sequence[bytes]:
         """What SK_pi or SK_pr may be in IKE_AUTH: made with a PPK, and without (RFC 8784, section 3)."""
         mixed = [ppk.sk_pi if initiator else ppk.sk_pr for ppk in self.ppks.get(keys, ())]
         return list(dict.fromkeys([*mixed, *([] if sk_p is None else [sk_p])]))

@@ -44,7 +44,7 @@ class MessageColumns:
     def __len__(self) -> int:
         return len(self.slot)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
+    def select(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
         """Some of the messages, or all in another order."""
         return MessageColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
@@ -91,16 +91,16 @@ def group_messages(units: Datagrams, association: SaAssociation) -> tuple[Messag
         body=turn[start] >> 20,
         transmission=turn[start] & 0xFFFFF,
         first_ns=units.first_ns[head],  # units are in order of time
-        last_ns=runs.highest(units.last_ns[order]),
-        first_frame=runs.lowest(units.number[order]).astype(np.int64),
-        frames=runs.total(units.frames[order]) if several else runs.size,
-        bytes=runs.total(size),
-        needed_bytes=runs.total(needed),
-        fragments=runs.highest(totals),
+        last_ns=runs.max(units.last_ns[order]),
+        first_frame=runs.min(units.number[order]).astype(np.int64),
+        frames=runs.sum(units.frames[order]) if several else runs.size,
+        bytes=runs.sum(size),
+        needed_bytes=runs.sum(needed),
+        fragments=runs.max(totals),
         fragments_seen=np.where(fragmented, runs.size, 0),
-        new_fragments=np.where(fragmented, runs.total(first_copy.astype(np.int64)), 0),
-        ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.total(ip_fragments),
-        digest=runs.total(part),
+        new_fragments=np.where(fragmented, runs.sum(first_copy.astype(np.int64)), 0),
+        ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.sum(ip_fragments),
+        digest=runs.sum(part),
     )
     return messages, message_of_unit
 

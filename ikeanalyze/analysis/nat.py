@@ -78,7 +78,7 @@ class NatClaims:
         """Take the hashes at these places of messages, which are those of `rows`."""
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 
-    def differ(self, spis: UInt8Array, seen: EndpointArray) -> npt.NDArray[np.int8]:
+    def compare(self, spis: UInt8Array, seen: EndpointArray) -> npt.NDArray[np.int8]:
         """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
         (n,)
 

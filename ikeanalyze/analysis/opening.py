@@ -56,7 +56,7 @@ class CaptureKeys:
     def __bool__(self) -> bool:
         return bool(self.sets or self.phase1)
 
-    def spis(self) -> frozenset[int] | None:
+    def get_spis(self) -> frozenset[int] | None:
         """Initiators' SPIs of the IKE SAs that the keys are for; None: some keys do not say."""
         known = [one.spi_i for one in self.sets] + [one.cookie_i for one in self.phase1]
         if any(one is None for one in known):
@@ -102,7 +102,7 @@ def decrypt_messages(
         if own:
             looked |= _open_capture(work, agreements, own, capture, some)
         findings.append(work.findings)
-    work.look_into_clear(looked)
+    work.add_cleartext_messages(looked)
     asked = np.array([every or bool(one) for one in keys])
     return DecodedMessages(work.of_message(), work.all, work.sealed(asked), work.opened(), findings)
 
@@ -123,12 +123,12 @@ def _open_capture(
             before = len(work.all)
             if work.open(handshake, some.tolist(), ring, agreements):
                 opened.add(handshake)
-                agreements.learn(capture, work.all[before:])
+                agreements.add_rekeyed_sas(capture, work.all[before:])
     phase1 = decrypt_phase1(work.conversation, work.sealed_bytes, capture, keys.phase1, work.add)
     opened |= phase1.handshakes
     work.findings.extend(phase1.findings)
     work.cut.extend(phase1.cut)
-    work.tell_cut()
+    work.report_truncated()
     said = {what for _, what in work.findings}
     work.findings.extend((0, what) for what in ring.unusable if what not in said)
     return opened
@@ -168,12 +168,12 @@ class _NegotiatedKeysLookup:
             self._rows.setdefault(handshake, []).append(row)
         self._rekeyed: dict[tuple[int, int, int], _NegotiatedKeys] = {}  # by capture and SPIs
 
-    def learn(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
+    def add_rekeyed_sas(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
         """Note what the contents of one handshake say of IKE SAs that replace its own."""
         for one in find_rekeyed_sas(sorted(contents, key=lambda content: (content.exchange, content.response))):
             self._rekeyed[capture, one.spi_i, one.spi_r] = _NegotiatedKeys(get_suite(one.chosen), one.nonces, 0)
 
-    def of(self, handshake: int, row: int) -> _NegotiatedKeys:
+    def get(self, handshake: int, row: int) -> _NegotiatedKeys:
         """Of the last IKE_SA_INIT request and response that are there; `row`: of a unit with both SPIs."""
         request, response = None, None
         for row in self._rows.get(handshake, ()):
@@ -244,7 +244,7 @@ class _DecryptionState:
     def open(self, handshake: int, rows: list[int], ring: KeyRing, agreements: _NegotiatedKeysLookup) -> bool:
         """Open the messages of one handshake, in order of time; whether any could be."""
         conversation, units = self.conversation, self.conversation.units
-        agreement = agreements.of(handshake, rows[0])
+        agreement = agreements.get(handshake, rows[0])
         wanted: dict[tuple[int, int], _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
         before = len(self.all)
@@ -259,9 +259,9 @@ class _DecryptionState:
             spis = int(units.spi_i[row]), int(units.spi_r[row])
             chain = chains.get(spis)
             if chain is None:
-                chain = ring.for_sa(data[:8], data[8:16], agreement.suite, agreement.nonces)
+                chain = ring.get_sa_keys(data[:8], data[8:16], agreement.suite, agreement.nonces)
                 chains[spis] = chain
-            found = chain.open(data, bool(conversation.association.from_initiator[row]))
+            found = chain.decrypt(data, bool(conversation.association.from_initiator[row]))
             if found is None:
                 continue
             opened, position = found
@@ -273,7 +273,7 @@ class _DecryptionState:
                     one.parts.clear()  # cut anew
                 if one.fragments.add(number, total, opened.first, opened.plaintext, opened.verified):
                     one.parts[number] = row
-                whole = one.fragments.whole()
+                whole = one.fragments.get_message()
                 if whole is None:
                     continue
                 opened = whole
@@ -338,7 +338,7 @@ class _DecryptionState:
         self._content[self._identity[message]] = len(self.all)
         self.all.append(content)
 
-    def look_into_clear(self, handshakes: set[int]) -> None:
+    def add_cleartext_messages(self, handshakes: set[int]) -> None:
         """Enter the clear messages of IKEv2 of these handshakes."""
         conversation = self.conversation
         units, messages = conversation.units, conversation.messages
@@ -377,7 +377,7 @@ class _DecryptionState:
                 ),
             )
 
-    def tell_cut(self) -> None:
+    def report_truncated(self) -> None:
         """One finding about all encrypted messages of which the capture lacks bytes."""
         if self.cut:
             count = len(self.cut)
@@ -396,7 +396,7 @@ class _DecryptionState:
         unfit = []
         for one in closed:
             if one.fragments is not None:
-                missing = one.fragments.missing()
+                missing = one.fragments.get_missing_ranges()
                 some = ", ".join(_run(run) for run in missing[:_RUNS_SHOWN])
                 more = f" and {len(missing) - _RUNS_SHOWN} more runs" if len(missing) > _RUNS_SHOWN else ""
                 total = one.fragments.total

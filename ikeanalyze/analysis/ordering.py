@@ -102,20 +102,20 @@ class RowGroups:
         """Rows of each run."""
         return self.end - self.start
 
-    def total(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    def sum(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         """The sum of each run's values."""
         # differences of a running sum: numpy's reduceat takes three times as long for short runs
         totals: npt.NDArray[_Number] = np.cumsum(values, dtype=values.dtype)[self.end - 1]
         totals[1:] -= totals[:-1].copy()
         return totals
 
-    def lowest(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    def min(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         """The smallest of each run's values."""
         if self._rise(values):
             return values[self.start]
         return np.minimum.reduceat(values, self.start)
 
-    def highest(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    def max(self, values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         """The largest of each run's values."""
         if self._rise(values):
             return values[self.end - 1]

@@ -87,12 +87,12 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
         return DecryptedOutcome(None if refusal is None else Outcome.FAILED, refusal, False, auth, None)
     last = responses[-1]
     error = _error(last)
-    ended = bool(last.bodies(PayloadType.AUTH)) and not last.bodies(PayloadType.EAP)
+    ended = bool(last.get_bodies(PayloadType.AUTH)) and not last.get_bodies(PayloadType.EAP)
     if refusal is not None:
         return DecryptedOutcome(Outcome.FAILED, refusal, False, auth, None)
     if ended and error not in _FATAL:
         return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error)
-    if error is None and any(_failed(body) for body in last.bodies(PayloadType.EAP)):
+    if error is None and any(_failed(body) for body in last.get_bodies(PayloadType.EAP)):
         error = _EAP_FAILURE
     if error is not None:
         return DecryptedOutcome(Outcome.FAILED, error, False, auth, None)
@@ -104,7 +104,7 @@ def collect_certificates(contents: Sequence[DecodedMessage]) -> list[tuple[bool,
     found = []
     for content in contents:
         if content.set_up and content.protocol == Protocol.IKEV2:
-            for body in content.bodies(PayloadType.CERT):
+            for body in content.get_bodies(PayloadType.CERT):
                 try:
                     found.append((content.from_initiator, decode_certificate(parse_certificate(body))))
                 except WireError:
@@ -114,7 +114,7 @@ def collect_certificates(contents: Sequence[DecodedMessage]) -> list[tuple[bool,
 
 def _error(content: DecodedMessage) -> str | None:
     """The first error notify."""
-    for body in content.bodies(PayloadType.NOTIFY):
+    for body in content.get_bodies(PayloadType.NOTIFY):
         try:
             kind = parse_notify(body).type
         except WireError:
@@ -147,11 +147,11 @@ def _refusal(contents: Sequence[DecodedMessage]) -> str | None:
 
 def _methods(rounds: Sequence[DecodedMessage]) -> AuthMethods | None:
     """How each side authenticated, by its first AUTH payload."""
-    eap = [body for content in rounds for body in content.bodies(PayloadType.EAP)]
+    eap = [body for content in rounds for body in content.get_bodies(PayloadType.EAP)]
     words: dict[bool, str] = {}
     keys = {side: view for side, view in reversed(collect_certificates(rounds)) if view.key is not None}
     for content in rounds:
-        for body in content.bodies(PayloadType.AUTH):
+        for body in content.get_bodies(PayloadType.AUTH):
             try:
                 authentication = parse_authentication(body)
             except WireError:
@@ -163,10 +163,10 @@ def _methods(rounds: Sequence[DecodedMessage]) -> AuthMethods | None:
         initiator = "eap"
         # the AUTH payload that ends EAP is made with the method's key; the responder's own is in its first message, which
         # says who it is. With EAP alone, there is none before the method has made a key (RFC 5998)
-        first = next((one for one in rounds if one.response and one.bodies(PayloadType.IDR)), None)
+        first = next((one for one in rounds if one.response and one.get_bodies(PayloadType.IDR)), None)
         if first is None:
             responder = None
-        elif not first.bodies(PayloadType.AUTH):
+        elif not first.get_bodies(PayloadType.AUTH):
             responder = "eap" if responder is not None else None
     if initiator is None and responder is None:
         return None

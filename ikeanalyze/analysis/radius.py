@@ -64,7 +64,7 @@ class RadiusExchange:
         """The number of its capture."""
         return self.client >> CAPTURE_BIT
 
-    def waited(self, units: Datagrams) -> tuple[int, int]:
+    def get_wait(self, units: Datagrams) -> tuple[int, int]:
         """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
         if not self.requests or not self.responses:
             return 0, 0

@@ -53,7 +53,7 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)
         fitting = common if own is None else work.read_keys(own, common)
-        spis = fitting.spis() if fitting is not None else ()
+        spis = fitting.get_spis() if fitting is not None else ()
         try:
             capture = read_frames(path, options.ports, options.progress, _load_steps, spis)
         except CaptureError as error:
@@ -152,7 +152,7 @@ class _ReadState:
 
     def _analyse_group(self) -> None:
         if self._paths:
-            self._analyse(self._group.traffic())
+            self._analyse(self._group.build())
             release_free_memory()
 
     def _analyse(self, traffic: CombinedFrames) -> None:

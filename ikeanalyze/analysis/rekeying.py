@@ -37,7 +37,7 @@ def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
         offered = () if request is None else _ike_proposals(request)
         if request is None or not chosen or not offered:
             continue
-        nonces = [*request.bodies(PayloadType.NONCE), *content.bodies(PayloadType.NONCE)]
+        nonces = [*request.get_bodies(PayloadType.NONCE), *content.get_bodies(PayloadType.NONCE)]
         yield RekeyedSa(
             int.from_bytes(offered[0].spi, "big"),
             int.from_bytes(chosen[0].spi, "big"),
@@ -50,7 +50,7 @@ def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
 
 def _ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
     """Proposals for an IKE SA, each with its sender's SPI."""
-    for body in content.bodies(PayloadType.SA):
+    for body in content.get_bodies(PayloadType.SA):
         return tuple(
             proposal
             for proposal in parse_sa(body).proposals

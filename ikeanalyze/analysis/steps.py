@@ -146,7 +146,7 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     conversation = _build_state(job, packets)
     capture, messages, exchanges = conversation.capture, conversation.messages, conversation.exchanges
     radius = packets.radius
-    handshake_ids = numbering.ids(capture, numbering.first.handshake)
+    handshake_ids = numbering.get_ids(capture, numbering.first.handshake)
     message_ids = number_messages(numbering, capture, messages, radius.units)
     # where no RADIUS has to be assigned first, the frames can be written while the rest goes on
     frames = None if radius.pairs else _write_frames(job, packets, conversation, handshake_ids, message_ids)
@@ -164,7 +164,7 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     if options.payloads or any(job.keys):
         insides, findings = _summarise_contents(job, conversation)
         warnings += findings
-        traffic.sealed.forget()
+        traffic.sealed.clear()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
     units = conversation.units
     clear.keep(np.concatenate([units.unit[units.protocol != Protocol.IKEV2], radius.units.unit]))
@@ -172,7 +172,7 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
         if insides is not None:
             from ikeanalyze.analysis.eap import EapMatcher
 
-            insides = replace(insides, same_eap=EapMatcher(insides.contents, capture).assign(radius.pairs))
+            insides = replace(insides, same_eap=EapMatcher(insides.contents, capture).match(radius.pairs))
         warnings += _assign_radius(conversation, endings, radius, handshake_ids)
     answers = match_responses(conversation, path, endings, _aaa_asked(radius, len(exchanges)))
     frames = frames or _write_frames(job, packets, conversation, handshake_ids, message_ids)
@@ -180,8 +180,8 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     pairs = _pairs_of_handshakes(radius)
     handshakes = group_handshakes(HandshakeSources(conversation, answers, path, pairs, aaa_times, insides))
     warnings += _warn_of_unused_rtt(conversation, path)
-    clear.forget()
-    exchange_ids = numbering.ids(capture[exchanges.handshake], numbering.first.exchange)
+    clear.clear()
+    exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
         ids=RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids),
         addresses=traffic.addresses,
@@ -202,11 +202,11 @@ def _group_datagrams(traffic: CombinedFrames) -> _DatagramStep:
     duplicates = find_duplicates(traffic.columns)
     units = group_datagrams(traffic.columns, duplicates.mask)
     is_radius = units.protocol == Protocol.RADIUS
-    asking = units.take(np.flatnonzero(is_radius))
+    asking = units.select(np.flatnonzero(is_radius))
     return _DatagramStep(
         duplicates=duplicates,
         translated=find_translated_endpoints(traffic.columns, duplicates),
-        ike=units.take(~is_radius) if len(asking) else units,
+        ike=units.select(~is_radius) if len(asking) else units,
         radius=RadiusMessages(asking, pair_radius_messages(asking, traffic.clear)),
     )
 
@@ -254,9 +254,9 @@ def _associate_hip(
     from ikeanalyze.analysis.hip import associate_hip, merge_associations
 
     is_hip = units.protocol == Protocol.HIP
-    ike = units.take(~is_hip)
+    ike = units.select(~is_hip)
     association = follow_redirects(ike, associate_datagrams(ike, clear, translated), clear)
-    hip, hosts = associate_hip(units.take(is_hip), clear)
+    hip, hosts = associate_hip(units.select(is_hip), clear)
     columns = {name: getattr(units, name).copy() for name in ("exchange_type", "flags", "message_id")}
     for name, column in columns.items():
         column[is_hip] = getattr(hip, name)
@@ -374,7 +374,7 @@ def _aaa_times(radius: RadiusMessages, exchanges: int) -> AaaTimes:
     times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
     for pair in radius.pairs:
         if pair.exchange is not None:
-            answering, wait = pair.waited(radius.units)
+            answering, wait = pair.get_wait(radius.units)
             times.answering_ns[pair.exchange] += answering
             times.wait_ns[pair.exchange] += wait
     return times

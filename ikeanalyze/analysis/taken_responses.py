@@ -166,7 +166,7 @@ def _end_in_order(conversation: AnalysisState) -> ExchangeEndings:
         return ExchangeEndings(*(np.zeros(0, np.int64) for _ in ExchangeEndings.__dataclass_fields__))
     if (exchange[1:] < exchange[:-1]).any():  # mostly they are in order
         order = argsort_stable(exchange)
-        messages, exchange = messages.take(order), exchange[order]
+        messages, exchange = messages.select(order), exchange[order]
     start = np.flatnonzero(find_group_starts(exchange))
     when, response = messages.first_ns, messages.response
     current = when < _next_requests(exchanges)[exchange]

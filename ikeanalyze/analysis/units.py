@@ -51,7 +51,7 @@ class Datagrams:
     def __len__(self) -> int:
         return len(self.unit)
 
-    def take(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
+    def select(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
         """Some of the units."""
         return Datagrams(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
 
@@ -118,5 +118,5 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     if late.any():
         capture = get_capture_numbers(units.source)
         if (late & (capture[1:] == capture[:-1])).any():
-            units = units.take(np.lexsort((units.first_ns, capture)))
+            units = units.select(np.lexsort((units.first_ns, capture)))
     return units

@@ -47,7 +47,7 @@ class Accounting:
         self._packets[category] += packets
         self._bytes[category] += length
 
-    def include(self, other: "Accounting") -> None:
+    def merge(self, other: "Accounting") -> None:
         """Add what was counted elsewhere."""
         self._packets += other._packets
         self._bytes += other._bytes

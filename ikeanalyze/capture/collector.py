@@ -66,7 +66,7 @@ class FrameCollector:
         if not count:
             return
         self._rows.share = share
-        self.kept.share(share)
+        self.kept.set_progress(share)
         self.bytes += int(batch.length.sum())
         self.truncated += int((batch.captured < batch.length).sum())
         low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
@@ -78,15 +78,15 @@ class FrameCollector:
         if packets is not None:
             whole = packets.fragmented
             if whole.any():
-                self._fragments(batch, packets.take(whole), category)
-                packets = packets.take(~whole)
+                self._fragments(batch, packets.select(whole), category)
+                packets = packets.select(~whole)
             sorted_as, batches, refused = classify_packets(batch.buffer, packets, self._ports)
             category[packets.row] = sorted_as
             for refusal in refused:
                 self._refuse(self.packets + 1 + int(packets.row[refusal.packet]), refusal.what)
             tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
             if len(tcp):
-                self._segments(batch, packets.take(tcp), category)
+                self._segments(batch, packets.select(tcp), category)
             for messages in batches:
                 self._keep(batch, packets, messages)
         self.accounting.add_batch(category, batch.length)
@@ -97,7 +97,7 @@ class FrameCollector:
         self._datagrams(list(self._reassembler.finish()))
         self._settle_segments(self._streams.finish())
 
-    def half(self, damage: CaptureDamage | None) -> PartialResult:
+    def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """All that was found, for somebody else to include."""
         return PartialResult(
             rows=len(self._rows),
@@ -117,7 +117,7 @@ class FrameCollector:
             damage=damage,
         )
 
-    def include(self, half: PartialResult, columns: Columns) -> None:
+    def merge_partial_result(self, half: PartialResult, columns: Columns) -> None:
         """Take what was found in the packets that follow, with the rows made of them."""
         codes = self.book.translation(half.ipv6)
         self._rows.append(
@@ -132,13 +132,13 @@ class FrameCollector:
         )
         for store, entries in ((self.kept.clear, half.clear), (self.kept.sealed, half.sealed)):
             units, begin, size = entries
-            store.adopt(units + np.uint32(self._units), begin, size)
+            store.add_existing(units + np.uint32(self._units), begin, size)
         for number, what in half.refused:
             self._refuse(number + self.packets, what)
         self._refused_count += half.refused_count - len(half.refused)
         for kind, count in half.foreign_links.items():
             self._ip.foreign_links[kind] = self._ip.foreign_links.get(kind, 0) + count
-        self.accounting.include(half.accounting)
+        self.accounting.merge(half.accounting)
         self.packets += half.packets
         self.bytes += half.bytes
         self.truncated += half.truncated

@@ -95,7 +95,7 @@ def read_esp(
     """
     with open_capture(path) as reader:
         collector = _Collector(take, ports, reader.interfaces, wanted)
-        for batch in reader.batches():
+        for batch in reader.iterate_batches():
             collector.add(batch)
             if progress is not None:
                 progress(reader.source.consumed, reader.source.size)
@@ -136,8 +136,8 @@ class _Collector:
         if packets is not None:
             whole = packets.fragmented
             if whole.any():
-                self._fragments(batch, packets.take(whole))
-                packets = packets.take(~whole)
+                self._fragments(batch, packets.select(whole))
+                packets = packets.select(~whole)
             esp = self._esp(batch.buffer, packets)
             row = packets.row[esp["packet"]]
             self._append(
@@ -180,7 +180,7 @@ class _Collector:
         header = read_struct_array(buffer, at, _HEADER)
         if self._wanted is not None:
             chosen = there if self._wanted.spis is None else there & np.isin(header["spi"], self._spis)
-            self._hand_on(self._wanted, buffer, packets.take(index[chosen]), at[chosen], wire_end[chosen])
+            self._hand_on(self._wanted, buffer, packets.select(index[chosen]), at[chosen], wire_end[chosen])
         columns: Block = {
             "packet": index,
             "source": packets.source[index],
@@ -204,7 +204,7 @@ class _Collector:
             wanted.take(sa, bytes(view[first:stop]) if is_whole else None, self._book.ipv6)
 
     def _count_tcp(self, buffer: UInt8Array, packets: IpPackets) -> None:
-        tcp = packets.take((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
+        tcp = packets.select((packets.protocol == PROTOCOL_TCP) & (packets.at + 4 <= packets.end))
         if len(tcp):
             ports = read_struct_array(buffer, tcp.at, _PORTS)
             ours = (ports["source"] == PORT_IKE_NAT) | (ports["destination"] == PORT_IKE_NAT)
@@ -229,7 +229,7 @@ class _Collector:
         if not fresh:
             return
         buffer, packets, cut = build_reassembled_packets(fresh)
-        esp = self._esp(buffer, packets.take(~cut))
+        esp = self._esp(buffer, packets.select(~cut))
         esp["packet"] = np.flatnonzero(~cut)[esp["packet"]]
         owners = [fresh[i] for i in esp["packet"].tolist()]
         complete = np.array([datagram.complete for datagram in owners], np.bool_)

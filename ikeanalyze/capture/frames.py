@@ -119,20 +119,20 @@ def _collect(
 ) -> None:
     """Collect all batches, those of the second half from its helper unless its result cannot be used."""
     size = reader.source.size
-    for batch in reader.batches():
+    for batch in reader.iterate_batches():
         rest = batch
         place = None if second is None else reader.place(batch, second.begin)
         if second is not None and (place is None or collector.crosses):
             second.stop()
             second = None
         elif second is not None and place is not None and place < len(batch):
-            collector.add(batch.part(slice(place)), None)
-            rest = batch.part(slice(place, None))
+            collector.add(batch.select(slice(place)), None)
+            rest = batch.select(slice(place, None))
             if meanwhile is not None:
                 meanwhile()
             result = None if collector.crosses else second.result()
             if result is not None:
-                collector.include(*result)
+                collector.merge_partial_result(*result)
                 reader.damage = result[0].damage
                 if progress is not None:
                     progress(size or 0, size)

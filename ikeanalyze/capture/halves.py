@@ -36,7 +36,7 @@ class ParallelReader:
             OSError: it cannot be done here.
         """
         self.begin = begin
-        second = reader.second(begin)
+        second = reader.open_at(begin)
         size = second.source.size or 0
         # a row stands for a record with at least an IKE header in it
         rows = FrameRows.shared(LAYOUT, (size - begin) // _LEAST_RECORD + 1)
@@ -45,12 +45,12 @@ class ParallelReader:
         def work(progress: Int64Array) -> PartialResult | None:
             kept = MessageStore(spis, *(MessageBytes(heap, begin) for heap in heaps))
             collector = FrameCollector(ports, second.interfaces, rows, kept)
-            for batch in second.batches():
+            for batch in second.iterate_batches():
                 collector.add(batch, None)
                 if collector.crosses:
                     return None
                 progress[0] = second.source.consumed - begin
-            return collector.half(second.damage)
+            return collector.make_partial_result(second.damage)
 
         try:
             self._helper = WorkerProcess(work)

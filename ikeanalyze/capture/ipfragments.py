@@ -78,7 +78,7 @@ class FragmentedPacket:
         """A fragment with this offset is there."""
         return offset in self._at
 
-    def repeated_by(self, fragment: IpFragment, within_ns: int = DUPLICATE_NS) -> bool:
+    def is_duplicate(self, fragment: IpFragment, within_ns: int = DUPLICATE_NS) -> bool:
         """The fragment is one of these, seen a second time: by the capture, or with more time between them sent twice."""
         return any(
             abs(fragment.time_ns - earlier.time_ns) <= within_ns and earlier.payload == fragment.payload
@@ -131,20 +131,20 @@ class IpReassembler:
         yield from self._expire(fragment.time_ns)
         self._forget(fragment.time_ns)
         done = self._done.get(key)
-        if done is not None and done.repeated_by(fragment):
+        if done is not None and done.is_duplicate(fragment):
             yield FragmentedPacket(key, protocol, [replace(fragment, repeated=True)], done.size, done)
             return
         datagram = self._pending.get(key)
-        twice = done is not None and done.repeated_by(fragment, TWICE_NS)
+        twice = done is not None and done.is_duplicate(fragment, TWICE_NS)
         if datagram is not None and datagram.doubles is not None and not twice:
             # what else has this identification now is another datagram
             yield _settled(self._pending.pop(key))
             datagram = None
         if datagram is not None and datagram.has(fragment.offset):
-            if datagram.repeated_by(fragment):
+            if datagram.is_duplicate(fragment):
                 datagram.fragments.append(replace(fragment, repeated=True))
                 return
-            if datagram.repeated_by(fragment, TWICE_NS):
+            if datagram.is_duplicate(fragment, TWICE_NS):
                 datagram.fragments.append(replace(fragment, resent=True))
                 return
             # the identification is used again, so the earlier datagram lost a fragment

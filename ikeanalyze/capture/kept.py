@@ -60,7 +60,7 @@ class MessageBytes(Mapping[int, bytes]):
             self._units, self._begin, self._size = units[last], begin[last], size[last]
         return self._units, self._begin, self._size
 
-    def adopt(self, units: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
+    def add_existing(self, units: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
         """Enter messages that somebody else has put into the same heap."""
         self._parts.append((units, begin, size))
 
@@ -83,7 +83,7 @@ class MessageBytes(Mapping[int, bytes]):
             low = begin[chosen]
             self.add(known[chosen], heap, low, low + size[chosen])
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Free the memory; nothing is kept then."""
         self.keep(np.zeros(0, np.uint32))
 
@@ -124,7 +124,7 @@ class MessageStore:
         self.sealed = MessageBytes() if sealed is None else sealed
         self._spis = spis
 
-    def share(self, share: float | None) -> None:
+    def set_progress(self, share: float | None) -> None:
         """Say how much of the capture has been read, as far as that is known."""
         self.clear.share = self.sealed.share = share
 

@@ -49,7 +49,7 @@ class AddressBook:
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
 
-    def codes(self, addresses: npt.NDArray[np.void]) -> UInt64Array:
+    def encode(self, addresses: npt.NDArray[np.void]) -> UInt64Array:
         """Numbers of 16-byte addresses, new ones entered."""
         places = self._places
         codes = np.empty(len(addresses), np.uint64)
@@ -63,7 +63,7 @@ class AddressBook:
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function from the codes of another book, which has these addresses, to those of this one."""
-        entered = self.codes(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
+        entered = self.encode(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
 
         def translate(codes: npt.NDArray[Any]) -> UInt64Array:
             codes = codes.astype(np.uint64, copy=False)
@@ -105,7 +105,7 @@ class IpPackets:
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, chosen: Int64Array | BoolArray) -> "IpPackets":
+    def select(self, chosen: Int64Array | BoolArray) -> "IpPackets":
         """Some of the packets."""
         return IpPackets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
 
@@ -123,7 +123,7 @@ def merge_packets(parts: list[IpPackets]) -> IpPackets:
     if len(parts) == 1:
         return parts[0]
     whole = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PACKET_COLUMNS))
-    return whole.take(np.argsort(whole.row, kind="stable"))
+    return whole.select(np.argsort(whole.row, kind="stable"))
 
 
 def read_ipv4(
@@ -203,8 +203,8 @@ def read_ipv6(
         end=captured,
         wire_end=stop,
         protocol=protocol,
-        source=book.codes(header["source"]),
-        destination=book.codes(header["destination"]),
+        source=book.encode(header["source"]),
+        destination=book.encode(header["destination"]),
         ttl=header["hops"].copy(),
         ident=ident,
         offset=offset,
@@ -212,7 +212,7 @@ def read_ipv6(
     )
     if cut.any():
         bad[good[cut]] = True
-        packets = packets.take(~cut)
+        packets = packets.select(~cut)
     return packets, bad
 
 

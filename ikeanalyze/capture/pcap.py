@@ -109,7 +109,7 @@ class Pcap:
         )
         return WalkResult(batch, stop, needed, wrong)
 
-    def unfinished(self, buffer: bytearray, start: int, end: int) -> str:
+    def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
         """Where the file ends, if buffer[start:end] is the rest of it: "inside a packet of 90 bytes, ..."."""
         if end - start < self.header_size:
             missing = self.header_size - (end - start)

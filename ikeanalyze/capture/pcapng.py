@@ -164,7 +164,7 @@ class Pcapng:
                 return WalkResult(_joined(view, batches), at, needed, wrong)
             at += needed
 
-    def unfinished(self, buffer: bytearray, start: int, end: int) -> str:
+    def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
         """Where the file ends, if buffer[start:end] is the rest of it: "inside a block of 90 bytes, ..."."""
         if end - start < _EMPTY_BLOCK:
             missing = _EMPTY_BLOCK - (end - start)

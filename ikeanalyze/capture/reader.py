@@ -95,16 +95,16 @@ class CaptureReader:
         """What the user should know of packets read so far; grows while reading."""
         return self._format.notes
 
-    def batches(self) -> Iterator[RecordBatch]:
+    def iterate_batches(self) -> Iterator[RecordBatch]:
         """The packets in file order, once; no batch is empty, and each is valid until the next is asked for.
 
         Never raises for what is in the file: iteration ends early and `damage` says where and why.
         """
-        for stretch in self.stretches():
+        for stretch in self.iterate_segments():
             if len(stretch.batch):
                 yield stretch.batch
 
-    def stretches(self) -> Iterator[FileSegment]:
+    def iterate_segments(self) -> Iterator[FileSegment]:
         """The file in pieces, once, with the packets in each: what has no packets in it is there too.
 
         Ends as `batches` does.
@@ -152,13 +152,13 @@ class CaptureReader:
         last = int(batch.offset[-1] + batch.captured[-1])
         return place if last <= frame - self._format.header_size else None
 
-    def second(self, offset: int) -> "CaptureReader":
+    def open_at(self, offset: int) -> "CaptureReader":
         """Another reader of the same plain file, for the packets from this offset on.
 
         Raises:
             OSError: the file cannot be opened again.
         """
-        return CaptureReader(self.source.reopened(offset), self._chunk, (self._format, offset))
+        return CaptureReader(self.source.reopen(offset), self._chunk, (self._format, offset))
 
     def close(self) -> None:
         """Close the file, unless it is standard input."""
@@ -188,7 +188,7 @@ class CaptureReader:
             self._buffer[self._end : self._end + PADDING] = _BEHIND
 
     def _damage_at_end(self) -> CaptureDamage | None:
-        cut = self._format.unfinished(self._buffer, 0, self._end) if self._end else None
+        cut = self._format.describe_truncation(self._buffer, 0, self._end) if self._end else None
         if self.source.damage:
             return CaptureDamage(self._base, f"{self.source.damage}, {cut}" if cut else self.source.damage)
         return CaptureDamage(self._base, f"the file ends {cut}") if cut else None

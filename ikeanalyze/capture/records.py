@@ -61,7 +61,7 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def part(self, rows: slice) -> "RecordBatch":
+    def select(self, rows: slice) -> "RecordBatch":
         """Some of the packets, over the same buffer."""
         return RecordBatch(
             self.buffer,

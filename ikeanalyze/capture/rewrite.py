@@ -106,7 +106,7 @@ def rewrite_capture(
         job = _Rewriter(reader, edits, comment)
         with open_output(out) as stream:
             stream.write(head)
-            for stretch in reader.stretches():
+            for stretch in reader.iterate_segments():
                 for piece in job.pieces(stretch):
                     stream.write(piece)
                 if progress is not None:

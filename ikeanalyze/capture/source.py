@@ -37,7 +37,7 @@ class CaptureSource:
         self.position += count
         return count
 
-    def reopened(self, offset: int) -> "CaptureSource":
+    def reopen(self, offset: int) -> "CaptureSource":
         """The same file from this offset on; only for plain files.
 
         Raises:

@@ -132,7 +132,7 @@ class _Connection:
             direction = self._directions[sender] = _StreamDirection(self, self._settle)
         return direction
 
-    def give_up(self) -> None:
+    def flush(self) -> None:
         """No more segments come: settle what is there."""
         for direction in self._directions.values():
             direction.give_up()
@@ -458,7 +458,7 @@ class TcpStreams:
     def finish(self) -> list[TcpSegment]:
         """The end of the capture: what is unfinished stays so."""
         for connection in self._connections.values():
-            connection.give_up()
+            connection.flush()
         self._connections.clear()
         return self.settled()
 
@@ -468,6 +468,6 @@ class TcpStreams:
         if connection is None:
             connection = _Connection(self._settled.append)
             if len(self._connections) >= _MOST_CONNECTIONS:
-                self._connections.pop(next(iter(self._connections))).give_up()
+                self._connections.pop(next(iter(self._connections))).flush()
         self._connections[key] = connection
         return connection

@@ -74,7 +74,7 @@ class CombinedFramesBuilder:
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
-    def traffic(self) -> CombinedFrames:
+    def build(self) -> CombinedFrames:
         """All of them."""
         last_ns = np.array(self._last_ns, np.int64)
         return CombinedFrames(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)

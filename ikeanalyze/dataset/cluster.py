@@ -73,7 +73,7 @@ class DaskWorkers:
             raise self._gone() from None
         return future
 
-    def lost(self, error: BaseException) -> bool:
+    def is_worker_loss(self, error: BaseException) -> bool:
         """Whether the error says that workers ended over this task."""
         if isinstance(error, CancelledError):
             raise self._gone() from None
@@ -84,7 +84,7 @@ class DaskWorkers:
             ) from None
         return isinstance(error, self._killed)
 
-    def waiting(self) -> str | None:
+    def get_stall_reason(self) -> str | None:
         """Why nothing goes on, if that is so."""
         with suppress(TaskError):
             if self._client.status == "running":

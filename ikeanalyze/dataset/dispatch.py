@@ -29,10 +29,10 @@ class Workers(Protocol):
     def submit(self, task: BatchTask) -> "Future[TaskResult]":
         """Begin a task."""
 
-    def lost(self, error: BaseException) -> bool:
+    def is_worker_loss(self, error: BaseException) -> bool:
         """Whether the error of a future says that the worker was killed."""
 
-    def waiting(self) -> str | None:
+    def get_stall_reason(self) -> str | None:
         """Why no task makes progress, or None."""
 
     def bytes_read(self) -> int:
@@ -60,7 +60,7 @@ def run_tasks(
         tell()
         if ended:
             last_end = time.monotonic()
-        elif time.monotonic() - last_end >= _PATIENCE and (why := workers.waiting()) != reported:
+        elif time.monotonic() - last_end >= _PATIENCE and (why := workers.get_stall_reason()) != reported:
             reported = why
             if why is not None:
                 say(f"waiting: {why}")
@@ -92,6 +92,6 @@ def _result(future: "Future[TaskResult]", workers: Workers) -> TaskResult | None
     try:
         return future.result()
     except Exception as error:
-        if workers.lost(error):
+        if workers.is_worker_loss(error):
             return None
         raise

@@ -43,7 +43,7 @@ class KeyFileFinder:
     _listings: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _named: dict[str, list[tuple[str, str, str]]] | None = field(default=None, repr=False)
 
-    def of(self, capture: CaptureFile) -> list[FileState]:
+    def find_for_capture(self, capture: CaptureFile) -> list[FileState]:
         """The key files of a capture, in order; each once."""
         folder, name = os.path.split(capture.path)
         stem = get_capture_stem(name)

@@ -83,7 +83,7 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
     plan = BatchPlan(
         merge_label_columns({name: kind for name, kind in manifest.labels.items() if name in kept}, request.kinds)
     )
-    keys = {path: tuple(request.keys.of(capture)) for path, capture in requested.items()}
+    keys = {path: tuple(request.keys.find_for_capture(capture)) for path, capture in requested.items()}
     for shard in manifest.shards.values():
         entries = []
         for entry in shard.captures:
@@ -140,7 +140,7 @@ def _unchanged(
     entry: CaptureEntry, shard: Shard, capture: CaptureFile, own_keys: Sequence[FileState], request: BatchRequest
 ) -> CaptureEntry | None:
     """The updated entry of a capture that need not be read again; None: it must be read."""
-    if shard.reading != request.reading.document() or entry.bytes != capture.bytes or entry.sha256 is None:
+    if shard.reading != request.reading.to_dict() or entry.bytes != capture.bytes or entry.sha256 is None:
         return None
     if entry.state == "failed" and shard.version != request.version:
         return None

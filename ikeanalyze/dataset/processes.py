@@ -60,11 +60,11 @@ class LocalWorkers:
         future = self._places[place] = pool.submit(_perform, task, place)
         return future
 
-    def lost(self, error: BaseException) -> bool:
+    def is_worker_loss(self, error: BaseException) -> bool:
         """Whether the error says that a process ended. Those beside it are given up then, whatever they were doing."""
         return isinstance(error, BrokenProcessPool)
 
-    def waiting(self) -> str | None:
+    def get_stall_reason(self) -> str | None:
         """Why nothing goes on, if that is so."""
         return None
 

@@ -39,7 +39,7 @@ class BatchReadOptions:
     ports: tuple[int, ...] = ()  # IKE ports in addition to 500 and 4500
     vantage: Vantage | None = None  # the side on which they were captured, if known
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The options as stored in the manifest."""
         return {"ports": list(self.ports), "vantage": self.vantage}
 
@@ -130,7 +130,7 @@ def _write(task: BatchTask, captures: Sequence[_CaptureOutcome], analyses: Seque
     shard = Shard(
         name="",
         version=task.version,
-        reading=task.reading.document(),
+        reading=task.reading.to_dict(),
         labels=task.kinds,
         rows={name: tables[name].height for name in TABLES},
         captures=[_entry(capture, task) for capture in captures],

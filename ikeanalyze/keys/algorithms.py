@@ -73,7 +73,7 @@ class EncryptionAlgorithm:
         """Name for messages: AES-GCM-16."""
         return Encryption(self.transform).label
 
-    def key_bytes(self, key_bits: int | None) -> int | None:
+    def get_key_bytes(self, key_bits: int | None) -> int | None:
         """Bytes of SK_ei and of SK_er, the salt with them; `key_bits`: the proposal's attribute Key Length.
 
         None if there is no such key: the length is not the cipher's, or is missing where there are several.

@@ -77,7 +77,7 @@ class KeyRing:
         self._last = 0
         self._trials = _TRIALS
 
-    def for_sa(
+    def get_sa_keys(
         self, spi_i: bytes, spi_r: bytes, suite: IkeSuite | None = None, nonces: bytes | None = None
     ) -> "SaKeyChain":
         """The chain of one IKE SA, the same object each time.
@@ -104,7 +104,7 @@ class KeyRing:
         return tuple(reasons)
 
     @property
-    def gave_up(self) -> bool:
+    def reached_limit(self) -> bool:
         """So many messages fitted no key that not every key set was tried on every IKE SA."""
         return self._trials <= 0
 
@@ -151,7 +151,7 @@ class KeyRing:
             self._trials -= 1
             if opener is None or not opener.verifies:
                 continue
-            opened = opener.open_sealed(sealed, from_initiator)
+            opened = opener.decrypt_payload(sealed, from_initiator)
             if opened is not None:
                 self._owned.add(index)
                 self._plain.remove(index)
@@ -212,7 +212,7 @@ class SaKeyChain:
         """Why key sets that name this IKE SA can open nothing: file, line and reason."""
         return [self._reasons[index] for index in sorted(self._reasons)]
 
-    def open(self, message: bytes, from_initiator: bool) -> tuple[DecryptedMessage, int] | None:
+    def decrypt(self, message: bytes, from_initiator: bool) -> tuple[DecryptedMessage, int] | None:
         """What is inside a whole message or fragment, and the position of the key set that opens it.
 
         `from_initiator`: sent by the original initiator of the IKE SA. Messages come in the order of the capture.
@@ -226,7 +226,7 @@ class SaKeyChain:
         starts = self._starts[by_initiator]
         for position in self._order(starts, message_id):
             opener = self._links[position].opener
-            opened = opener.open_sealed(sealed, from_initiator) if opener else None
+            opened = opener.decrypt_payload(sealed, from_initiator) if opener else None
             if opened is not None:
                 self._note(starts, position, message_id)
                 return opened, position

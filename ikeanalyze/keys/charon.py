@@ -143,7 +143,7 @@ class CharonReader:
         keys = self._findings.keys
         log = self._records.finish(self._findings, self._version, tuple(self._msks))
         if self._findings.keys > keys or log.auths or log.int_auths:
-            self._findings.saw("charon log")
+            self._findings.add_format("charon log")
             return log
         return None
 
@@ -443,4 +443,4 @@ class CharonReader:
             thread.auth.value = data
 
     def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
-        self._msks.append(LoggedMsk(self._findings.origin(message.line), data))
+        self._msks.append(LoggedMsk(self._findings.make_origin(message.line), data))

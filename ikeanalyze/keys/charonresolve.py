@@ -178,7 +178,7 @@ class _RecordResolver:
         if sk_ei is None and sk_er is None:
             return None
         return KeySet(
-            origin=self._findings.origin(derived.line),
+            origin=self._findings.make_origin(derived.line),
             spi_i=spis[0] if spis else None,
             spi_r=spis[1] if spis else None,
             encryption=None if chosen is None else chosen.encryption,
@@ -203,7 +203,7 @@ class _RecordResolver:
         chosen = parse_proposal(text)
         sk_e = derived.values.get("sk_ei") or derived.values.get("sk_er") or b""
         sk_a = derived.values.get("sk_ai") or derived.values.get("sk_ar") or b""
-        return chosen if chosen.fits(sk_e, sk_a) else None
+        return chosen if chosen.matches_key_lengths(sk_e, sk_a) else None
 
     def _make_phase1(self) -> None:
         seen: set[tuple[bytes, bytes]] = set()
@@ -213,7 +213,7 @@ class _RecordResolver:
                 self._findings.warn(record.line, "the log does not say of which IKE SA this IKEv1 key is; not used")
             elif (cookie, record.key) not in seen:
                 seen.add((cookie, record.key))
-                self._findings.phase1.append(Phase1Key(self._findings.origin(record.line), cookie, record.key))
+                self._findings.phase1.append(Phase1Key(self._findings.make_origin(record.line), cookie, record.key))
 
     def _set_of(self, sk_p: bytes, sa: LoggedSa | None) -> KeySet | None:
         if (signer := self._signers.get(sk_p)) is not None:
@@ -224,7 +224,7 @@ class _RecordResolver:
     def _int_auth(self, record: IntAuthRecord) -> LoggedIntAuth:
         header = record.header
         return LoggedIntAuth(
-            origin=self._findings.origin(record.line),
+            origin=self._findings.make_origin(record.line),
             side=_sender(header),
             message_id=int.from_bytes(header[20:24]) if len(header) == 28 else None,
             key_set=self._set_of(record.sk_p, record.sa),
@@ -235,7 +235,7 @@ class _RecordResolver:
 
     def _auth(self, record: AuthRecord) -> LoggedAuth:
         return LoggedAuth(
-            origin=self._findings.origin(record.line),
+            origin=self._findings.make_origin(record.line),
             side=_sender(record.octets[:28]),
             method=record.method,
             key_set=self._set_of(record.sk_p, record.sa),
@@ -249,7 +249,7 @@ class _RecordResolver:
     def _ppk(self, record: PpkRecord) -> PpkKeys:
         derived = self._last.get(record.sa) if record.sa is not None else None
         return PpkKeys(
-            origin=self._findings.origin(record.line),
+            origin=self._findings.make_origin(record.line),
             key_set=derived.made if derived is not None else None,
             ppk=record.ppk,
             sk_d=record.sk_d,
@@ -278,7 +278,7 @@ def _derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) 
     more = values.get("additional") or b""
     return Derivation(
         secret=secret,
-        additional=chosen.split(more) if chosen is not None else ((more,) if more else ()),
+        additional=chosen.split_secrets(more) if chosen is not None else ((more,) if more else ()),
         nonces=nonces,
         skeyseed=skeyseed,
         prf=None if chosen is None else chosen.prf,

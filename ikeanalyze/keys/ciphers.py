@@ -33,10 +33,10 @@ class PlainCipher(Protocol):
 class AeadCipher(Protocol):
     """Encrypts and authenticates in one."""
 
-    def open(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
+    def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
         """Plaintext with padding of ciphertext and ICV; None if the ICV is wrong."""
 
-    def seal(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
+    def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         """Ciphertext and ICV of `data`."""
 
 
@@ -156,13 +156,13 @@ class _LibraryAead:
         self._cipher = cipher
         self._salt = salt
 
-    def open(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
+    def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
         try:
             return self._cipher.decrypt(self._salt + iv, data, associated)
         except InvalidTag:
             return None
 
-    def seal(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
+    def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         return self._cipher.encrypt(self._salt + iv, data, associated)
 
 
@@ -176,7 +176,7 @@ class _ShortGcm:
         self._salt = salt
         self._icv = icv
 
-    def open(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
+    def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
         mode = GCM(self._salt + iv, data[-self._icv :], min_tag_length=self._icv)
         decryptor = Cipher(self._block, mode).decryptor()
         decryptor.authenticate_additional_data(associated)
@@ -186,7 +186,7 @@ class _ShortGcm:
         except InvalidTag:
             return None
 
-    def seal(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
+    def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         encryptor = Cipher(self._block, GCM(self._salt + iv)).encryptor()
         encryptor.authenticate_additional_data(associated)
         ciphertext = encryptor.update(data) + encryptor.finalize()
@@ -203,13 +203,13 @@ class BlockCcm:
         self._salt = salt
         self._icv = icv
 
-    def open(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
+    def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
         """See `AeadCipher`."""
         nonce = self._salt + iv
         plaintext = self._encrypted(nonce, 1, data[: -self._icv])
         return plaintext if self._mac(nonce, plaintext, associated) == data[-self._icv :] else None
 
-    def seal(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
+    def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         """See `AeadCipher`."""
         nonce = self._salt + iv
         return self._encrypted(nonce, 1, data) + self._mac(nonce, data, associated)

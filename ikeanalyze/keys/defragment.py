@@ -46,7 +46,7 @@ class SkfReassembler:
             self._first = first
         return True
 
-    def missing(self) -> tuple[range, ...]:
+    def get_missing_ranges(self) -> tuple[range, ...]:
         """Numbers of the fragments that are not there, in rising runs."""
         runs, expected = [], 1
         for number in [*sorted(self._parts), self._total + 1]:
@@ -55,7 +55,7 @@ class SkfReassembler:
             expected = number + 1
         return tuple(runs)
 
-    def whole(self) -> DecryptedMessage | None:
+    def get_message(self) -> DecryptedMessage | None:
         """What was inside the message; None while fragments are missing.
 
         None too for fragments without an ICV that together are no chain of payloads: a wrong key.

@@ -126,7 +126,7 @@ class EspDecryptor:
         sequence = packet[4:_HEADER]
         # RFC 8750, section 4: 64 bits, whatever sequence numbers are in use
         iv = (high or bytes(_UPPER_BYTES)) + sequence if self._implicit else packet[_HEADER:behind_iv]
-        return self._aead.open(iv, packet[behind_iv:], packet[:4] + high + sequence)
+        return self._aead.decrypt(iv, packet[behind_iv:], packet[:4] + high + sequence)
 
 
 def _uppers(near: int | None) -> Iterator[int | None]:

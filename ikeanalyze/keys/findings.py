@@ -41,12 +41,12 @@ class KeyCollector:
         else:
             self.unsaid += 1
 
-    def saw(self, name: str) -> None:
+    def add_format(self, name: str) -> None:
         """Note that something of this format is in the file."""
         if name not in self.formats:
             self.formats.append(name)
 
-    def origin(self, line: int | None) -> Origin:
+    def make_origin(self, line: int | None) -> Origin:
         """Where a key stands."""
         return Origin(self.path, line)
 

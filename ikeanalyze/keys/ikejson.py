@@ -45,7 +45,7 @@ def parse_key_document(document: object, findings: KeyCollector) -> bool:
     if isinstance(document, list):
         if not document or not all(_is_plain(item) for item in document):
             return False
-        findings.saw(PLAIN)
+        findings.add_format(PLAIN)
         _each("key set", document, findings, _plain)
         return True
     if not isinstance(document, dict) or not isinstance(document.get("schema"), str):
@@ -55,7 +55,7 @@ def parse_key_document(document: object, findings: KeyCollector) -> bool:
         if schema.startswith(SCHEMA.rpartition("/")[0]):
             findings.warn(None, f"its schema is not {SCHEMA} but another one; a later ikeanalyze may read it")
         return False
-    findings.saw(OURS)
+    findings.add_format(OURS)
     for name, singular, take in (
         ("key_sets", "key set", _key_set),
         ("phase1", "IKEv1 key", _phase1),
@@ -134,7 +134,7 @@ def _key_set(item: Mapping[str, Any], findings: KeyCollector) -> None:
         raise _InvalidObjectError('has neither "sk_ei" nor "sk_er"')
     findings.key_sets.append(
         KeySet(
-            origin=findings.origin(None),
+            origin=findings.make_origin(None),
             spi_i=spi_i,
             spi_r=spi_r,
             encryption=encryption,
@@ -172,7 +172,7 @@ def _phase1(item: Mapping[str, Any], findings: KeyCollector) -> None:
     cookie, key = _octets(item, "cookie_i", _SPI), _octets(item, "key")
     if cookie is None or not key:
         raise _InvalidObjectError('lacks "cookie_i" or "key"')
-    findings.phase1.append(Phase1Key(findings.origin(None), cookie, key))
+    findings.phase1.append(Phase1Key(findings.make_origin(None), cookie, key))
 
 
 def _esp(item: Mapping[str, Any], findings: KeyCollector) -> None:
@@ -182,7 +182,7 @@ def _esp(item: Mapping[str, Any], findings: KeyCollector) -> None:
     spi = _octets(item, "spi", 4)
     findings.esp.append(
         EspKey(
-            origin=findings.origin(None),
+            origin=findings.make_origin(None),
             spi=None if spi is None else int.from_bytes(spi),
             encryption_key=_octets(item, "encryption_key") or b"",
             integrity_key=_octets(item, "integrity_key") or b"",

@@ -85,7 +85,7 @@ class LibreswanReader:
                 )
                 return True
             return False
-        self._findings.saw(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
+        self._findings.add_format(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
         version, role, *values = (value.decode("ascii", "replace") for value in match.groups())
         spi_i, spi_r = parse_hex(values[0]), parse_hex(values[1])
         if spi_i is None or spi_r is None or len(spi_i) != _SPI or len(spi_r) != _SPI:
@@ -138,7 +138,7 @@ class LibreswanReader:
         elif len(skeyid_e) < size:
             self._refuse(number, f"SKEYID_e has {len(skeyid_e)} bytes, and {encryption_name} needs more")
         else:
-            self._findings.phase1.append(Phase1Key(self._findings.origin(number), cookie_i, skeyid_e[:size]))
+            self._findings.phase1.append(Phase1Key(self._findings.make_origin(number), cookie_i, skeyid_e[:size]))
 
     def _pair(self, spi_i: bytes, spi_r: bytes, role: str, direction: _KeyLine) -> None:
         pending = self._pending.setdefault((spi_i, spi_r), {})
@@ -184,7 +184,7 @@ class LibreswanReader:
             )
         self._findings.key_sets.append(
             KeySet(
-                origin=self._findings.origin(logged.line),
+                origin=self._findings.make_origin(logged.line),
                 spi_i=spis[0],
                 spi_r=spis[1],
                 encryption=logged.encryption,

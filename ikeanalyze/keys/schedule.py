@@ -75,7 +75,7 @@ def session_keys(
     `ValueError` if the suite's algorithms, or the length of its key, are not known.
     """
     encryption = ENCRYPTION.get(suite.encryption)
-    size_e = None if encryption is None else encryption.key_bytes(suite.key_bits)
+    size_e = None if encryption is None else encryption.get_key_bytes(suite.key_bits)
     if encryption is None or size_e is None:
         bits = "" if suite.key_bits is None else f" with {suite.key_bits} bits"
         raise ValueError(f"the length of keys for {get_name(Encryption, suite.encryption)}{bits} is not known")

@@ -117,10 +117,10 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
 class _DirectionCipher(Protocol):
     """One sender's keys, ready for use."""
 
-    def unprotect(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
+    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
         """Plaintext with padding; `start`, `behind_iv`, `end`: where the IV begins, the ciphertext, the ICV."""
 
-    def protect(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
+    def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
         """IV, ciphertext and ICV; `associated`: the message before the IV."""
 
 
@@ -132,11 +132,11 @@ class _AeadDirection:
     def __init__(self, cipher: AeadCipher) -> None:
         self._cipher = cipher
 
-    def unprotect(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:  # noqa: ARG002
-        return self._cipher.open(message[start:behind_iv], message[behind_iv:], message[:start])
+    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:  # noqa: ARG002
+        return self._cipher.decrypt(message[start:behind_iv], message[behind_iv:], message[:start])
 
-    def protect(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
-        return iv + self._cipher.seal(iv, padded, associated)
+    def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
+        return iv + self._cipher.encrypt(iv, padded, associated)
 
 
 class _EncryptThenMac:
@@ -148,12 +148,12 @@ class _EncryptThenMac:
         self._cipher = cipher
         self._icv = icv  # None: there is nothing to check
 
-    def unprotect(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
+    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
         if self._icv is not None and self._icv(message[:end]) != message[end:]:
             return None
         return self._cipher.decrypt(message[start:behind_iv], message[behind_iv:end])
 
-    def protect(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
+    def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
         body = iv + self._cipher.encrypt(iv, padded)
         return body if self._icv is None else body + self._icv(associated + body)
 
@@ -192,15 +192,15 @@ class Decryptor:
             raise UnusableKeyError(f"SK_a has {len(sk_a)} bytes, {mac.name} takes {mac.key}")
         return _EncryptThenMac(make_cipher(self._algorithm, sk_e), make_icv(mac, sk_a) if mac else None)
 
-    def open(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
+    def decrypt(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
         """What is inside a whole IKE message; None if these are not its keys or there is nothing to open.
 
         `from_initiator`: sent by the original initiator of the IKE SA. Never raises.
         """
         sealed = find_encrypted_payload(message)
-        return None if sealed is None else self.open_sealed(sealed, from_initiator)
+        return None if sealed is None else self.decrypt_payload(sealed, from_initiator)
 
-    def open_sealed(self, sealed: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
+    def decrypt_payload(self, sealed: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
         """`open`, for who has found the encrypted payload already."""
         message, start = sealed.message, sealed.start
         behind_iv = start + self._algorithm.iv
@@ -211,7 +211,7 @@ class Decryptor:
         direction = self._initiator if from_initiator else self._responder
         if direction is None:
             return None
-        padded = direction.unprotect(message, start, behind_iv, end)
+        padded = direction.decrypt(message, start, behind_iv, end)
         if padded is None:
             return None
         pad_length = padded[-1]
@@ -241,7 +241,7 @@ class Decryptor:
         direction = self._initiator if from_initiator else self._responder
         if direction is None:
             raise UnusableKeyError("there are no keys for this direction")
-        return direction.protect(before, iv, padded)
+        return direction.encrypt(before, iv, padded)
 
     def _body_size(self, plaintext: bytes) -> int:
         """Bytes of IV, ciphertext and ICV."""
@@ -337,7 +337,7 @@ def _encryption(keys: MessageKeys, suite: IkeSuite | None) -> EncryptionAlgorith
     if key_bits is None:
         sizes = [size + algorithm.salt for size in algorithm.key_sizes]
     else:
-        wanted = algorithm.key_bytes(key_bits)
+        wanted = algorithm.get_key_bytes(key_bits)
         if wanted is None:
             raise UnusableKeyError(f"{algorithm.name} has no keys of {key_bits} bits")
         sizes = [wanted]

@@ -190,7 +190,7 @@ def _pss_parameters(data: bytes) -> tuple[str, str, int]:
             elif part.tag == _PSS_SALT:
                 salt = int.from_bytes(parse_element(part.content, INTEGER).content)
                 if salt > _LONGEST_SALT:
-                    raise parameters.fail(f"a salt of more than {_LONGEST_SALT} bytes")
+                    raise parameters.make_error(f"a salt of more than {_LONGEST_SALT} bytes")
     return digest, mask, salt
 
 

@@ -61,17 +61,17 @@ class LoggedProposal:
     prf: str | None  # as the log has it: PRF_HMAC_SHA2_256
     additional: tuple[str, ...]  # methods of the additional key exchanges: ML_KEM_768
 
-    def fits(self, sk_e: bytes, sk_a: bytes) -> bool:
+    def matches_key_lengths(self, sk_e: bytes, sk_a: bytes) -> bool:
         """Whether keys of these lengths are of these algorithms; True as far as that is not known."""
         if self.encryption is not None and (algorithm := ENCRYPTION.get(self.encryption)) is not None:
-            size = algorithm.key_bytes(self.key_bits)
+            size = algorithm.get_key_bytes(self.key_bits)
             if size is not None and size != len(sk_e):
                 return False
         if self.integrity is None or self.integrity not in INTEGRITY:
             return self.integrity != Integrity.NONE or not sk_a
         return INTEGRITY[self.integrity].key == len(sk_a)
 
-    def split(self, secrets: bytes) -> tuple[bytes, ...]:
+    def split_secrets(self, secrets: bytes) -> tuple[bytes, ...]:
         """The secrets of the additional key exchanges of a rekeying, which the log has one behind the other.
 
         Undivided if their lengths are not known.

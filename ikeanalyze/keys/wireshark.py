@@ -103,10 +103,10 @@ class TableReader:
         if encryption.aead and integrity.transform != 0:
             self._refuse(number, f'{_short(columns[4])} goes with "NONE [RFC4306]" only')
             return
-        self._findings.saw(IKEV2)
+        self._findings.add_format(IKEV2)
         self._findings.key_sets.append(
             KeySet(
-                origin=self._findings.origin(number),
+                origin=self._findings.make_origin(number),
                 spi_i=values["SPIi"],
                 spi_r=values["SPIr"],
                 encryption=encryption.transform,
@@ -126,8 +126,8 @@ class TableReader:
         elif not key:
             self._refuse(number, "the encryption key is not whole bytes in hexadecimal")
         else:
-            self._findings.saw(IKEV1)
-            self._findings.phase1.append(Phase1Key(self._findings.origin(number), cookie, key))
+            self._findings.add_format(IKEV1)
+            self._findings.phase1.append(Phase1Key(self._findings.make_origin(number), cookie, key))
 
     def _esp(self, number: int, columns: list[str]) -> None:
         # Some versions of Wireshark have two more columns: how long sequence numbers are, and their high bits.
@@ -159,10 +159,10 @@ class TableReader:
                 self._refuse(number, f"the {kind} key is {len(key)} bytes long; {_short(algorithm)} takes {sizes}")
                 return
             keys.append(key)
-        self._findings.saw(ESP)
+        self._findings.add_format(ESP)
         self._findings.esp.append(
             EspKey(
-                origin=self._findings.origin(number),
+                origin=self._findings.make_origin(number),
                 protocol=_PROTOCOLS[protocol.lower()],
                 source=source,
                 destination=destination,

@@ -55,7 +55,7 @@ class Daemon:
         """Whether it runs."""
         return self.process.poll() is None
 
-    def inside(self, *command: str) -> list[str]:
+    def build_command(self, *command: str) -> list[str]:
         """The command line that runs a command beside it: in its system, its /run and its network."""
         return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
@@ -97,5 +97,5 @@ def start_daemon(
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each of these becomes the next without a fork: the process that we hold is the daemon
-    process = space.start(host.inside("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out")
+    process = space.start(host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out")
     return Daemon(space, process, folder)

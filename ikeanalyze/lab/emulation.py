@@ -39,7 +39,7 @@ class Emulator(Protocol):
         """Whether it carries frames."""
         ...
 
-    def waiting(self) -> int:
+    def count_in_flight(self) -> int:
         """How many frames are on their way."""
         ...
 
@@ -56,11 +56,11 @@ class NetemEmulator:
     path: Netns
     alive: bool = True
 
-    def waiting(self) -> int:
+    def count_in_flight(self) -> int:
         """What netem holds back, as tc tells it; a bridge holds back nothing."""
         if self.kind == "bridge":
             return 0
-        reports = (self.path.inside("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
+        reports = (self.path.command("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
         return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(run_command(report)))
 
     def stop(self) -> dict[str, dict[str, int]]:
@@ -84,7 +84,7 @@ class RelayEmulator:
         """Whether it runs."""
         return self.process.poll() is None
 
-    def waiting(self) -> int:
+    def count_in_flight(self) -> int:
         """What the relay has not delivered yet."""
         count: int = struct.unpack("I", self.waiting_file.read_bytes())[0]
         return count
@@ -118,7 +118,7 @@ def start_emulator(
         _bridge(path)
         if not perfect:
             for end in (NEAR, FAR):
-                run_command(path.inside(*build_netem_command(end, conditions, loss)))
+                run_command(path.command(*build_netem_command(end, conditions, loss)))
         return NetemEmulator("bridge" if perfect else "netem", path)
     output, waiting_file = path.folder / "relay", path.folder / "waiting"
     waiting_file.write_bytes(bytes(4))
@@ -127,7 +127,7 @@ def start_emulator(
     command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={waiting_file}"]
     if seed is not None:
         command.append(f"--seed={seed}")
-    process = space.start(path.inside(*command), output=output)
+    process = space.start(path.command(*command), output=output)
     deadline = time.monotonic() + _START_SECONDS
     while "ready" not in output.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -142,7 +142,7 @@ def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
     slow = [emulator for emulator in emulators if emulator.kind != "bridge"]
     quiet = 0
     while slow and quiet < _QUIET_LOOKS and time.monotonic() < deadline:
-        quiet = 0 if any(emulator.alive and emulator.waiting() for emulator in slow) else quiet + 1
+        quiet = 0 if any(emulator.alive and emulator.count_in_flight() for emulator in slow) else quiet + 1
         time.sleep(_LOOK_SECONDS)
 
 
@@ -160,11 +160,11 @@ def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> li
 
 
 def _bridge(path: Netns) -> None:
-    run_command(path.inside("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
-    run_command(path.inside("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
+    run_command(path.command("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
+    run_command(path.command("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
     for end in (NEAR, FAR):
-        run_command(path.inside("ip", "link", "set", end, "master", "bridge"))
-    run_command(path.inside("ip", "link", "set", "bridge", "up"))
+        run_command(path.command("ip", "link", "set", end, "master", "bridge"))
+    run_command(path.command("ip", "link", "set", "bridge", "up"))
 
 
 def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
@@ -180,4 +180,4 @@ def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditi
     text = "add table netdev link\n"
     text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
     text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
-    run_command(host.inside("nft", "-f", "-"), given=text)
+    run_command(host.command("nft", "-f", "-"), given=text)

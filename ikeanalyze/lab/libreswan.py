@@ -54,18 +54,18 @@ class LibreswanDaemon:
         """Its log, with the keys of its IKE SAs as far as it writes them."""
         return self._daemon.folder / LOG
 
-    def tell(self, *words: str) -> str:
+    def run_whack(self, *words: str) -> str:
         """One command of whack; what was said to it."""
-        command = self._daemon.inside(self._whack, f"--ctlsocket={_SOCKET}", *words)
+        command = self._daemon.build_command(self._whack, f"--ctlsocket={_SOCKET}", *words)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return ""
         return done.stdout
 
-    def sas(self) -> list[DaemonIkeSa]:
+    def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Its IKE SA, if there is one: the lab has one at a time with libreswan."""
-        states = [state[1] for line in self.tell("--showstates").splitlines() if (state := _STATE.match(line))]
+        states = [state[1] for line in self.run_whack("--showstates").splitlines() if (state := _STATE.match(line))]
         ike = [state for state in states if "CHILD" not in state]
         if not ike:
             return []
@@ -75,7 +75,7 @@ class LibreswanDaemon:
 
     def initiate(self) -> CommandResult:
         """Set an IKE SA and its CHILD_SA up."""
-        self.begin()
+        self.initiate_async()
         progress = plutolog.HandshakeProgress()
         deadline = time.monotonic() + self._timeout
         while (now := time.monotonic()) < deadline and not (progress.child or progress.failed):
@@ -84,13 +84,13 @@ class LibreswanDaemon:
                 deadline = min(deadline, now + _CHILD_SECONDS)
             time.sleep(_POLL_SECONDS)
         if not progress.established:
-            self.forget()  # it would try again by itself
+            self.terminate_all()  # it would try again by itself
         return CommandResult(progress.child, None if progress.child else progress.why or "no answer", progress.ms)
 
-    def begin(self) -> CommandResult:
+    def initiate_async(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
         self._began = self.log.stat().st_size
-        self.tell("--name", NAME, "--initiate", "--asynchronous")
+        self.run_whack("--name", NAME, "--initiate", "--asynchronous")
         return CommandResult(True, None)
 
     def rekey(self, what: str) -> CommandResult:
@@ -99,10 +99,10 @@ class LibreswanDaemon:
 
     def terminate(self, seconds: float | None = None) -> CommandResult:  # noqa: ARG002 - it waits for nobody
         """End the IKE SA."""
-        self.tell("--name", NAME, "--terminate")
-        return CommandResult(not self.sas(), None)
+        self.run_whack("--name", NAME, "--terminate")
+        return CommandResult(not self.list_ike_sas(), None)
 
-    def forget(self) -> None:
+    def terminate_all(self) -> None:
         """The same: it waits for nobody."""
         self.terminate()
 

@@ -53,21 +53,21 @@ class LabNetwork:
 def build_network(space: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     """Make the hosts that a case needs."""
     six = case.settings.ip_version == 6
-    initiator, responder, path = (space.host(name) for name in ("initiator", "responder", "path"))
+    initiator, responder, path = (space.create_netns(name) for name in ("initiator", "responder", "path"))
     mtu = case.settings.link.mtu
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
-    nat = space.host("nat") if case.settings.link.nat else None
+    nat = space.create_netns("nat") if case.settings.link.nat else None
     near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, ETHERNET, ours)
     _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
         ours = _translate(nat, initiator, mtu)
     _offload(initiator, ETHERNET)
     for host in (initiator, responder):
-        run_command(host.inside("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
+        run_command(host.command("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
     aaa = aaa_path = aaa_address = client = None
     links = [LINK]
     if case.eap:
-        aaa, aaa_path = space.host("aaa"), space.host("aaa-path")
+        aaa, aaa_path = space.create_netns("aaa"), space.create_netns("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
         mtu = case.settings.aaa_link.mtu
         _connect(
@@ -99,7 +99,7 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
     _plug(path, FAR, far, prefix, mtu)
     for end, opposite in ((near, far), (far, near)):
         known = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
-        run_command(end.host.inside(*known, "nud", "permanent"))
+        run_command(end.host.command(*known, "nud", "permanent"))
 
 
 def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
@@ -107,14 +107,14 @@ def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
     ours, gateway = "198.51.100.2", "198.51.100.1"
     _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
     _address(nat, _INSIDE, f"{gateway}/24")
-    run_command(initiator.inside("ip", "route", "add", "default", "via", gateway))
-    run_command(nat.inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+    run_command(initiator.command("ip", "route", "add", "default", "via", gateway))
+    run_command(nat.command("sysctl", "-qw", "net.ipv4.ip_forward=1"))
     rules = (
         "add table ip nat\n"
         "add chain ip nat out { type nat hook postrouting priority 100; }\n"
         f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
     )
-    run_command(nat.inside("nft", "-f", "-"), given=rules)
+    run_command(nat.command("nft", "-f", "-"), given=rules)
     _offload(nat, _INSIDE, _OUTSIDE)
     return ours
 
@@ -122,7 +122,7 @@ def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
 def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) -> None:
     """Connect a host to the interface `name` of a path."""
     run_command(
-        path.inside(
+        path.command(
             "ip",
             "link",
             "add",
@@ -140,17 +140,19 @@ def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) ->
             str(mtu),
         )
     )
-    run_command(path.inside("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
+    run_command(path.command("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
     if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
-        run_command(path.inside("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
-    run_command(path.inside("ip", "link", "set", name, "up"))
+        run_command(path.command("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
+    run_command(path.command("ip", "link", "set", name, "up"))
     _address(end.host, end.interface, f"{end.address}/{prefix}")
 
 
 def _address(host: Netns, interface: str, address: str) -> None:
-    run_command(host.inside("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ())))
-    run_command(host.inside("ip", "link", "set", interface, "up"))
+    run_command(
+        host.command("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ()))
+    )
+    run_command(host.command("ip", "link", "set", interface, "up"))
 
 
 def _offload(host: Netns, *interfaces: str) -> None:
-    run_command(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", *interfaces))
+    run_command(host.command(sys.executable, "-m", "ikeanalyze.lab.offload", *interfaces))

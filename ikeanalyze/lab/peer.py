@@ -53,7 +53,7 @@ class IkeDaemon(Protocol):
         """Its log, with keys where the daemon writes them."""
         ...
 
-    def sas(self) -> list[DaemonIkeSa]:
+    def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Its IKE SAs, half-open ones included; the youngest is the last."""
         ...
 
@@ -61,7 +61,7 @@ class IkeDaemon(Protocol):
         """Set an IKE SA and its CHILD_SA up; done: both are there."""
         ...
 
-    def begin(self) -> CommandResult:
+    def initiate_async(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
         ...
 
@@ -73,6 +73,6 @@ class IkeDaemon(Protocol):
         """End the IKE SA, waiting for the peer so long at most; None: as long as a handshake may take."""
         ...
 
-    def forget(self) -> None:
+    def terminate_all(self) -> None:
         """End all IKE SAs at once, waiting for nobody."""
         ...

@@ -84,7 +84,7 @@ def start_recording(space: NetnsSandbox, host: Netns, interfaces: list[str]) -> 
         "-a",
         f"duration:{_MOST_SECONDS}",
     ]
-    process = space.start(host.inside(*command), output=output)
+    process = space.start(host.command(*command), output=output)
     deadline = time.monotonic() + _START_SECONDS
     while "File: " not in (said := output.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > deadline:

@@ -146,7 +146,7 @@ class _RunningCase:
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
         self._check_alive(number)
         costs = {role: _cost(before[role], daemon.usage()) for role, daemon in self.daemons.items()}
-        sas = initiator.sas()
+        sas = initiator.list_ike_sas()
         youngest = sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
         established = attempt.done or youngest.established
         taken = []
@@ -155,10 +155,10 @@ class _RunningCase:
             if established:
                 done = steps.run_step(step, initiator, self.net, self.case)
             taken.append(HandshakeAction(step, done.done, done.why))
-        if initiator.sas():
+        if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.way_seconds)
-        if initiator.sas():
-            initiator.forget()
+        if initiator.list_ike_sas():
+            initiator.terminate_all()
         self._check_alive(number)
         return RecordedLabHandshake(
             number=number,
@@ -256,23 +256,23 @@ def _links(space: NetnsSandbox, case: ScenarioCase, net: network.LabNetwork) -> 
 @contextmanager
 def _deaf(host: Netns) -> Iterator[None]:
     """Let no response of IKE_SA_INIT reach a host, but for one that asks for a COOKIE."""
-    run_command(host.inside("nft", "-f", "-"), given=_DEAF)
+    run_command(host.command("nft", "-f", "-"), given=_DEAF)
     try:
         yield
     finally:
-        run_command(host.inside("nft", "delete", "table", "inet", "abandon"))
+        run_command(host.command("nft", "delete", "table", "inet", "abandon"))
 
 
 def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, way_seconds: float) -> None:
     """Leave the responder with a half-open IKE SA: the initiator forgets it and never gets the response."""
-    before = len(peers["responder"].sas())
+    before = len(peers["responder"].list_ike_sas())
     # there, and where a COOKIE is asked for, back and there again
     deadline = time.monotonic() + _ABANDON_SECONDS + 3 * way_seconds
     with _deaf(initiator):
-        peers["initiator"].begin()
-        while len(peers["responder"].sas()) <= before and time.monotonic() < deadline:
+        peers["initiator"].initiate_async()
+        while len(peers["responder"].list_ike_sas()) <= before and time.monotonic() < deadline:
             time.sleep(0.005)
-        peers["initiator"].forget()
+        peers["initiator"].terminate_all()
 
 
 def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:

@@ -55,7 +55,7 @@ class Netns:
     keeper: int
     folder: Path
 
-    def inside(self, *command: str) -> list[str]:
+    def command(self, *command: str) -> list[str]:
         """The command line that runs a command in this namespace. Its process keeps its id."""
         return ["nsenter", f"--net=/proc/{self.keeper}/ns/net", "--", *command]
 
@@ -108,7 +108,7 @@ class NetnsSandbox:
                 "set TMPDIR to a folder with more"
             )
 
-    def host(self, name: str) -> Netns:
+    def create_netns(self, name: str) -> Netns:
         """A new network namespace with its loopback interface up."""
         folder = self.folder / name
         folder.mkdir()
@@ -124,7 +124,7 @@ class NetnsSandbox:
                 raise LabError("no network namespace could be made; the lab needs root")
             time.sleep(0.005)
         host = Netns(name, keeper.pid, folder)
-        run_command(host.inside("ip", "link", "set", "lo", "up"))
+        run_command(host.command("ip", "link", "set", "lo", "up"))
         return host
 
     def start(

@@ -34,7 +34,7 @@ def run_step(step: str, initiator: IkeDaemon, net: LabNetwork, case: ScenarioCas
     # the daemon answers when it has begun
     while time.monotonic() < deadline:
         time.sleep(_SETTLE_SECONDS)
-        if _finished(step, initiator.sas(), before):
+        if _finished(step, initiator.list_ike_sas(), before):
             time.sleep(_SETTLE_SECONDS)
             return CommandResult(True, None)
     return CommandResult(False, f"not finished after {longest:g} s")
@@ -58,7 +58,7 @@ def _ping(net: LabNetwork, seconds: float) -> CommandResult:
         f"{seconds:g}",
     ]
     try:
-        run_command(net.initiator.inside(*command), seconds=seconds + _PROGRAM_SECONDS)
+        run_command(net.initiator.command(*command), seconds=seconds + _PROGRAM_SECONDS)
     except LabError:
         return CommandResult(False, "no answer")
     return CommandResult(True, None)
@@ -66,4 +66,4 @@ def _ping(net: LabNetwork, seconds: float) -> CommandResult:
 
 def _names(initiator: IkeDaemon) -> set[str]:
     """What tells its IKE SAs and CHILD_SAs from others."""
-    return {name for sa in initiator.sas() for name in (sa.name, *sa.children)}
+    return {name for sa in initiator.list_ike_sas() for name in (sa.name, *sa.children)}

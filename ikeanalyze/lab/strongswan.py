@@ -76,7 +76,7 @@ class StrongswanDaemon:
         """Its log, with keys."""
         return self.daemon.folder / LOG
 
-    def tell(self, command: str, content: dict[str, Any]) -> CommandResult:
+    def run_vici(self, command: str, content: dict[str, Any]) -> CommandResult:
         """One command of vici; a failure is an answer too."""
         # here, because vici is optional, and `lab doctor` tells when it is missing
         import vici
@@ -112,7 +112,7 @@ class StrongswanDaemon:
         with socket.socket(socket.AF_UNIX) as opened:
             return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
 
-    def sas(self) -> list[DaemonIkeSa]:
+    def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Its IKE SAs; charon itself begins with the youngest."""
         import vici
 
@@ -125,27 +125,27 @@ class StrongswanDaemon:
     def initiate(self) -> CommandResult:
         """Set an IKE SA and its CHILD_SA up."""
         timeout = str(int(self._timeout * 1000))
-        return self.tell("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
+        return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
 
-    def begin(self) -> CommandResult:
+    def initiate_async(self) -> CommandResult:
         """Begin to set an IKE SA up, waiting for nothing."""
-        return self.tell("initiate", {"child": NAME, "timeout": "-1"})
+        return self.run_vici("initiate", {"child": NAME, "timeout": "-1"})
 
     def rekey(self, what: str) -> CommandResult:
         """Rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
         content = {"child": NAME} if what == "child" else {"ike": NAME}
-        return self.tell("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
+        return self.run_vici("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
 
     def terminate(self, seconds: float | None = None) -> CommandResult:
         """End the IKE SA; at worst without a word to the peer."""
         timeout = str(int((seconds or self._timeout) * 1000))
         content = {"ike": NAME, "timeout": timeout, "loglevel": "0"}
-        return self.tell("terminate", content)
+        return self.run_vici("terminate", content)
 
-    def forget(self) -> None:
+    def terminate_all(self) -> None:
         """End all IKE SAs at once, waiting for nobody."""
         with suppress(LabError):
-            self.tell("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
+            self.run_vici("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
 
 
 def start_strongswan(
@@ -199,7 +199,7 @@ def start_strongswan(
             raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
         time.sleep(0.05)
     for command, content in side.loads:
-        loaded = charon.tell(command, content)
+        loaded = charon.run_vici(command, content)
         if not loaded.done:
             who = f"strongSwan {stack.version} on the {side.role}"
             raise LabError(f"{who} {_refusal(command, content, loaded.why or 'it does not say why')}")

@@ -55,7 +55,7 @@ class LinkDirection:
         if jitter := self.link.jitter_ms / 1000:
             there = there + self.rng.uniform(-jitter, jitter, (len(rows), 1))
             there = np.maximum(there, self.last[rows][:, None])
-        lost = self.losses.lost(rows, left)
+        lost = self.losses.draw_losses(rows, left)
         if jitter:
             self.last[rows] = np.maximum(self.last[rows], np.where(lost, 0.0, there).max(axis=1))
         there = np.where(lost, np.inf, there)

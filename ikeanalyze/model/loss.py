@@ -11,7 +11,7 @@ from ikeanalyze.model.link import LinkModel, LossBurst
 class LossChannel(Protocol):
     """One direction of a link, in as many runs as it was made for."""
 
-    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:
+    def draw_losses(self, rows: IndexArray, times: Float64Array) -> BoolArray:
         """Which frames are lost: those of one message, in the order of sending.
 
         Args:
@@ -31,7 +31,7 @@ class _Independent:
     def __init__(self, loss: float, rng: np.random.Generator) -> None:
         self._loss, self._rng = loss, rng
 
-    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:  # noqa: ARG002 - time does not matter here
+    def draw_losses(self, rows: IndexArray, times: Float64Array) -> BoolArray:  # noqa: ARG002 - time does not matter here
         if not self._loss:
             return np.zeros(times.shape, np.bool_)
         return self._rng.random(times.shape) < self._loss
@@ -54,7 +54,7 @@ class _Bursts:
         self._bad: BoolArray = rng.random(runs) < self._bad_share
         self._at = np.zeros(runs)
 
-    def lost(self, rows: IndexArray, times: Float64Array) -> BoolArray:
+    def draw_losses(self, rows: IndexArray, times: Float64Array) -> BoolArray:
         result = np.empty(times.shape, np.bool_)
         bad, at = self._bad[rows], self._at[rows]
         for i in range(times.shape[1]):

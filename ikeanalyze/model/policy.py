@@ -42,7 +42,7 @@ class RetransmissionPolicy:
         """Retransmissions before the sender gives up."""
         return len(self.waits) - 1
 
-    def timeouts(self, rng: np.random.Generator | None = None, count: int | None = None) -> Float64Array:
+    def draw_timeouts(self, rng: np.random.Generator | None = None, count: int | None = None) -> Float64Array:
         """Seconds to wait after each transmission: (tries + 1,), or (count, tries + 1) for many requests at once.
 
         From each wait a part is taken that is uniform in [0, jitter * wait), where `rng` says which.

@@ -98,7 +98,7 @@ def _block(
             attempt.there.send(alive, start, step.request)
             now[alive] = start
             continue
-        waits = np.cumsum(policy.timeouts(rng, len(alive)), axis=1)
+        waits = np.cumsum(policy.draw_timeouts(rng, len(alive)), axis=1)
         turn = RequestResponse(step.request, step.response, get_processing_s(step.exchange, link), repeats)
         done = simulate_exchange(turn, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]

@@ -61,7 +61,7 @@ def _block(
     everyone = np.arange(runs)
     first = steps[0].exchange.request
     syn = RequestResponse(make_tcp_syn(first), make_tcp_syn(first), 0.0, counted=False)
-    waits = np.cumsum(_SYN.timeouts(count=runs), axis=1)
+    waits = np.cumsum(_SYN.draw_timeouts(count=runs), axis=1)
     now = simulate_exchange(syn, up, down, everyone, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _LEAST_RTO_S))

@@ -63,7 +63,7 @@ class FuzzRun:
         if self._next == len(self._mutants):
             wake_ns += _LINGER_NS
             if now_ns >= wake_ns:
-                return FuzzStep(tuple(out), None, self.conclude(now_ns))
+                return FuzzStep(tuple(out), None, self.get_result(now_ns))
         return FuzzStep(tuple(out), wake_ns)
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> FuzzStep:  # noqa: ARG002 - the drivers' signature
@@ -75,7 +75,7 @@ class FuzzRun:
             self._answered[answer.kind] += 1
         return self.tick(now_ns)
 
-    def conclude(self, now_ns: int) -> FuzzResult:
+    def get_result(self, now_ns: int) -> FuzzResult:
         """What came of it until now."""
         errors = Counter(name for mutant in self._mutants[: self._next] for name in mutant.errors)
         return FuzzResult(self._next, errors, self._answered, self._garbage, self._began_ns, now_ns)

@@ -132,7 +132,7 @@ class Driver:
         """Nanoseconds since 1970-01-01 UTC by a clock that never goes back."""
         return time.monotonic_ns() + self._offset
 
-    def drive(
+    def run(
         self,
         conversation: DrivenSession[_Result],
         begin: Callable[[int], DriverStep[_Result]],
@@ -162,7 +162,7 @@ class Driver:
                     break
                 if not inbox:
                     self._wait(min(end_ns, step.wake_ns or end_ns))
-                    inbox.extend(self._faults.due(ours=False, now_ns=self.now()))
+                    inbox.extend(self._faults.pop_due(ours=False, now_ns=self.now()))
                 send = ()
                 if inbox:
                     datagram = inbox.popleft()
@@ -177,7 +177,7 @@ class Driver:
         finished = None if step is None else step.finished
         return DriveResult(finished, why, counts.sent - before.sent, counts.received - before.received)
 
-    def mend(self) -> None:
+    def disable_faults(self) -> None:
         """From now on nothing goes wrong by our doing; what is still on its way is lost."""
         self._faults = FaultInjector()
 
@@ -212,23 +212,23 @@ class Driver:
             number,
             total,
         )
-        self._faults.take(datagram, about, self.now())
+        self._faults.add_datagram(datagram, about, self.now())
 
     def _take(self, outgoing: OutgoingDatagram) -> int:
         role: Role = 4500 if outgoing.port == NAT_PORT else 500
-        packed, time_ns = self._transport.take(outgoing.data, role)
+        packed, time_ns = self._transport.prepare(outgoing.data, role)
         self._count(outgoing.data, packed.size, ours=True)
         about = DatagramInfo(
             True, outgoing.exchange_type, outgoing.message_id, outgoing.response, outgoing.fragment, outgoing.fragments
         )
-        self._faults.take(packed, about, self.now())
+        self._faults.add_datagram(packed, about, self.now())
         return time_ns
 
     def _put(self) -> None:
         packed: PreparedDatagram
-        for packed in self._faults.due(ours=True, now_ns=self.now()):
+        for packed in self._faults.pop_due(ours=True, now_ns=self.now()):
             self._asked.add(packed.role)
-            self._transport.put(packed)
+            self._transport.send(packed)
 
     def _count(self, data: bytes, size: int, *, ours: bool) -> None:
         if ours:

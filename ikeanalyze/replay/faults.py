@@ -78,7 +78,7 @@ class Fault:
         """What happens, and to which: drop IKE_AUTH:response."""
         return f"{self.what} {self.text}"
 
-    def names(self, about: DatagramInfo) -> bool:
+    def matches(self, about: DatagramInfo) -> bool:
         """Whether the rule is for such a datagram, chance and count apart."""
         return (
             self.exchange_type in (None, about.exchange_type)
@@ -167,7 +167,7 @@ class FaultInjector:
         self._seen: Counter[tuple[int, DatagramInfo]] = Counter()
         self._ways = {True: _FaultQueue(), False: _FaultQueue()}
 
-    def take(self, item: Any, about: DatagramInfo, now_ns: int) -> None:
+    def add_datagram(self, item: Any, about: DatagramInfo, now_ns: int) -> None:
         """A datagram sets out, or arrives."""
         way = self._ways[about.ours]
         copies, delay, reordered = 1, 0, False
@@ -192,7 +192,7 @@ class FaultInjector:
             else:
                 self._enter(way, now_ns + delay, waiting)
 
-    def due(self, *, ours: bool, now_ns: int) -> list[Any]:
+    def pop_due(self, *, ours: bool, now_ns: int) -> list[Any]:
         """What comes out by now, in order."""
         way = self._ways[ours]
         for until, item in [entry for entry in way.held if entry[0] <= now_ns]:
@@ -218,7 +218,7 @@ class FaultInjector:
         heapq.heappush(way.queue, (at_ns, self._count, item))
 
     def _meets(self, place: int, rule: Fault, about: DatagramInfo) -> bool:
-        if not rule.names(about):
+        if not rule.matches(about):
             return False
         if rule.probability is not None:
             return self._random.random() < rule.probability

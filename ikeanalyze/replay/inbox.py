@@ -78,7 +78,7 @@ class Inbox:
         """Enter a datagram that did nothing, under a field of `IgnoredDatagrams`."""
         self._ignored[reason] += 1
 
-    def take(self, data: bytes, from_port: int, *, open_exchange: bool) -> ReceivedMessage | None:
+    def add_datagram(self, data: bytes, from_port: int, *, open_exchange: bool) -> ReceivedMessage | None:
         """A datagram; the message that it makes whole.
 
         `open_exchange`: our last request still waits for its response. A request of the target comes back as it is.
@@ -127,17 +127,17 @@ class Inbox:
         if sealed is None or opened is None:
             return None
         if sealed.fragment is None:
-            exchange.used(len(data))
+            exchange.mark_used(len(data))
             return ReceivedMessage(header, data, opened)
         if self._fragments_of != header.message_id:
             self._fragments, self._fragments_of = SkfReassembler(), header.message_id
         if not self._fragments.add(*sealed.fragment, opened.first, opened.plaintext):
             self.count("repeated")
             return None
-        exchange.used(len(data))
+        exchange.mark_used(len(data))
         if sealed.fragment[0] == 1:
             self._first_fragment = data
-        whole = self._fragments.whole()
+        whole = self._fragments.get_message()
         return None if whole is None else ReceivedMessage(header, self._first_fragment, whole)
 
     def _request(self, header: Header, data: bytes) -> ReceivedMessage | None:

@@ -124,7 +124,7 @@ class Initiator:
         """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `OutgoingDatagram.port`."""
         if self._state in (InitiatorState.IDLE, InitiatorState.DOUBTFUL, InitiatorState.CLOSED, InitiatorState.FAILED):
             return self._step()
-        arrived = self._inbox.take(data, from_port, open_exchange=awaits_response(self._state))
+        arrived = self._inbox.add_datagram(data, from_port, open_exchange=awaits_response(self._state))
         if self._inbox.overflows:
             return self._fail(
                 f"the target sends more than {MOST_DATAGRAMS:,} datagrams or {MOST_BYTES >> 20} MiB", now_ns
@@ -243,7 +243,7 @@ class Initiator:
     def _transmit(
         self, parts: Sequence[bytes], kind: int, message_id: int, attempt: int, now_ns: int
     ) -> tuple[OutgoingDatagram, ...]:
-        timeouts = self._policy.timeouts(self._rng).tolist()
+        timeouts = self._policy.draw_timeouts(self._rng).tolist()
         self._exchanges.append(PendingRequest(kind, message_id, attempt, parts, self._port, timeouts))
         return self._exchanges[-1].transmit(now_ns)
 
@@ -288,7 +288,7 @@ class Initiator:
             again = InitiatorEvent.COOKIE if isinstance(answer, CookieRequest) else InitiatorEvent.OTHER_METHOD
             exchange.answer = again.value  # until another comes
             return ()
-        exchange.used(len(message))
+        exchange.mark_used(len(message))
         exchange.answered(now_ns)
         match answer:
             case InitRefusal(reason):

@@ -90,7 +90,7 @@ class RawIpTransport:
             self._selector.register(opened, selectors.EVENT_READ, role)
         self._packets(500, b"")  # scapy's first packet takes milliseconds
 
-    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
+    def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now."""
         payload = build_udp_payload(data, self._target, role)
         packets = self._packets(role, payload)
@@ -101,7 +101,7 @@ class RawIpTransport:
             self._record(now, packet)
         return PreparedDatagram(role, sum(map(len, packets)), payload, packets), now
 
-    def put(self, packed: PreparedDatagram) -> None:
+    def send(self, packed: PreparedDatagram) -> None:
         """Put it on the wire."""
         for packet in packed.packets:
             try:

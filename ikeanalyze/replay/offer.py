@@ -99,7 +99,7 @@ def _unsupported(transform: Transform) -> str | None:
     kind, number = transform.type, transform.id
     if kind == TransformType.ENCR:
         algorithm = ENCRYPTION.get(number)
-        if number != Encryption.NULL and algorithm and algorithm.key_bytes(transform.key_bits) is not None:
+        if number != Encryption.NULL and algorithm and algorithm.get_key_bytes(transform.key_bits) is not None:
             return None
     elif kind == TransformType.PRF:
         if number in PRF:

@@ -100,7 +100,7 @@ class PendingRequest:
         self._datagrams_received += 1
         self._bytes_received += size
 
-    def used(self, size: int) -> None:
+    def mark_used(self, size: int) -> None:
         """It is (a fragment of) the response, and new."""
         self._datagrams_used += 1
         self._bytes_used += size

@@ -100,7 +100,7 @@ def _verbatim(order: ReplayConfig, analysis: Analysis, listener: ProgressListene
         plan = f"{made}, {order.rate:g} a second"
 
         def mutated(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
-            return replace(replayed, mutated=runs.mutated(handshakes, mutants, seed), seed=seed)
+            return replace(replayed, mutated=runs.run_fuzz(handshakes, mutants, seed), seed=seed)
 
         return _go(order, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener)
     if recorded.partial:
@@ -114,7 +114,7 @@ def _verbatim(order: ReplayConfig, analysis: Analysis, listener: ProgressListene
 
     def verbatim(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
         return replace(
-            replayed, runs=tuple(runs.verbatim(recorded, order.runs, speed=order.speed, wait_s=order.wait_s))
+            replayed, runs=tuple(runs.run_verbatim(recorded, order.runs, speed=order.speed, wait_s=order.wait_s))
         )
 
     return _go(order, analysis, recorded.id, plan, verbatim, listener)
@@ -157,7 +157,7 @@ def _live(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -
 
     def live(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
         local = replayed.local.address.partition("%")[0], replayed.local.port
-        live_runs = runs.reenact(lambda: made(local), order.runs, faults=order.faults, seed=seed)
+        live_runs = runs.run_live(lambda: made(local), order.runs, faults=order.faults, seed=seed)
         by_chance = seed if order.faults or order.policy.jitter else None
         replayed = replace(replayed, runs=tuple(live_runs), seed=by_chance)
         never = [name for name in replayed.faults if live_runs and not replayed.met[name]]

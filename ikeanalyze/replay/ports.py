@@ -40,7 +40,7 @@ class UdpPorts:
         self.address, self._where = _route(target)
         self.sockets: dict[Role, socket.socket] = {}
         try:
-            plain = 0 if target.marked(500) else IKE_PORT
+            plain = 0 if target.has_non_esp_marker(500) else IKE_PORT
             self.sockets[500] = _bound(target, self.address, plain)
             self.sockets[4500] = _bound(target, self.address, NAT_PORT)
         except OSError as error:

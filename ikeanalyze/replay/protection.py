@@ -91,7 +91,7 @@ class IkeSaKeys:
 
     def open(self, sealed: EncryptedPayload) -> DecryptedMessage | None:
         """What is inside a message of the responder; None: the keys do not open it."""
-        return self._opener.open_sealed(sealed, from_initiator=False)
+        return self._opener.decrypt_payload(sealed, from_initiator=False)
 
     def authenticate_intermediate(
         self, request: tuple[bytes, DecryptedMessage], response: tuple[bytes, DecryptedMessage]

@@ -48,7 +48,7 @@ class ReplayRunner:
         self._tallies: dict[bytes, TrafficCounter] = {}  # by SPIi
         self.interrupted = False  # by the user: what was asked for is not done to its end
 
-    def verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[ReplayRun]:
+    def run_verbatim(self, handshake: RecordedHandshake, count: int, *, speed: float, wait_s: float) -> list[ReplayRun]:
         """Recorded messages, `count` times."""
 
         def run_once(number: int) -> tuple[ReplayRun, TrafficCounter]:
@@ -59,7 +59,7 @@ class ReplayRunner:
 
         return self._each(count, run_once)
 
-    def reenact(
+    def run_live(
         self,
         make: Callable[[], Initiator],
         count: int,
@@ -75,11 +75,11 @@ class ReplayRunner:
             initiator, some = make(), FaultInjector(faults, its_seed)
             self._pace()
             driver = Driver(self._transport, faults=some, tallies=self._tallies)
-            driven = driver.drive(initiator, initiator.begin, self._seconds)
+            driven = driver.run(initiator, initiator.begin, self._seconds)
             self._note(driven)
             # the target is told to forget what stands, or what it may believe that stands; that is no part of the measurement
-            driver.mend()
-            closed = driver.drive(initiator, initiator.close, _CLOSING_S)
+            driver.disable_faults()
+            closed = driver.run(initiator, initiator.close, _CLOSING_S)
             self._note(closed)
             end = closed.finished or initiator.conclude(driver.now())
             # what was broken off is concluded by closing it
@@ -112,7 +112,7 @@ class ReplayRunner:
     def _note(self, driven: DriveResult[Any]) -> None:
         self.interrupted = self.interrupted or driven.why == INTERRUPTED
 
-    def mutated(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> FuzzReport:
+    def run_fuzz(self, handshakes: Sequence[RecordedHandshake], count: int, seed: int) -> FuzzReport:
         """Mutants of recorded first messages, `count` of them, between two ordinary IKE_SA_INIT requests.
 
         `seed`: for the same bytes again, from the same ports to the same target; the ordinary requests are new ones each time.
@@ -128,10 +128,10 @@ class ReplayRunner:
         ]
         barrage = FuzzRun(mutants, self._rate)
         driver = Driver(self._transport, most=20 * count + 1000, tallies=self._tallies)
-        driven = driver.drive(barrage, barrage.begin, count / self._rate + self._seconds)
+        driven = driver.run(barrage, barrage.begin, count / self._rate + self._seconds)
         self._note(driven)
         after = None if self.interrupted else self._check(ordinary, RECOVERY_S)
-        return FuzzReport(before, barrage.conclude(driver.now()), after, seed, driven.why)
+        return FuzzReport(before, barrage.get_result(driver.now()), after, seed, driven.why)
 
     def _check(self, handshake: RecordedHandshake, patience_s: float) -> LivenessCheck:
         """Ask until there is an answer, or for so many seconds; at least once."""
@@ -158,7 +158,7 @@ class ReplayRunner:
         # one port may refuse what the other answers, and whoever listens later may answer what is sent later
         driver = Driver(self._transport, stubborn=True, tallies=self._tallies)
         core = VerbatimSession(handshake, self._renewed, speed=speed, wait_ns=round(wait_s * 1e9))
-        driven = driver.drive(core, core.begin, self._seconds, core.sent)
+        driven = driver.run(core, core.begin, self._seconds, core.sent)
         self._note(driven)
         return driven.finished or core.conclude(driver.now()), driver, driven.why
 

@@ -234,7 +234,7 @@ def _begins_auth(content: DecodedMessage) -> bool:
         content.exchange_type == ExchangeType.IKE_AUTH
         and content.from_initiator
         and not content.response
-        and bool(content.bodies(PayloadType.IDI))
+        and bool(content.get_bodies(PayloadType.IDI))
     )
 
 
@@ -265,12 +265,12 @@ def _sizes(
 
 def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
     """What the first IKE_AUTH request adds. Payloads that make no sense count as if they were not there."""
-    notifies = [(notify.type, notify.data) for notify in _parsed(parse_notify, first.bodies(PayloadType.NOTIFY))]
+    notifies = [(notify.type, notify.data) for notify in _parsed(parse_notify, first.get_bodies(PayloadType.NOTIFY))]
     initiator, responder = (
-        next(iter(_parsed(parse_identification, first.bodies(kind))), None)
+        next(iter(_parsed(parse_identification, first.get_bodies(kind))), None)
         for kind in (PayloadType.IDI, PayloadType.IDR)
     )
-    security = first.bodies(PayloadType.SA)
+    security = first.get_bodies(PayloadType.SA)
     esp = [
         proposal for body in security for proposal in parse_sa(body).proposals if proposal.protocol == ProtocolId.ESP
     ]
@@ -278,7 +278,7 @@ def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
     selectors_i, selectors_r = (
         tuple(
             selector
-            for body in first.bodies(kind)
+            for body in first.get_bodies(kind)
             for selector in parse_traffic_selectors(body).selectors
             if selector.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
         )
@@ -291,11 +291,11 @@ def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
         or (USUAL_ESP if security else ()),
         selectors_i=selectors_i[:_MOST] or EVERYTHING,
         selectors_r=selectors_r[:_MOST] or EVERYTHING,
-        configuration=next(iter(first.bodies(PayloadType.CP)), None),
+        configuration=next(iter(first.get_bodies(PayloadType.CP)), None),
         auth_notifies=tuple(notify for notify in notifies if notify[0] in _AUTH_NOTIFIES),
         identity_i=initiator,
         identity_r=responder,
-        asks_certificates=bool(first.bodies(PayloadType.CERTREQ)),
+        asks_certificates=bool(first.get_bodies(PayloadType.CERTREQ)),
         left_out=(
             *shape.left_out,
             *_names(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
@@ -306,7 +306,7 @@ def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
 
 def _signatures(first: DecodedMessage) -> tuple[str, ...]:
     """The initiator's signature, where ours will be another: RSA keys sign by PKCS #1 v1.5 (`keys.signing`)."""
-    names = map(get_authentication_name, _parsed(parse_authentication, first.bodies(PayloadType.AUTH)))
+    names = map(get_authentication_name, _parsed(parse_authentication, first.get_bodies(PayloadType.AUTH)))
     return tuple(f"{name} (RSA keys sign with {_OURS})" for name in names if name.startswith(_NOT_OURS))
 
 

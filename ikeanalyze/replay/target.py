@@ -53,7 +53,7 @@ class Target:
         """The port with that role."""
         return self.nat_port if role == NAT_PORT else self.port
 
-    def marked(self, role: Role) -> bool:
+    def has_non_esp_marker(self, role: Role) -> bool:
         """Whether messages to and from that port have the non-ESP marker (RFC 3948, 2.2)."""
         return self.port_of(role) in (NAT_PORT, self.nat_port)
 

@@ -111,10 +111,10 @@ class PacketTransport(Protocol):
     def counts(self) -> TransportCounts:
         """What went over it until now."""
 
-    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
+    def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now; the time, ns since 1970-01-01 UTC."""
 
-    def put(self, packed: PreparedDatagram) -> None:
+    def send(self, packed: PreparedDatagram) -> None:
         """Put it on the wire. What the network refuses is counted, not raised."""
 
     def receive(self, seconds: float) -> ReceivedDatagram | None:
@@ -132,7 +132,7 @@ def build_udp_payload(data: bytes, target: Target, role: Role) -> bytes:
     """
     if len(data) > LONGEST_MESSAGE:
         raise TransportError(f"a message of {len(data):,} bytes fits into no UDP datagram")
-    return MARKER + data if target.marked(role) else data
+    return MARKER + data if target.has_non_esp_marker(role) else data
 
 
 def classify_datagram(
@@ -148,7 +148,7 @@ def classify_datagram(
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         counts.stray_from = counts.stray_from or where
         return None
-    if target.marked(role):
+    if target.has_non_esp_marker(role):
         payload = payload[len(MARKER) :] if payload.startswith(MARKER) else b""
     if not payload:
         counts.not_ike += 1

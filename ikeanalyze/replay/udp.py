@@ -38,7 +38,7 @@ class UdpTransport:
         for role, opened in self._ports.sockets.items():
             self._selector.register(opened, selectors.EVENT_READ, role)
 
-    def take(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
+    def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Make an IKE message ready and record it as sent now."""
         payload = build_udp_payload(data, self._target, role)
         now = time.time_ns()
@@ -48,7 +48,7 @@ class UdpTransport:
         self._record(now, frame)
         return PreparedDatagram(role, len(frame), payload), now
 
-    def put(self, packed: PreparedDatagram) -> None:
+    def send(self, packed: PreparedDatagram) -> None:
         """Put it on the wire."""
         try:
             self._ports.sockets[packed.role].sendto(packed.payload, self._ports.remote(packed.role))

@@ -121,7 +121,7 @@ class LadderScreen(Screen[None]):
     @work(thread=True, exclusive=True)
     def _look(self, handshake: int) -> None:
         try:
-            opened = self._browsed.open(handshake)
+            opened = self._browsed.load_handshake(handshake)
         except (CaptureError, OSError) as error:
             self.app.call_from_thread(self._tell_error, handshake, str(error))
         else:

@@ -51,13 +51,13 @@ class LadderView(ListView):
         """Show no handshake."""
         self._opened = None
         self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
-        self.renew()
+        self.update_rows()
 
     def show(self, opened: HandshakeDetails) -> None:
         """Show a handshake."""
         self._opened = opened
         self._lay_out()
-        self.renew()
+        self.update_rows()
 
     @property
     def current(self) -> int | None:
@@ -68,13 +68,13 @@ class LadderView(ListView):
         """Show the payloads of each message below it, or not."""
         self.words = words
         self._lay_out()
-        self.renew(self.cursor)
+        self.update_rows(self.cursor)
 
     def on_resize(self, _: Resize) -> None:
         """Draw it as wide as there is room."""
         if self._opened is not None and self._drawn != self._width():
             self._lay_out()
-            self.renew(self.cursor)
+            self.update_rows(self.cursor)
         else:
             self._follow()
 

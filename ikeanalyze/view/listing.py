@@ -37,7 +37,7 @@ class HandshakeList(ListView):
         self._gap = "  "
         if self.cells() > self.scrollable_content_region.width:
             self._gap = " "
-        self.renew(self.cursor)
+        self.update_rows(self.cursor)
 
     @property
     def shown(self) -> list[int]:
@@ -80,7 +80,7 @@ class HandshakeList(ListView):
         order = pl.Series(self._order, dtype=pl.Int64)
         self._shown = order.filter(fits.gather(order)).to_list()
         shown = self.shown
-        self.renew(shown.index(before) if before in shown else 0)
+        self.update_rows(shown.index(before) if before in shown else 0)
 
     def heading(self) -> list[Text]:
         """The names of the columns, with the way that they are sorted."""

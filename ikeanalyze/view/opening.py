@@ -82,7 +82,7 @@ class CaptureSession:
         chosen = self.analysis.frames["handshake"].is_in(list(handshakes))
         return self.analysis.frames["number"].filter(chosen).unique().to_list()
 
-    def open(self, handshake: int) -> HandshakeDetails:
+    def load_handshake(self, handshake: int) -> HandshakeDetails:
         """Look into one handshake.
 
         Raises:

@@ -75,7 +75,7 @@ class ListView(ScrollView, can_focus=True):
         """Those of the widest line."""
         return self.size.width
 
-    def renew(self, cursor: int = 0) -> None:
+    def update_rows(self, cursor: int = 0) -> None:
         """Show what there is now, with the cursor at an entry."""
         self.virtual_size = Size(self.cells(), self.lines() + len(self.heading()))
         # the entry may be another one, though its number is the same

@@ -56,7 +56,7 @@ def _pieces(reader: CaptureReader, wanted: npt.NDArray[np.int64]) -> Iterator[tu
     """What is to be written, and how many packets are in it."""
     first = 1  # number of the first packet of the stretch
     copy = _SelectedRecords() if reader.format == "pcap" else _SelectedBlocks(reader)
-    for stretch in reader.stretches():
+    for stretch in reader.iterate_segments():
         end = first + len(stretch.batch)
         rows = wanted[slice(*np.searchsorted(wanted, [first, end]))] - first
         yield from copy(stretch, rows.tolist())

@@ -104,7 +104,7 @@ class Cursor:
             raise self._short(length)
         return _Restriction(self, self._position + length)
 
-    def fail(self, what: str) -> WireError:
+    def make_error(self, what: str) -> WireError:
         """Error at this position, for the caller to raise."""
         return WireError(self._position, what)
 

@@ -56,7 +56,7 @@ def parse_element(data: bytes, expected: int | None = None) -> DerElement:
     cursor = Cursor(data)
     element = read_element(cursor, expected)
     if cursor.remaining():
-        raise cursor.fail(f"{cursor.remaining()} bytes follow the ASN.1 value")
+        raise cursor.make_error(f"{cursor.remaining()} bytes follow the ASN.1 value")
     return element
 
 

@@ -221,7 +221,7 @@ def _tls(cursor: Cursor, version: int | None, outer: bool) -> EapTlsPacket:
     behind = cursor.get_uint32() if outer and flags & _OUTER_TLV else 0
     size = cursor.remaining() - behind
     if size < 0:
-        raise cursor.fail(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
+        raise cursor.make_error(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
     return EapTlsPacket(
         bool(flags & _START),
         bool(flags & _MORE_FRAGMENTS),

@@ -106,5 +106,5 @@ def parse_delete(body: bytes) -> Delete:
     count = cursor.remaining() // size if size else 0
     spis = tuple(cursor.get_bytes(size) for _ in range(count))
     if cursor.remaining():
-        raise cursor.fail(f"{cursor.remaining()} bytes are left behind {count} SPIs of {size} bytes")
+        raise cursor.make_error(f"{cursor.remaining()} bytes are left behind {count} SPIs of {size} bytes")
     return Delete(protocol, spis, announced)

@@ -22,8 +22,8 @@ def test_by_handshake_in_order_of_the_exchanges_requests_first():
     ask = content(ike.IKE_AUTH, [], ident=1)
     nobody = np.zeros(0, np.bool_)
     contents = DecodedMessages(np.zeros(0, np.int64), [answer, first, ask], nobody, nobody, [])
-    assert contents.by_handshake() == {0: [first, ask, answer]}
-    assert DecodedMessages(np.zeros(0, np.int64), [], nobody, nobody, []).by_handshake() == {}
+    assert contents.group_by_handshake() == {0: [first, ask, answer]}
+    assert DecodedMessages(np.zeros(0, np.int64), [], nobody, nobody, []).group_by_handshake() == {}
 
 
 def test_no_secret_is_shown():

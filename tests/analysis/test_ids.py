@@ -9,12 +9,12 @@ PATHS = ["a", "b", "c", "d"]
 
 
 def test_ids_through_all_captures():
-    assert RowNumbering(PATHS, FirstRowIds(7, 0, 0)).ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
+    assert RowNumbering(PATHS, FirstRowIds(7, 0, 0)).get_ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
 
 
 def test_ids_of_each_capture():
-    assert RowNumbering(PATHS, own=True).ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
-    assert RowNumbering(PATHS, own=True).ids(CAPTURES[:0], 1).tolist() == []
+    assert RowNumbering(PATHS, own=True).get_ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
+    assert RowNumbering(PATHS, own=True).get_ids(CAPTURES[:0], 1).tolist() == []
 
 
 @pytest.mark.parametrize(("paths", "expected"), [(PATHS, list("aacccd")), (["x"], ["x"] * 6)])

@@ -86,7 +86,7 @@ def test_successors_by_their_spis():
             ReadOptions(keys=file.name, looked=lambda *all_: seen.append(summarise_contents(*all_))),
         )
     (insides,) = seen
-    told = insides.successor_of(np.zeros(len(handshakes), np.int64))
+    told = insides.index_rekeyed_sas(np.zeros(len(handshakes), np.int64))
     assert {capture for capture, _, _ in told} == {0}
     found = {f"{a:016x}{b:016x}": before for (_, a, b), (before, _) in told.items()}
     spis = [row["spi_i"] + row["spi_r"] for row in handshakes.iter_rows(named=True)]

@@ -13,8 +13,8 @@ def test_what_stands_beside_keys():
     assert set(found.int_auths) == {first.sk_pi, first.sk_pr}
     assert set(found.auths) == {second.sk_pi, second.sk_pr}
     assert {one.secret for some in found.auths.values() for one in some} == {b"swordfish"}
-    assert found.sk_p(get_key_values(second), second.sk_pr, initiator=False) == [second.sk_pr]
-    assert found.sk_p(get_key_values(second), None, initiator=True) == []
+    assert found.find_sk_p(get_key_values(second), second.sk_pr, initiator=False) == [second.sk_pr]
+    assert found.find_sk_p(get_key_values(second), None, initiator=True) == []
     assert found.msks == []
 
 
@@ -23,8 +23,8 @@ def test_keys_made_with_a_ppk_go_first():
     keys = file.key_sets[0]
     (ppk,) = file.log.ppks
     found = index_daemon_logs([file])
-    assert found.sk_p(get_key_values(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
-    assert found.sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
+    assert found.find_sk_p(get_key_values(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
+    assert found.find_sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
 
 
 def test_msks_are_told_once():

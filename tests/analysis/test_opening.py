@@ -436,9 +436,9 @@ def test_the_spis_that_keys_are_for():
         origin=Origin("x", 1), spi_i=bytes(7) + b"\1", spi_r=None, encryption=12, integrity=12, sk_ei=b"", sk_er=b""
     )
     phase1 = Phase1Key(Origin("x", 1), bytes(7) + b"\2", b"")
-    assert CaptureKeys([named], [phase1]).spis() == {1, 2}
-    assert CaptureKeys([named, replace(named, spi_i=None)]).spis() is None
-    assert NO_KEYS.spis() == frozenset()
+    assert CaptureKeys([named], [phase1]).get_spis() == {1, 2}
+    assert CaptureKeys([named, replace(named, spi_i=None)]).get_spis() is None
+    assert NO_KEYS.get_spis() == frozenset()
     assert not NO_KEYS
     assert CaptureKeys([named])
     assert CaptureKeys((), [phase1])

@@ -70,14 +70,14 @@ def test_runs(rows, rising):
         values = np.sort(values)
     pieces = [piece.tolist() for piece in np.split(values, runs.start[1:])] if len(rows) else []
     assert runs.size.tolist() == [len(piece) for piece in pieces]
-    assert runs.total(values).tolist() == [sum(piece) for piece in pieces]
-    assert runs.lowest(values).tolist() == [min(piece) for piece in pieces]
-    assert runs.highest(values).tolist() == [max(piece) for piece in pieces]
+    assert runs.sum(values).tolist() == [sum(piece) for piece in pieces]
+    assert runs.min(values).tolist() == [min(piece) for piece in pieces]
+    assert runs.max(values).tolist() == [max(piece) for piece in pieces]
 
 
 def test_totals_beyond_the_range_of_the_type():
     values = np.array([2**64 - 1, 5, 2**64 - 1], np.uint64)
-    assert RowGroups(np.array([True, False, True])).total(values).tolist() == [4, 2**64 - 1]
+    assert RowGroups(np.array([True, False, True])).sum(values).tolist() == [4, 2**64 - 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30))

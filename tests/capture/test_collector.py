@@ -20,7 +20,7 @@ def collect(*traces: Trace) -> list[FrameCollector]:
             file.flush()
             with open_capture(file.name) as reader:
                 collector = FrameCollector((), reader.interfaces, FrameRows(LAYOUT), MessageStore())
-                for batch in reader.batches():
+                for batch in reader.iterate_batches():
                     collector.add(batch, None)
                 collector.finish()
                 result.append(collector)
@@ -41,9 +41,9 @@ def test_a_half_is_included(version: int) -> None:
     first, second = some(0, 4, version), some(4, 5, version)
     one, two, all_of_it = collect(first, second, whole)
     columns = two.columns()
-    half = two.half(None)
+    half = two.make_partial_result(None)
     half.clear = half.sealed = MessageBytes().entries()  # these are tested with shared memory
-    one.include(half, columns)
+    one.merge_partial_result(half, columns)
     assert (one.packets, one.bytes) == (all_of_it.packets, all_of_it.bytes)
     assert (one.first_ns, one.last_ns) == (all_of_it.first_ns, all_of_it.last_ns)
     assert one.accounting.packets() == all_of_it.accounting.packets()

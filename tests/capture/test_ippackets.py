@@ -13,7 +13,7 @@ def batch_of(tmp_path, *frames, **options):
     path = tmp_path / "capture.pcap"
     path.write_bytes(pcap([Packet(n, data) for n, data in enumerate(frames)], **options))
     with open_capture(str(path)) as reader:
-        return next(iter(reader.batches())), reader.interfaces
+        return next(iter(reader.iterate_batches())), reader.interfaces
 
 
 def test_packets_and_impossible_headers(tmp_path):

@@ -53,7 +53,7 @@ def test_places() -> None:
 def test_all_is_forgotten() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three")
-    clear.forget()
+    clear.clear()
     assert dict(clear) == {}
     add(clear, u4=b"four")
     assert dict(clear) == {4: b"four"}
@@ -76,7 +76,7 @@ def test_a_heap_filled_from_two_sides() -> None:
     add(first, u0=b"zero")
     add(second, u0=b"one", u1=b"two")
     numbers, begin, size = second.entries()
-    first.adopt(numbers + np.uint32(1), begin, size)
+    first.add_existing(numbers + np.uint32(1), begin, size)
     assert dict(first) == {0: b"zero", 1: b"one", 2: b"two"}
 
 
@@ -87,5 +87,5 @@ def test_some_can_be_kept() -> None:
     assert dict(clear) == {3: b"three", 9: b"nine"}
     add(clear, u4=b"four")
     assert dict(clear) == {3: b"three", 4: b"four", 9: b"nine"}
-    clear.forget()
+    clear.clear()
     assert dict(clear) == {}

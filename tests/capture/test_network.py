@@ -146,5 +146,5 @@ def test_address_book() -> None:
     book = AddressBook()
     first, second = bytes(range(16)), bytes(16)
     addresses = np.frombuffer(first + second + first, "V16")
-    assert book.codes(addresses).tolist() == [FIRST_IPV6, FIRST_IPV6 + 1, FIRST_IPV6]
+    assert book.encode(addresses).tolist() == [FIRST_IPV6, FIRST_IPV6 + 1, FIRST_IPV6]
     assert book.ipv6 == [first, second]

@@ -138,7 +138,7 @@ def test_large_record_that_is_believed() -> None:
 )
 def test_unfinished(kept: int, text: str) -> None:
     buffer = bytearray(pcap_record(bytes(range(50)))[:kept] + bytes(PADDING))
-    assert Pcap(pcap_header()).unfinished(buffer, 0, kept) == text
+    assert Pcap(pcap_header()).describe_truncation(buffer, 0, kept) == text
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(0, 500), st.integers(0, 255))

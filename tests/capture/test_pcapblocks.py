@@ -30,7 +30,7 @@ def test_as_others_write_them(tmp_path, nanoseconds, order, left_out, behind) ->
             expected += pcapng_file.packet_block(packet, interface)
         expected += behind.get(row, b"")
     with open_capture(path) as reader:
-        (batch,) = reader.batches()
+        (batch,) = reader.iterate_batches()
         mask = np.isin(np.arange(len(PACKETS)), left_out)
         assert bytes(encode_packet_blocks(batch, interface.tsresol, mask, behind)) == expected
         high, low = encode_timestamps(batch, interface.tsresol)
@@ -65,12 +65,12 @@ def test_a_link_type_that_has_no_room() -> None:
 def test_what_is_written_is_read_again(tmp_path) -> None:
     (tmp_path / "in.pcap").write_bytes(pcap(PACKETS))
     with open_capture(tmp_path / "in.pcap") as reader:
-        (batch,) = reader.batches()
+        (batch,) = reader.iterate_batches()
         blocks = bytes(encode_packet_blocks(batch, 9, np.zeros(len(PACKETS), np.bool_), {}))
     head = encode_file_header(records.Interface(1, None, 262144, 9), "me", None, 0)
     (tmp_path / "out.pcapng").write_bytes(head + blocks)
     with open_capture(tmp_path / "out.pcapng") as reader:
-        (batch,) = reader.batches()
+        (batch,) = reader.iterate_batches()
         assert batch.time_ns.tolist() == [packet.time_ns for packet in PACKETS]
         assert batch.length.tolist() == [packet.wire_length for packet in PACKETS]
     assert pcapng(PACKETS).endswith(blocks)

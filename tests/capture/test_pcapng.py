@@ -211,7 +211,7 @@ def test_unfinished(whole: bytes, kept: int, text: str) -> None:
     assert walked.wrong is None
     assert walked.stop == len(GOOD)
     assert kept < walked.needed <= len(whole)
-    assert reader.unfinished(buffer, walked.stop, len(GOOD) + kept) == text
+    assert reader.describe_truncation(buffer, walked.stop, len(GOOD) + kept) == text
 
 
 @pytest.mark.parametrize("head", [bytes(12), section()[:8] + bytes(4), block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a")])

@@ -54,7 +54,7 @@ MODIFIED_PCAP = pcap_header(">", MODIFIED) + pcap_record(b"first", order=">", ex
 def drain(reader: CaptureReader) -> list[Packet]:
     """Bytes, length on the wire, time and interface of every packet."""
     packets: list[Packet] = []
-    for batch in reader.batches():
+    for batch in reader.iterate_batches():
         assert len(batch) > 0
         assert {column.dtype for column in (batch.offset, batch.captured, batch.length, batch.time_ns)} == {
             np.dtype(np.int64)
@@ -275,7 +275,7 @@ def test_file_is_closed(file: Path) -> None:
     file.write_bytes(PCAP)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     with open_capture(file) as reader:
-        next(reader.batches())
+        next(reader.iterate_batches())
     file.write_bytes(b"not a capture")
     with pytest.raises(CaptureError):
         open_capture(file)
@@ -396,7 +396,7 @@ def test_stretches_are_the_file(tmp_path: Path, data: bytes, chunk: int, cut: in
         expected = drain(reader)
     parts, packets = [], []
     with open_capture(path, chunk=chunk) as reader:
-        for stretch in reader.stretches():
+        for stretch in reader.iterate_segments():
             parts.append(bytes(stretch.buffer[: stretch.stop]))
             b = stretch.batch
             for at, size in zip(b.offset.tolist(), b.captured.tolist(), strict=True):

@@ -33,7 +33,7 @@ def test_captures_stand_one_behind_the_other():
     for capture in captures:
         group.add(capture)
     assert len(group) == 3
-    traffic = group.traffic()
+    traffic = group.build()
     assert traffic.last_ns.tolist() == [captures[0].last_ns, 0, captures[2].last_ns]
     columns = traffic.columns
     assert (
@@ -58,7 +58,7 @@ def test_bytes_of_messages_are_found_by_their_units():
     group = CombinedFramesBuilder()
     for capture in (one, other):
         group.add(capture)
-    traffic = group.traffic()
+    traffic = group.build()
     found = [traffic.clear[unit] for unit in traffic.columns["unit"].tolist() if unit in traffic.clear]
     assert found == [*one.clear.values(), *other.clear.values()]
     assert len(found) == 4

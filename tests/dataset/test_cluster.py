@@ -142,7 +142,7 @@ def address_in(began, process):
 def test_a_scheduler_that_goes(captures):
     with scheduler(captures, os.environ) as (process, address):
         workers = DaskWorkers(address)
-        assert workers.waiting() == f"the cluster {address} has no workers"
+        assert workers.get_stall_reason() == f"the cluster {address} has no workers"
         threading.Timer(1, process.kill).start()
         with pytest.raises(TaskError, match=f"--cluster {address}: the scheduler is gone"):
             batch("out", "runs", workers=workers)
@@ -166,7 +166,7 @@ def test_a_scheduler_that_is_gone_is_no_disk_that_is_full(captures, monkeypatch,
                 time.sleep(0.05)
         with pytest.raises(TaskError, match=f"--cluster {address}: the scheduler is gone"):
             assert workers.width == 0  # is never; it asks the scheduler
-        assert workers.waiting() == f"no connection to the scheduler {address}"
+        assert workers.get_stall_reason() == f"no connection to the scheduler {address}"
         with pytest.raises(TaskError, match="the scheduler is gone"):
             batch("out", "runs", workers=workers)
 

@@ -24,7 +24,7 @@ def made(tmp_path):
 
 def of(capture, keys=None):
     path = os.path.abspath(capture)
-    found = (keys or KeyFileFinder()).of(CaptureFile(path, path, 1, 1))
+    found = (keys or KeyFileFinder()).find_for_capture(CaptureFile(path, path, 1, 1))
     return [Path(one.path).name for one in found]
 
 
@@ -58,7 +58,10 @@ def test_in_folders_of_a_folder(made):
     keys = KeyFileFinder(folders=[str(root / "keys")])
 
     def where(capture):
-        return [os.path.relpath(one.path, root) for one in keys.of(CaptureFile(capture, str(root / capture), 1, 1))]
+        return [
+            os.path.relpath(one.path, root)
+            for one in keys.find_for_capture(CaptureFile(capture, str(root / capture), 1, 1))
+        ]
 
     assert where("runs/psk/1.pcap") == ["keys/psk/1.log"]
     assert where("runs/eap/1.pcap") == ["keys/eap/1.log"]
@@ -110,7 +113,7 @@ def test_a_folder_with_keys_that_cannot_be_read(made):
     keys = KeyFileFinder(folders=["k"])
     os.seteuid(65534)
     try:
-        keys.of(CaptureFile("a.pcap", "a.pcap", 1, 1))
+        keys.find_for_capture(CaptureFile("a.pcap", "a.pcap", 1, 1))
     finally:
         os.seteuid(0)
         os.chdir(here)

@@ -51,7 +51,7 @@ def test_integrity_key_sizes(number):
     ],
 )
 def test_key_bytes(number, key_bits, expected):
-    assert ENCRYPTION[number].key_bytes(key_bits) == expected
+    assert ENCRYPTION[number].get_key_bytes(key_bits) == expected
 
 
 def test_names():

@@ -35,12 +35,12 @@ def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
         sealed = find_encrypted_payload(message)
         if sealed is None:
             continue
-        opened = next(filter(None, (opener.open(message, bool(message[19] & 0x08)) for opener in openers)))
+        opened = next(filter(None, (opener.decrypt(message, bool(message[19] & 0x08)) for opener in openers)))
         if sealed.fragment:
             number, total = sealed.fragment
             first = message if number == 1 else first
             fragments.add(number, total, opened.first, opened.plaintext)
-            message, opened = first, fragments.whole()
+            message, opened = first, fragments.get_message()
         if opened:
             found.append((message, opened))
     return found

@@ -41,8 +41,8 @@ def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = S
 def positions(ring: KeyRing, messages: list[bytes], suite: IkeSuite | None = GCM) -> list[int | None]:
     found = []
     for message in messages:
-        sa = ring.for_sa(message[:8], message[8:16], suite)
-        opened = sa.open(message, bool(message[19] & 0x08))
+        sa = ring.get_sa_keys(message[:8], message[8:16], suite)
+        opened = sa.decrypt(message, bool(message[19] & 0x08))
         found.append(None if opened is None else opened[1])
     return found
 
@@ -60,10 +60,10 @@ def test_25_handshakes_each_with_its_own_keys(order):
     ring, messages = KeyRing(orders[order]), encrypted("loss20-classic")
     assert len(messages) == 176
     assert positions(ring, messages) == [0] * 176
-    owned = [sa.key_sets for sa in (ring.for_sa(*pair) for pair in {(m[:8], m[8:16]) for m in messages})]
+    owned = [sa.key_sets for sa in (ring.get_sa_keys(*pair) for pair in {(m[:8], m[8:16]) for m in messages})]
     assert len(owned) == 25
     assert {line for (owner,) in owned for line in [owner.origin.line]} == set(range(1, 26))
-    assert not ring.gave_up
+    assert not ring.reached_limit
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -73,7 +73,7 @@ def test_the_keys_change_after_an_additional_key_exchange(backwards):
     messages = encrypted("pq-mlkem768-psk")
     assert [message[18] for message in messages] == [43, 43, 43, 35, 35]
     assert positions(ring, messages) == [0, 0, 0, 1, 1]
-    sa = ring.for_sa(messages[0][:8], messages[0][8:16])
+    sa = ring.get_sa_keys(messages[0][:8], messages[0][8:16])
     assert [owned.origin.line for owned in sa.key_sets] == [1, 2]
     assert sa.used == (0, 1)
 
@@ -99,10 +99,10 @@ def test_named_key_sets_come_first():
     keys = [made(number) for number in range(4)]
     named = replace(keys[2], spi_i=SPI_I, spi_r=SPI_R)
     ring = KeyRing([keys[0], keys[1], named, keys[3]])
-    sa = ring.for_sa(SPI_I, SPI_R, GCM)
+    sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.key_sets == (named,)
-    assert sa.open(sealed(keys[3], 1), True)[1] == 1
-    assert sa.open(sealed(keys[2], 2), True)[1] == 0
+    assert sa.decrypt(sealed(keys[3], 1), True)[1] == 1
+    assert sa.decrypt(sealed(keys[2], 2), True)[1] == 0
     assert sa.key_sets == (named, keys[3])
 
 
@@ -112,8 +112,8 @@ def test_one_spi_of_two(known):
     other_i, other_r = b"another.", SPI_R if "spi_i" in known else b"another."
     ring = KeyRing([keys])
     message = sealed(keys, 1, spi_i=other_i)[:8] + other_r + sealed(keys, 1, spi_i=other_i)[16:]
-    assert ring.for_sa(other_i, other_r, GCM).open(message, True) is None
-    assert ring.for_sa(SPI_I, SPI_R, GCM).open(sealed(keys, 1), True)[1] == 0
+    assert ring.get_sa_keys(other_i, other_r, GCM).decrypt(message, True) is None
+    assert ring.get_sa_keys(SPI_I, SPI_R, GCM).decrypt(sealed(keys, 1), True)[1] == 0
 
 
 def test_a_key_set_belongs_to_one_ike_sa():
@@ -161,7 +161,7 @@ def test_without_a_check_only_for_the_ike_sa_that_is_named():
     message = sealed(keys, 1, suite=CBC)
     assert positions(KeyRing([bare]), [message], CBC) == [None]
     ring = KeyRing([replace(bare, spi_i=SPI_I, spi_r=SPI_R)])
-    opened, position = ring.for_sa(SPI_I, SPI_R).open(message, True)
+    opened, position = ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True)
     assert (opened.plaintext, opened.verified, position) == (CHAIN, False, 0)
 
 
@@ -191,7 +191,7 @@ def test_both_peers_logs():
     keys = made(1)
     with_spis = replace(keys, origin=Origin("responder", 9), spi_i=SPI_I, spi_r=SPI_R, sk_d=b"SK_d")
     ring = KeyRing([keys, made(2), with_spis])
-    sa = ring.for_sa(SPI_I, SPI_R, GCM)
+    sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.key_sets == (replace(keys, spi_i=SPI_I, spi_r=SPI_R, sk_d=b"SK_d"),)
     assert len(ring._sets) == 2
     # the same keys for two IKE SAs are no repetition
@@ -203,11 +203,11 @@ def test_nonces_tell_without_trying():
     nonces = [bytes([number]) * 64 for number in range(3)]
     keys = [made(n, derivation=Derivation(None, (), nonces[n], None, None)) for n in range(3)]
     ring = KeyRing(keys)
-    assert ring.for_sa(SPI_I, SPI_R, GCM, nonces[2]).open(sealed(keys[2], 1), True)[1] == 0
+    assert ring.get_sa_keys(SPI_I, SPI_R, GCM, nonces[2]).decrypt(sealed(keys[2], 1), True)[1] == 0
     # keys with other nonces are not even tried; keys without may be anybody's
-    other = ring.for_sa(b"another.", SPI_R, GCM, nonces[0])
-    assert other.open(sealed(keys[1], 1, spi_i=b"another."), True) is None
-    assert ring.for_sa(b"unknown.", SPI_R, GCM).open(sealed(keys[1], 1, spi_i=b"unknown."), True)[1] == 0
+    other = ring.get_sa_keys(b"another.", SPI_R, GCM, nonces[0])
+    assert other.decrypt(sealed(keys[1], 1, spi_i=b"another."), True) is None
+    assert ring.get_sa_keys(b"unknown.", SPI_R, GCM).decrypt(sealed(keys[1], 1, spi_i=b"unknown."), True)[1] == 0
 
 
 def test_nonces_of_the_log():
@@ -223,9 +223,9 @@ def test_the_suite_may_come_later():
     keys = made(1)
     ring = KeyRing([keys])
     message = sealed(keys, 1)
-    assert [ring.for_sa(SPI_I, SPI_R).open(message, True) for _ in range(5)] == [None] * 5
-    assert ring.for_sa(SPI_I, SPI_R, GCM) is ring.for_sa(SPI_I, SPI_R)
-    assert ring.for_sa(SPI_I, SPI_R).open(message, True)[1] == 0
+    assert [ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True) for _ in range(5)] == [None] * 5
+    assert ring.get_sa_keys(SPI_I, SPI_R, GCM) is ring.get_sa_keys(SPI_I, SPI_R)
+    assert ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True)[1] == 0
 
 
 def test_unusable():
@@ -233,11 +233,11 @@ def test_unusable():
     salt = made(4, no_salt=True)
     unknown = made(5, encryption=Encryption.BLOWFISH, integrity=0)
     ring = KeyRing([bad, salt, unknown])
-    sa = ring.for_sa(SPI_I, SPI_R)
+    sa = ring.get_sa_keys(SPI_I, SPI_R)
     assert sa.unusable == ["log:3: neither the file nor the capture says which cipher the keys are for"]
-    ring.for_sa(SPI_I, SPI_R, IkeSuite(Encryption.AES_GCM_16, 128, 0))
+    ring.get_sa_keys(SPI_I, SPI_R, IkeSuite(Encryption.AES_GCM_16, 128, 0))
     assert sa.unusable == ["log:3: SK_e has 36 bytes, AES-GCM-16 takes 20, the salt included"]
-    ring.for_sa(SPI_I, SPI_R, GCM)
+    ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.unusable == []
     assert ring.unusable == (
         "log:4: the salt that an AEAD cipher needs is not in the file",
@@ -253,14 +253,14 @@ def test_thousands_of_ike_sas_are_found_without_trying_all():
     messages = [sealed(keys[number], 1, spi_i=number.to_bytes(8, "big")) for number in order]
     ring = KeyRing(keys)
     assert positions(ring, messages) == [0] * count
-    assert not ring.gave_up
+    assert not ring.reached_limit
 
 
 def test_keys_that_fit_nothing_are_not_tried_forever():
     ring = KeyRing(made(number) for number in range(1000, 3000))
     strangers = [sealed(made(0), 1, spi_i=number.to_bytes(8, "big")) for number in range(600)]
     assert set(positions(ring, strangers)) == {None}
-    assert ring.gave_up
+    assert ring.reached_limit
     # what is where it should be is found even then
     late = sealed(made(1003), 1, spi_i=b"latecome")
     assert positions(ring, [late]) == [0]
@@ -269,16 +269,16 @@ def test_keys_that_fit_nothing_are_not_tried_forever():
 def test_a_flood_for_one_ike_sa_costs_no_more_than_some_trials():
     keys = [made(number) for number in range(500)]
     ring = KeyRing(keys)
-    sa = ring.for_sa(SPI_I, SPI_R, GCM)
-    assert not any(sa.open(sealed(made(1000), number), True) for number in range(3000))
-    assert not ring.gave_up
+    sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
+    assert not any(sa.decrypt(sealed(made(1000), number), True) for number in range(3000))
+    assert not ring.reached_limit
 
 
 def test_nothing_to_open():
     ring = KeyRing([])
-    sa = ring.for_sa(SPI_I, SPI_R, GCM)
-    assert sa.open(b"", True) is None
-    assert sa.open(sealed(made(1), 1), True) is None
+    sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
+    assert sa.decrypt(b"", True) is None
+    assert sa.decrypt(sealed(made(1), 1), True) is None
     assert sa.key_sets == ring.unusable == ()
 
 
@@ -287,9 +287,9 @@ def test_nothing_to_open():
 def test_whatever_comes_only_its_own_keys_open_it(events):
     epochs = [made(number) for number in range(4)]
     ring = KeyRing(epochs)
-    sa = ring.for_sa(SPI_I, SPI_R, GCM)
+    sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     for epoch, message_id, flags in events:
-        found = sa.open(sealed(epochs[epoch], message_id, flags), bool(flags & 0x08))
+        found = sa.decrypt(sealed(epochs[epoch], message_id, flags), bool(flags & 0x08))
         if found is not None:
             assert sa.key_sets[found[1]].sk_ei == epochs[epoch].sk_ei
             assert found[0].plaintext == CHAIN

@@ -179,23 +179,23 @@ def test_aead(case):
     number, *hexed = AEAD[case]
     key, iv, associated, plaintext, ciphertext = map(bytes.fromhex, hexed)
     cipher = make_aead_cipher(ENCRYPTION[number], key)
-    assert cipher.open(iv, ciphertext, associated) == plaintext
-    assert cipher.seal(iv, plaintext, associated) == ciphertext
+    assert cipher.decrypt(iv, ciphertext, associated) == plaintext
+    assert cipher.encrypt(iv, plaintext, associated) == ciphertext
     for at in (0, len(ciphertext) - 1):
         wrong = bytearray(ciphertext)
         wrong[at] ^= 0x01
-        assert cipher.open(iv, bytes(wrong), associated) is None
-    assert cipher.open(iv, ciphertext, associated + b"\0") is None
+        assert cipher.decrypt(iv, bytes(wrong), associated) is None
+    assert cipher.decrypt(iv, ciphertext, associated + b"\0") is None
 
 
 @pytest.mark.parametrize("number", [Encryption.CAMELLIA_CCM_12, Encryption.CAMELLIA_CCM_16])
 def test_longer_icvs_of_camellia_begin_otherwise_but_encrypt_alike(number):
     key, iv = bytes(range(19)), bytes(8)
-    short = make_aead_cipher(ENCRYPTION[Encryption.CAMELLIA_CCM_8], key).seal(iv, b"payload", b"header")
-    long = make_aead_cipher(ENCRYPTION[number], key).seal(iv, b"payload", b"header")
+    short = make_aead_cipher(ENCRYPTION[Encryption.CAMELLIA_CCM_8], key).encrypt(iv, b"payload", b"header")
+    long = make_aead_cipher(ENCRYPTION[number], key).encrypt(iv, b"payload", b"header")
     assert long[:7] == short[:7]
     assert len(long) == 7 + ENCRYPTION[number].icv
-    assert make_aead_cipher(ENCRYPTION[number], key).open(iv, long, b"header") == b"payload"
+    assert make_aead_cipher(ENCRYPTION[number], key).decrypt(iv, long, b"header") == b"payload"
 
 
 @pytest.mark.parametrize("icv", [8, 12, 16])
@@ -214,8 +214,8 @@ def test_ccm_put_together_is_the_librarys(icv, size):
     )  # over 65,280 bytes the length is written otherwise
     sealed = AESCCM(key, tag_length=icv).encrypt(salt + iv, data, associated)
     ours = BlockCcm(AES(key), salt, icv)
-    assert ours.seal(iv, data, associated) == sealed
-    assert ours.open(iv, sealed, associated) == data
+    assert ours.encrypt(iv, data, associated) == sealed
+    assert ours.decrypt(iv, sealed, associated) == data
 
 
 def test_des_is_triple_des_with_one_key():

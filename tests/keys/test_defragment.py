@@ -20,12 +20,12 @@ def add(fragments: SkfReassembler, number: int, **other) -> bool:
 def test_any_order(order):
     fragments = SkfReassembler()
     for count, number in enumerate(order):
-        assert fragments.whole() is None
-        assert sum(map(len, fragments.missing())) == (3 - count if count else 0)
+        assert fragments.get_message() is None
+        assert sum(map(len, fragments.get_missing_ranges())) == (3 - count if count else 0)
         assert add(fragments, number)
-    whole = fragments.whole()
+    whole = fragments.get_message()
     assert (whole.plaintext, whole.first, whole.verified) == (CHAIN, FIRST, True)
-    assert fragments.missing() == ()
+    assert fragments.get_missing_ranges() == ()
     assert fragments.total == 3
 
 
@@ -37,14 +37,14 @@ def test_repeated():
     add(fragments, 1)
     add(fragments, 3)
     assert not add(fragments, 1)
-    assert fragments.whole().plaintext == CHAIN
+    assert fragments.get_message().plaintext == CHAIN
 
 
 def test_what_is_missing():
     fragments = SkfReassembler()
     for number in (3, 4, 8):
         fragments.add(number, 10, 0, b"x")
-    assert fragments.missing() == (range(1, 3), range(5, 8), range(9, 11))
+    assert fragments.get_missing_ranges() == (range(1, 3), range(5, 8), range(9, 11))
 
 
 def test_a_higher_total_replaces_and_a_lower_one_is_old():
@@ -53,10 +53,10 @@ def test_a_higher_total_replaces_and_a_lower_one_is_old():
     fragments.add(1, 2, FIRST, CHAIN[:30])
     assert add(fragments, 1)
     assert not fragments.add(2, 2, 0, CHAIN[30:])
-    assert fragments.missing() == (range(2, 4),)
+    assert fragments.get_missing_ranges() == (range(2, 4),)
     add(fragments, 2)
     add(fragments, 3)
-    assert fragments.whole().plaintext == CHAIN
+    assert fragments.get_message().plaintext == CHAIN
 
 
 @pytest.mark.parametrize(("number", "total"), [(0, 3), (4, 3), (0, 0), (1, 0), (-1, 3), (1, 65536)])
@@ -71,10 +71,10 @@ def test_fragments_without_a_check_must_be_a_chain():
     for number in (1, 2, 3):
         add(fragments, number, verified=number != 2)
         wrong.add(number, 3, FIRST, b"\xff" * 20, verified=False)
-    whole = fragments.whole()
+    whole = fragments.get_message()
     assert (whole.plaintext, whole.verified) == (CHAIN, False)
-    assert wrong.missing() == ()
-    assert wrong.whole() is None
+    assert wrong.get_missing_ranges() == ()
+    assert wrong.get_message() is None
 
 
 def test_what_is_announced_costs_nothing():
@@ -83,7 +83,7 @@ def test_what_is_announced_costs_nothing():
     for _ in range(100):
         fragments = SkfReassembler()
         fragments.add(40_000, 65_535, 0, b"part")
-        assert fragments.missing() == (range(1, 40_000), range(40_001, 65_536))
+        assert fragments.get_missing_ranges() == (range(1, 40_000), range(40_001, 65_536))
         kept.append(fragments)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -98,4 +98,4 @@ def test_whole_when_nothing_is_missing(events):
         if 1 <= number <= total:
             best = max(best, total)
         assert fragments.total == best
-        assert (fragments.whole() is not None) == (best > 0 and not fragments.missing())
+        assert (fragments.get_message() is not None) == (best > 0 and not fragments.get_missing_ranges())

@@ -41,5 +41,5 @@ def test_a_warning_as_a_line():
 def test_formats_in_order_of_appearance():
     findings = KeyCollector("a")
     for name in "bab":
-        findings.saw(name)
+        findings.add_format(name)
     assert findings.formats == ["b", "a"]

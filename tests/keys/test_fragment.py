@@ -32,9 +32,9 @@ def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encry
         opener, together = Decryptor(keys, suite), SkfReassembler()
         for part in parts:
             sealed = find_encrypted_payload(part)
-            opened = opener.open_sealed(sealed, True)
+            opened = opener.decrypt_payload(sealed, True)
             assert together.add(*sealed.fragment, opened.first, opened.plaintext)
-        assert (together.whole().first, together.whole().plaintext) == (LONG_FIRST, LONG)
+        assert (together.get_message().first, together.get_message().plaintext) == (LONG_FIRST, LONG)
 
 
 def test_what_fits_is_not_cut():

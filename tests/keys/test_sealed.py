@@ -33,7 +33,7 @@ FIRST, CHAIN = ike.chain([ike.notify(16384), ike.notify(16417, b"1234"), ike.del
 
 def keys_for(encryption: int, key_bits: int | None, integrity: int, **other) -> MessageKeys:
     rng = Random(f"{encryption} {key_bits} {integrity}")
-    e = ENCRYPTION[encryption].key_bytes(key_bits)
+    e = ENCRYPTION[encryption].get_key_bytes(key_bits)
     a = INTEGRITY[integrity].key if integrity else 0
     keys = [rng.randbytes(size) for size in (e, e, a, a)]
     fields = {"encryption": encryption, "integrity": integrity, **other}
@@ -64,7 +64,7 @@ def test_the_example_of_rfc_7634():
         "1011121314151617 61039470 1f8d017f 7c129248 89 6b71bfe25236efd7cdc67066906315b2"
     )
     keys = MessageKeys(encryption=Encryption.CHACHA20_POLY1305, integrity=0, sk_ei=key, sk_er=key)
-    opened = Decryptor(keys).open(message, True)
+    opened = Decryptor(keys).decrypt(message, True)
     assert (opened.first, opened.verified) == (41, True)
     assert opened.plaintext == bytes.fromhex("0000000c 00004001 0000000a")
     # the flags have neither bit set: a request of the responder
@@ -104,10 +104,10 @@ def test_recorded_messages(name):
             assert message[18] == ike.IKE_SA_INIT
             continue
         from_initiator = bool(message[19] & INITIATOR)
-        opened = [found for opener in openers if (found := opener.open(message, from_initiator))]
+        opened = [found for opener in openers if (found := opener.decrypt(message, from_initiator))]
         assert len(opened) == 1  # one key set fits, and no other
         assert opened[0].verified
-        assert all(opener.open(message, not from_initiator) is None for opener in openers)
+        assert all(opener.decrypt(message, not from_initiator) is None for opener in openers)
         count += 1
     assert count
 
@@ -127,7 +127,7 @@ def test_payloads_are_those_that_the_daemons_put_in(name):
     (keys,) = recorded_key_sets(name)
     opener, found = Decryptor(keys, RECORDED[name]), set()
     for message in ike_messages(name):
-        if opened := opener.open(message, bool(message[19] & INITIATOR)):
+        if opened := opener.decrypt(message, bool(message[19] & INITIATOR)):
             inside = parse_decrypted_payloads(opened.plaintext, opened.first)
             assert inside.error is None
             side = "response" if message[19] & 0x20 else "request"
@@ -147,19 +147,19 @@ def test_every_flipped_bit_is_noticed():
         message = encrypt_message(
             Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption), clear=[ike.notify(16400)]
         )
-        assert opener.open(message, True).plaintext == CHAIN
+        assert opener.decrypt(message, True).plaintext == CHAIN
         for bit in range(8 * len(message)):
             wrong = bytearray(message)
             wrong[bit // 8] ^= 1 << bit % 8
-            assert opener.open(bytes(wrong), True) is None, bit
+            assert opener.decrypt(bytes(wrong), True) is None, bit
 
 
 def test_every_truncation_is_noticed():
     keys = keys_for(Encryption.AES_GCM_8, 128, 0)
     opener = Decryptor(keys)
     message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, bytes(8), fragment=(1, 2))
-    assert all(opener.open(message[:size], True) is None for size in range(len(message)))
-    assert opener.open(message + b"behind", True).plaintext == CHAIN
+    assert all(opener.decrypt(message[:size], True) is None for size in range(len(message)))
+    assert opener.decrypt(message + b"behind", True).plaintext == CHAIN
 
 
 @pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
@@ -175,21 +175,21 @@ def test_made_and_opened(encryption, key_bits, integrity):
         message = encrypt_message(
             Decryptor(keys), header(flags), *inside, iv_for(encryption), fragment=fragment, clear=[ike.notify(16400)]
         )
-        opened = opener.open(message, flags == INITIATOR)
+        opened = opener.decrypt(message, flags == INITIATOR)
         assert (opened.first, opened.plaintext, opened.verified) == (*inside, True)
         assert find_encrypted_payload(message).fragment == fragment
         if keys.sk_ei:
-            assert opener.open(message, flags != INITIATOR) is None
+            assert opener.decrypt(message, flags != INITIATOR) is None
 
 
 def test_the_capture_says_what_the_file_does_not():
     suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA1_96)
     keys = replace(keys_for(suite.encryption, 256, suite.integrity), encryption=None, integrity=None)
     message = encrypt_message(Decryptor(keys, suite), header(), FIRST, CHAIN, bytes(16))
-    assert Decryptor(keys, suite).open(message, True).plaintext == CHAIN
+    assert Decryptor(keys, suite).decrypt(message, True).plaintext == CHAIN
     # and the file is believed where it says something
     said = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
-    assert Decryptor(said, IkeSuite(Encryption.AES_GCM_16, 128, 0)).open(message, True).plaintext == CHAIN
+    assert Decryptor(said, IkeSuite(Encryption.AES_GCM_16, 128, 0)).decrypt(message, True).plaintext == CHAIN
 
 
 GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
@@ -241,16 +241,16 @@ def test_without_a_check(encryption):
     opener = Decryptor(bare)
     assert not opener.verifies
     message = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption))
-    opened = opener.open(message, True)
+    opened = opener.decrypt(message, True)
     assert (opened.first, opened.plaintext, opened.verified) == (FIRST, CHAIN, False)
     empty = encrypt_message(Decryptor(keys), header(), 0, b"", iv_for(encryption))
-    assert opener.open(empty, True).plaintext == b""
+    assert opener.decrypt(empty, True).plaintext == b""
     # a wrong key gives nothing, not even now
     wrong = Decryptor(replace(bare, sk_ei=Random(1).randbytes(len(bare.sk_ei))))
     messages = [
         encrypt_message(Decryptor(keys), header(), FIRST, CHAIN, iv_for(encryption, seed)) for seed in range(300)
     ]
-    assert not any(wrong.open(message, True) for message in messages)
+    assert not any(wrong.decrypt(message, True) for message in messages)
     with pytest.raises(UnusableKeyError, match="no ICV"):
         encrypt_message(Decryptor(bare), header(), FIRST, CHAIN, iv_for(encryption))
 
@@ -260,9 +260,9 @@ def test_fragments_without_a_check():
     opener = Decryptor(bare)
     first = encrypt_message(Decryptor(keys), header(), FIRST, CHAIN[:20], bytes(16), fragment=(1, 2))
     second = encrypt_message(Decryptor(keys), header(), 0, CHAIN[20:], bytes(16), fragment=(2, 2))
-    assert opener.open(first, True).plaintext + opener.open(second, True).plaintext == CHAIN
+    assert opener.decrypt(first, True).plaintext + opener.decrypt(second, True).plaintext == CHAIN
     senseless = encrypt_message(Decryptor(keys), header(), FIRST, b"\xff" * 30, bytes(16), fragment=(1, 2))
-    assert opener.open(senseless, True) is None
+    assert opener.decrypt(senseless, True) is None
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_any_bytes(data, kind, with_header):
         data = ike.ike_header(SPI_I, SPI_R, kind, 35, INITIATOR, 1, 28 + len(data)) + data
     find_encrypted_payload(data)
     for keys in (GOOD, unchecked(Encryption.AES_CBC, Integrity.HMAC_SHA1_96, 12)[1]):
-        opened = Decryptor(keys).open(data, True)
+        opened = Decryptor(keys).decrypt(data, True)
         assert opened is None or not opened.verified
 
 
@@ -330,7 +330,7 @@ def test_any_bytes(data, kind, with_header):
 def test_any_plaintext(plaintext, first):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
     message = encrypt_message(Decryptor(keys), header(), first, plaintext, bytes(8))
-    opened = Decryptor(keys).open(message, True)
+    opened = Decryptor(keys).decrypt(message, True)
     assert (opened.first, opened.plaintext) == (first, plaintext)
 
 
@@ -342,7 +342,7 @@ def test_padding_that_is_longer_than_the_payload():
     head = ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(8 + 4 + 16))[:32]
     for padded, expected in ((b"\0\0\0\3", b""), (b"\0\0\0\4", None), (b"\0\0\0\xff", None)):
         sealed = AESGCM(keys.sk_ei[:16]).encrypt(keys.sk_ei[16:] + bytes(8), padded, head)
-        opened = Decryptor(keys).open(head + bytes(8) + sealed, True)
+        opened = Decryptor(keys).decrypt(head + bytes(8) + sealed, True)
         assert (opened and opened.plaintext) == expected
 
 
@@ -445,7 +445,7 @@ def test_keys_of_one_direction_open_that_direction(suite):
         (replace(keys, sk_ei=b""), [None, CHAIN]),  # as of a log of which one dump is cut
     ):
         opener = Decryptor(half)
-        opened = [opener.open(message, side) for message, side in zip(messages, (True, False), strict=True)]
+        opened = [opener.decrypt(message, side) for message, side in zip(messages, (True, False), strict=True)]
         assert [one and one.plaintext for one in opened] == expected
         with pytest.raises(UnusableKeyError, match="direction"):
             encrypt_message(Decryptor(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))

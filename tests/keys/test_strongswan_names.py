@@ -38,11 +38,11 @@ def test_additional_key_exchanges():
     text = "AES_CBC_256/HMAC_SHA2_384_192/PRF_HMAC_SHA2_384/ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768"
     found = parse_proposal(text)
     assert found.additional == ("ML_KEM_1024", "ML_KEM_768")
-    assert found.split(b"") == ()
-    assert found.split(b"a" * 32 + b"b" * 32) == (b"a" * 32, b"b" * 32)
-    assert found.split(b"a" * 32) == (b"a" * 32,)
-    assert found.split(b"a" * 65) == (b"a" * 65,)  # of other lengths: undivided
-    assert parse_proposal("KE1_NEW/KE2_ML_KEM_768").split(b"a" * 64) == (b"a" * 64,)
+    assert found.split_secrets(b"") == ()
+    assert found.split_secrets(b"a" * 32 + b"b" * 32) == (b"a" * 32, b"b" * 32)
+    assert found.split_secrets(b"a" * 32) == (b"a" * 32,)
+    assert found.split_secrets(b"a" * 65) == (b"a" * 65,)  # of other lengths: undivided
+    assert parse_proposal("KE1_NEW/KE2_ML_KEM_768").split_secrets(b"a" * 64) == (b"a" * 64,)
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_sizes_of_secrets(method, size):
     ],
 )
 def test_whether_keys_are_of_a_proposal(text, e, a, fits):
-    assert parse_proposal(text).fits(bytes(e), bytes(a)) is fits
+    assert parse_proposal(text).matches_key_lengths(bytes(e), bytes(a)) is fits

@@ -41,7 +41,7 @@ class LiveResponder:
         return self.responder.log.read_text(errors="replace")
 
     @contextmanager
-    def initiators_place(self) -> Iterator[None]:
+    def enter_initiator_netns(self) -> Iterator[None]:
         """Put this thread into the initiator's network namespace: sockets made inside stay in it for good."""
         ours = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:

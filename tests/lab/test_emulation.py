@@ -120,7 +120,7 @@ def test_a_link_is_calm_when_all_has_arrived(net):
 def test_what_the_kernel_holds_back_is_counted(net):
     space, net = net
     emulator = emulation.start_emulator(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
-    assert emulator.waiting() == 0
+    assert emulator.count_in_flight() == 0
     shaped = ("tc", "qdisc", "add", "dev", network.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
         run_command(net.path.inside(*shaped, "limit", "100k"))
@@ -129,7 +129,7 @@ def test_what_the_kernel_holds_back_is_counted(net):
     emulator.kind = "netem"
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
     run_command(net.initiator.inside(sys.executable, "-c", code))
-    assert 10 < emulator.waiting() <= 20
+    assert 10 < emulator.count_in_flight() <= 20
 
 
 @pytest.mark.lab

@@ -89,7 +89,7 @@ def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
             # nobody listens there: the ICMP error is back after one round trip, or after two if somebody asks first
             ask += f"s.connect(({target!r}, 9)); began = time.monotonic(); s.send(b'x')\n"
             ask += "try: s.recv(1)\nexcept ConnectionRefusedError: print(time.monotonic() - began)"
-            took = float(run_command(source.inside(sys.executable, "-c", ask)))
+            took = float(run_command(source.command(sys.executable, "-c", ask)))
             assert 0.6 <= took < 1.2
 
 

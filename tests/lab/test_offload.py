@@ -27,19 +27,19 @@ _SEND = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
 @pytest.mark.parametrize("off", [False, True])
 def test_a_checksum_is_right_without_offload_and_left_undone_with_it(lab, off):
     with NetnsSandbox() as space:
-        host = space.host("one")
-        run_command(host.inside("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"))
+        host = space.create_netns("one")
+        run_command(host.command("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"))
         for command in (
             *("address add 10.9.0.1/24 dev veth0", "link set veth0 up", "link set veth1 up"),
             "neigh add 10.9.0.2 lladdr 02:00:00:00:00:01 dev veth0",
         ):
-            run_command(host.inside("ip", *command.split()))
+            run_command(host.command("ip", *command.split()))
         if off:
-            run_command(host.inside(sys.executable, "-m", "ikeanalyze.lab.offload", "veth0"))
+            run_command(host.command(sys.executable, "-m", "ikeanalyze.lab.offload", "veth0"))
         catch = [sys.executable, "-c", _CATCH]
-        with subprocess.Popen(host.inside(*catch), stdout=subprocess.PIPE, text=True) as catcher:
+        with subprocess.Popen(host.command(*catch), stdout=subprocess.PIPE, text=True) as catcher:
             assert catcher.stdout.readline() == "ready\n"
-            run_command(host.inside(sys.executable, "-c", _SEND))
+            run_command(host.command(sys.executable, "-c", _SEND))
             frame = bytes.fromhex(catcher.stdout.readline())
     ip, udp = frame[14:34], frame[34:]
     pseudo = ip[12:20] + struct.pack("!HH", 17, len(udp))

@@ -43,7 +43,7 @@ def test_errors_over_ipv6_are_in_it(lab):
         taken = recording.start_recording(space, net.responder, [network.LINK])
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
-        run_command(net.initiator.inside(sys.executable, "-c", code))
+        run_command(net.initiator.command(sys.executable, "-c", code))
         found = tshark(taken.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
     assert [line.split() for line in found] == [[], ["1", "4"]]  # destination unreachable, port unreachable
 
@@ -55,7 +55,7 @@ def test_what_is_still_on_its_way_is_in_it(lab):
         emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=False)
         taken = recording.start_recording(space, net.responder, [network.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
-        run_command(net.initiator.inside(sys.executable, "-c", code))
+        run_command(net.initiator.command(sys.executable, "-c", code))
         assert len(tshark(taken.stop(conditions.way_seconds), "-Y", "udp and not icmp")) == 1
 
 
@@ -80,6 +80,6 @@ def test_frames_that_did_not_get_into_it_are_counted(tmp_path):
 
 def test_an_interface_that_is_not_there(lab):
     with NetnsSandbox() as space:
-        host = space.host("one")
+        host = space.create_netns("one")
         with pytest.raises(LabError, match=r"dumpcap did not start: .*nothere"):
             recording.start_recording(space, host, ["nothere"])

@@ -63,7 +63,7 @@ def test_a_ping_waits_no_longer_than_the_case_allows(lab):
     with NetnsSandbox() as space:
         net = network.build_network(space, case)  # nothing carries the frames
         way = ("ip", "route", "add", network.INNER["responder"], "via", net.responder_address)
-        run_command(net.initiator.inside(*way))
+        run_command(net.initiator.command(*way))
         began = time.monotonic()
         attempt = steps.run_step("ping", None, net, case)
         assert (attempt.done, attempt.why) == (False, "no answer")

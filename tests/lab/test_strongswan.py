@@ -45,10 +45,10 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         assert (attempt.done, attempt.why) == (False, "no answer")
         if first_wait < 1:
             return  # half-open ones do not last
-        charon.forget()
-        charon.begin()
+        charon.terminate_all()
+        charon.initiate_async()
         (first,) = wait_for(charon, 1)
-        charon.begin()
+        charon.initiate_async()
         two = wait_for(charon, 2)
         # the youngest is the last
         assert two[0].spi_i == first.spi_i

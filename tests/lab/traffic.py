@@ -61,12 +61,12 @@ def send(
     `quiet`: seconds without one after which no more are waited for, where not all arrive; `patience`: seconds for the first.
     """
     receive = [sys.executable, "-c", _RECEIVE, address, str(PORT), str(quiet), str(patience), str(count)]
-    receiver = subprocess.Popen(target.inside(*receive), stdout=subprocess.PIPE, text=True)
+    receiver = subprocess.Popen(target.command(*receive), stdout=subprocess.PIPE, text=True)
     try:
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
         command = [sys.executable, "-c", _SEND, address, str(PORT), str(count), str(pause), str(size)]
-        subprocess.run(source.inside(*command), check=True, timeout=60)
+        subprocess.run(source.command(*command), check=True, timeout=60)
         said, _ = receiver.communicate(timeout=60)
     finally:
         receiver.kill()

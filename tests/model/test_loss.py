@@ -11,7 +11,7 @@ def lost(link, frames, gap_s=0.0, seed=1):
     """Losses of `frames` frames, one message each, so far apart. (RUNS, frames)"""
     one = make_channel(link, RUNS, np.random.default_rng(seed))
     rows = np.arange(RUNS)
-    return np.column_stack([one.lost(rows, np.full((RUNS, 1), i * gap_s)) for i in range(frames)])
+    return np.column_stack([one.draw_losses(rows, np.full((RUNS, 1), i * gap_s)) for i in range(frames)])
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_bursts_of_time_forget(gap):
 
 def test_fragments_of_one_message_share_their_fate():
     one = make_channel(LinkModel(1, 0.2, burst=LossBurst(100, False)), RUNS, np.random.default_rng(1))
-    found = one.lost(np.arange(RUNS), np.zeros((RUNS, 4)))
+    found = one.draw_losses(np.arange(RUNS), np.zeros((RUNS, 4)))
     assert (found.all(axis=1) == found.any(axis=1)).all()
 
 
 def test_each_run_has_a_state_of_its_own():
     one = make_channel(LinkModel(1, 0.2, burst=LossBurst(1000, False)), RUNS, np.random.default_rng(1))
     half = np.arange(0, RUNS, 2)
-    first = one.lost(half, np.zeros((len(half), 1)))
-    again = one.lost(np.arange(RUNS), np.full((RUNS, 1), 1e-6))
+    first = one.draw_losses(half, np.zeros((len(half), 1)))
+    again = one.draw_losses(np.arange(RUNS), np.full((RUNS, 1), 1e-6))
     assert (again[::2, 0] == first[:, 0]).mean() > 0.999
     assert abs(again[1::2, 0].mean() - 0.2) < 0.02

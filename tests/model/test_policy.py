@@ -13,18 +13,18 @@ from ikeanalyze.model.policy import (
 
 def test_strongswan_waits_as_its_documentation_says():
     # config/retransmission of its documentation: relative and absolute timeouts, rounded to seconds
-    waits = make_strongswan_policy().timeouts()
+    waits = make_strongswan_policy().draw_timeouts()
     assert [round(wait) for wait in waits] == [4, 7, 13, 23, 42, 76]
     assert [int(wait) for wait in np.cumsum(waits)] == [4, 11, 24, 47, 89, 165]
 
 
 def test_strongswan_limits_and_jitter():
-    assert list(make_strongswan_policy(tries=3, limit=10).timeouts()) == [4, 7.2, 10, 10]
+    assert list(make_strongswan_policy(tries=3, limit=10).draw_timeouts()) == [4, 7.2, 10, 10]
     policy = make_strongswan_policy(jitter=20)
-    assert list(policy.timeouts()) == list(make_strongswan_policy().timeouts())
-    many = policy.timeouts(np.random.default_rng(1), 10_000)
+    assert list(policy.draw_timeouts()) == list(make_strongswan_policy().draw_timeouts())
+    many = policy.draw_timeouts(np.random.default_rng(1), 10_000)
     assert many.shape == (10_000, 6)
-    share = many / policy.timeouts()
+    share = many / policy.draw_timeouts()
     assert (share > 0.8).all()
     assert (share <= 1).all()
     assert abs(share.mean() - 0.9) < 0.002  # uniform in (0.8, 1]: 60,000 draws, sigma of the mean 0.0002
@@ -32,19 +32,19 @@ def test_strongswan_limits_and_jitter():
 
 def test_libreswan_waits_as_pluto_does():
     # by hand from retransmit.c with 500 ms and 60 s: the first interval twice, and the end is past 60 s
-    assert list(make_libreswan_policy().timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
+    assert list(make_libreswan_policy().draw_timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
     # the wait is not doubled to the timeout or beyond
-    assert list(make_libreswan_policy(interval=1, timeout=4).timeouts()) == [1, 1, 2]
-    assert list(make_libreswan_policy(interval=0.5, timeout=0.5).timeouts()) == [0.5]
-    assert list(make_libreswan_policy(interval=3, timeout=5).timeouts()) == [3, 3]
+    assert list(make_libreswan_policy(interval=1, timeout=4).draw_timeouts()) == [1, 1, 2]
+    assert list(make_libreswan_policy(interval=0.5, timeout=0.5).draw_timeouts()) == [0.5]
+    assert list(make_libreswan_policy(interval=3, timeout=5).draw_timeouts()) == [3, 3]
     assert make_libreswan_policy(interval=0.001, timeout=60).tries == 12
 
 
 def test_times_of_many_are_copies():
     policy = make_exponential_policy(tries=2)
-    many = policy.timeouts(count=3)
+    many = policy.draw_timeouts(count=3)
     many[0, 0] = 99
-    assert policy.timeouts(count=3).tolist() == [[1, 2, 4]] * 3
+    assert policy.draw_timeouts(count=3).tolist() == [[1, 2, 4]] * 3
 
 
 def test_names_and_parameters():

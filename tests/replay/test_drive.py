@@ -71,7 +71,7 @@ def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
         try:
             faults = FaultInjector([parse_fault(FaultKind(what), text) for what, text in rules], seed)
             driver = Driver(transport, faults=faults)
-            result = driver.drive(script, script.begin, seconds)
+            result = driver.run(script, script.begin, seconds)
         finally:
             transport.close()
     return result, driver.tally, frames, one
@@ -140,7 +140,7 @@ def over_target(target, *, stubborn=False):
     transport = UdpTransport(target, lambda *_: None)
     try:
         script = Script(1, wait_ms=150)
-        return Driver(transport, stubborn=stubborn).drive(script, script.begin, 5.0)
+        return Driver(transport, stubborn=stubborn).run(script, script.begin, 5.0)
     finally:
         transport.close()
 
@@ -162,10 +162,10 @@ def test_an_error_from_the_other_port_is_none_of_this_conversation():
             driver = Driver(transport)
 
             def begin(now_ns):
-                transport.put(transport.take(message(7), 4500)[0])
+                transport.send(transport.prepare(message(7), 4500)[0])
                 return script.begin(now_ns)
 
-            result = driver.drive(script, begin, 5.0)
+            result = driver.run(script, begin, 5.0)
             assert transport.counts.refusals == {4500: 1}
         finally:
             transport.close()

@@ -97,10 +97,10 @@ def test_twice_and_late():
     faults = FaultInjector(
         [parse_fault(FaultKind.DUPLICATE, "IKE_SA_INIT"), parse_fault(FaultKind.DELAY, "any:id0:20ms")]
     )
-    faults.take("x", INIT, 0)
+    faults.add_datagram("x", INIT, 0)
     assert faults.next_ns == 20 * MS
-    assert faults.due(ours=True, now_ns=20 * MS - 1) == []
-    assert faults.due(ours=True, now_ns=20 * MS) == ["x", "x"]
+    assert faults.pop_due(ours=True, now_ns=20 * MS - 1) == []
+    assert faults.pop_due(ours=True, now_ns=20 * MS) == ["x", "x"]
     assert faults.next_ns is None
 
 
@@ -111,18 +111,18 @@ def test_the_next_one_passes():
     assert sorted(through(faults, [(n, INIT, n) for n in range(9)])) == list(range(9))
     # nothing passes: it goes on after a while
     faults = FaultInjector([parse_fault(FaultKind.REORDER, "IKE_SA_INIT")])
-    faults.take("a", INIT, 0)
-    assert faults.due(ours=True, now_ns=99 * MS) == []
+    faults.add_datagram("a", INIT, 0)
+    assert faults.pop_due(ours=True, now_ns=99 * MS) == []
     assert faults.next_ns == 100 * MS
-    assert faults.due(ours=True, now_ns=100 * MS) == ["a"]
+    assert faults.pop_due(ours=True, now_ns=100 * MS) == ["a"]
 
 
 def test_directions_are_apart():
     faults = FaultInjector([parse_fault(FaultKind.DELAY, "any:5ms")])
-    faults.take("ours", INIT, 0)
-    faults.take("theirs", replace(INIT, ours=False, response=True), 0)
-    assert faults.due(ours=False, now_ns=MS * 5) == ["theirs"]
-    assert faults.due(ours=True, now_ns=MS * 5) == ["ours"]
+    faults.add_datagram("ours", INIT, 0)
+    faults.add_datagram("theirs", replace(INIT, ours=False, response=True), 0)
+    assert faults.pop_due(ours=False, now_ns=MS * 5) == ["theirs"]
+    assert faults.pop_due(ours=True, now_ns=MS * 5) == ["ours"]
 
 
 def test_chance_is_within_binomial_limits_and_can_be_had_again():
@@ -131,8 +131,8 @@ def test_chance_is_within_binomial_limits_and_can_be_had_again():
     def passed(seed):
         faults = FaultInjector([parse_fault(FaultKind.DROP, str(share))], seed)
         for number in range(count):
-            faults.take(number, INIT, 0)
-        return faults.overflowed, faults.met.total(), faults.due(ours=True, now_ns=0)
+            faults.add_datagram(number, INIT, 0)
+        return faults.overflowed, faults.met.total(), faults.pop_due(ours=True, now_ns=0)
 
     overflowed, dropped, out = passed(1)
     assert abs(dropped - count * share) < 5 * math.sqrt(count * share * (1 - share))

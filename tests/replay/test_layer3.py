@@ -27,9 +27,9 @@ MTU = 1500
 def small_network(lab):
     """This thread in a network namespace whose loopback interface takes packets of 1,500 bytes."""
     with NetnsSandbox() as space:
-        host = space.host("loopback")
-        subprocess.run(host.inside("ip", "link", "set", "lo", "mtu", str(MTU)), check=True)
-        with LiveResponder(None, host, "", "", None).initiators_place():
+        host = space.create_netns("loopback")
+        subprocess.run(host.command("ip", "link", "set", "lo", "mtu", str(MTU)), check=True)
+        with LiveResponder(None, host, "", "", None).enter_initiator_netns():
             yield
 
 
@@ -43,7 +43,7 @@ def test_as_udp_sockets_do(small_network, address, size):
         with peer(lambda got, _: [got[::-1], got[:30]], address) as one:
             transport = kind(one.target, lambda at, frame, frames=frames: frames.append((at, frame)))
             try:
-                sizes = [transport.take(data, role)[0].size for role in (500, 4500)]
+                sizes = [transport.prepare(data, role)[0].size for role in (500, 4500)]
                 frames.clear()
                 answers = [exchange(transport, data, role, 2)[0] for role in (500, 4500)]
             finally:
@@ -133,7 +133,7 @@ def test_a_link_local_target(small_network):
     transport = RawIpTransport(Target("fe80::99%va"), lambda _, frame: frames.append(frame))
     try:
         assert transport.local.address.endswith("%va")
-        transport.put(transport.take(b"x" * 30, 500)[0])
+        transport.send(transport.prepare(b"x" * 30, 500)[0])
     finally:
         transport.close()
     assert (transport.counts.sent, transport.counts.refused) == (1, 0)

@@ -83,7 +83,7 @@ def live(folder, **given):
     with run_responder(case) as responder, ExitStack() as stack:
         family = socket.AF_INET6 if ":" in responder.local else socket.AF_INET
         sockets = {}
-        with responder.initiators_place():
+        with responder.enter_initiator_netns():
             for port in (500, 4500):
                 sockets[port] = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
                 sockets[port].bind((responder.local, port))

@@ -97,13 +97,13 @@ def test_every_recorded_first_message_gets_the_same_kind_of_answer(lab):
 
 def answers_of(responder, some):
     target = parse_target(responder.remote)
-    with responder.initiators_place():
+    with responder.enter_initiator_netns():
         transport, why = open_transport(target, lambda *_: None)
     assert why is None
     try:
         runs = ReplayRunner(target, transport, rate=1000, seconds=10, randomness=os.urandom)
         for name, handshake, recorded in some:
-            (run,) = runs.verbatim(handshake, 1, speed=1, wait_s=3)
+            (run,) = runs.run_verbatim(handshake, 1, speed=1, wait_s=3)
             arrived = run.verbatim.sent[0].answers
             answer = arrived[0].answer if arrived else None
             yield name, answer and (answer.kind, answer.proposal, answer.key_exchange), recorded
@@ -122,7 +122,7 @@ def ml_kem(lab, tmp_path):
             command = [sys.executable, "-m", "ikeanalyze", "replay", str(CAPTURES / "pq-mlkem768-psk.pcap")]
             live = [] if "--mode" not in options else ["--credentials", str(credentials)]
             done = subprocess.run(
-                responder.host.inside(*command, "--target", responder.remote, "--format", "json", *live, *options),
+                responder.host.command(*command, "--target", responder.remote, "--format", "json", *live, *options),
                 capture_output=True, text=True, timeout=200, check=False,
             )  # fmt: skip
             assert done.returncode == status, done.stderr
@@ -217,7 +217,7 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
             "--mode", "impair", "--drop", "IKE_AUTH:response", "--retransmission-policy", "exponential:timeout=1", "-w", str(path),
             "--format", "json",
         ]  # fmt: skip
-        done = subprocess.run(responder.host.inside(*command), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(responder.host.command(*command), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     (row,) = ikeanalyze.read(path).handshakes.iter_rows(named=True)

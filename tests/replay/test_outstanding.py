@@ -19,7 +19,7 @@ def test_transmissions_and_waits():
     assert (one.deadline_ns, one.exhausted) == (4_500_000_000, True)
     one.received(7)
     one.received(8)
-    one.used(7)
+    one.mark_used(7)
     one.answered(2 * SECOND + 3)
     count = one.count()
     assert (count.transmissions, count.datagrams_sent, count.bytes_sent) == (2, 4, 30)

@@ -70,7 +70,7 @@ def test_what_is_sealed_is_opened_by_the_other_side():
 
     _, _, made, _ = protection()
     (message,), inside = made.seal(37, 5, [(41, b"\0\0\x40\0")], None)
-    opened = Decryptor(made.key_sets[0]).open(message, from_initiator=True)
+    opened = Decryptor(made.key_sets[0]).decrypt(message, from_initiator=True)
     assert (opened.plaintext, opened.first) == (inside.plaintext, inside.first)
     assert message[19] == 0x08
     assert made.open(find_encrypted_payload(message)) is None  # it is ours, not the responder's

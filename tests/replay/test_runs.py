@@ -176,7 +176,7 @@ def test_one_port_that_refuses_does_not_silence_the_other():
         transport = UdpTransport(target, lambda *_: None)
         try:
             runs = ReplayRunner(target, transport, rate=100, seconds=5, randomness=os.urandom)
-            (run,) = runs.verbatim(hybrid(), 1, speed=10, wait_s=2)
+            (run,) = runs.run_verbatim(hybrid(), 1, speed=10, wait_s=2)
         finally:
             transport.close()
     assert transport.counts.refusals[4500]

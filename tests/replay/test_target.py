@@ -78,5 +78,5 @@ def test_what_it_tells():
     assert (target.family, target.packed.hex()) == (socket.AF_INET6, "fe80" + 27 * "0" + "1")
     assert str(target) == "[fe80::1%lo]:1500"
     assert [target.port_of(500), target.port_of(4500)] == [1500, 1501]
-    assert [target.marked(500), target.marked(4500)] == [False, True]
-    assert parse_target("127.0.0.1:4500").marked(500)
+    assert [target.has_non_esp_marker(500), target.has_non_esp_marker(4500)] == [False, True]
+    assert parse_target("127.0.0.1:4500").has_non_esp_marker(500)

@@ -76,7 +76,7 @@ def test_retransmissions_are_no_copies_of_a_capture():
     transport = UdpTransport(Target("127.0.0.1", free_port()), lambda _, frame: frames.append(IP(frame).id))
     try:
         for _ in range(3):
-            transport.take(b"x" * 30, 500)
+            transport.prepare(b"x" * 30, 500)
     finally:
         transport.close()
     assert len(set(frames)) == 3
@@ -115,7 +115,7 @@ def test_a_message_that_fits_into_no_datagram():
     transport = UdpTransport(Target("127.0.0.1", free_port()), lambda *_: None)
     try:
         with pytest.raises(TransportError, match="fits into no UDP datagram"):
-            transport.take(bytes(LONGEST_MESSAGE + 1), 500)
+            transport.prepare(bytes(LONGEST_MESSAGE + 1), 500)
     finally:
         transport.close()
 

@@ -217,7 +217,7 @@ def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read
 
 def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatch):
     what = browsed("loss20-classic.pcap")
-    look, may_go_on = CaptureSession.open, threading.Event()
+    look, may_go_on = CaptureSession.load_handshake, threading.Event()
 
     def slowly(self, handshake):
         assert handshake == 1 or may_go_on.wait(10)
@@ -241,7 +241,7 @@ def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatc
 
 def test_who_goes_on_before_a_handshake_is_read_sees_what_was_asked_for_last(monkeypatch):
     what = browsed("loss20-classic.pcap")
-    look = CaptureSession.open
+    look = CaptureSession.load_handshake
     waits = {1: 0.6, 2: 0.1}
 
     def slowly(self, handshake):

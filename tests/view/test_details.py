@@ -30,7 +30,7 @@ def test_payloads_are_those_that_the_daemons_say_they_sent(name, keys):
         if what == "gen" and not names.startswith("EF")
     }
     seen = 0
-    for message in browsed(capture, keys).open(1).messages.values():
+    for message in browsed(capture, keys).load_handshake(1).messages.values():
         row = message.row
         expected = generated.get((row["type"], row["kind"], row["message_id"]))
         if expected is None or row["type"] == "INFORMATIONAL":
@@ -41,7 +41,7 @@ def test_payloads_are_those_that_the_daemons_say_they_sent(name, keys):
 
 
 def test_sizes_add_up_to_the_message():
-    for message in browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").open(1).messages.values():
+    for message in browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").load_handshake(1).messages.values():
         found, wrong = payload_views(message)
         data = get_message_bytes(message)
         assert not wrong
@@ -49,14 +49,14 @@ def test_sizes_add_up_to_the_message():
 
 
 def test_without_keys_the_encrypted_payload_is_named():
-    messages = list(browsed("pq-mlkem768-psk.pcap").open(1).messages.values())
+    messages = list(browsed("pq-mlkem768-psk.pcap").load_handshake(1).messages.values())
     assert [one.name for one in payload_views(messages[2])[0]] == ["SKF(1/2)"]
     assert [one.name for one in payload_views(messages[4])[0]] == ["SK"]
     assert "decrypted" not in dict(list_message_facts(messages[4]))
 
 
 def test_keys_that_do_not_fit():
-    messages = browsed("pq-mlkem768-psk.pcap", "psk-classic.keys.json").open(1).messages.values()
+    messages = browsed("pq-mlkem768-psk.pcap", "psk-classic.keys.json").load_handshake(1).messages.values()
     assert {one.row["decrypted"] for one in messages} == {None, False}
     assert "no: no key fits" in dict(list_message_facts(list(messages)[4]))["decrypted"]
 
@@ -70,14 +70,14 @@ def test_what_is_wrong_is_said(tmp_path):
     trace = Trace()
     trace.send(0, bytes(broken))
     path = trace.write(tmp_path / "a.pcap")
-    (message,) = CaptureSession(str(path), ikeanalyze.read(path)).open(1).messages.values()
+    (message,) = CaptureSession(str(path), ikeanalyze.read(path)).load_handshake(1).messages.values()
     text = "\n".join(line.text.plain for line in render_message(message))
     assert "unknown 99 (critical)" in text
     assert "! payload of the unknown type 99 is critical" in text
 
 
 def test_bytes_of_each_fragment_and_in_clear():
-    message = list(browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json").open(1).messages.values())[2]
+    message = list(browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json").load_handshake(1).messages.values())[2]
     text = [line.text.plain for line in render_hex_lines(message, 80)]
     assert text[1] == "frame 4, fragment 1 of 2: 1,248 bytes"
     assert "frame 5, fragment 2 of 2: 66 bytes" in text
@@ -86,7 +86,7 @@ def test_bytes_of_each_fragment_and_in_clear():
 
 
 def test_radius():
-    opened = browsed("eap-md5-radius.pcapng").open(1)
+    opened = browsed("eap-md5-radius.pcapng").load_handshake(1)
     radius = [message for message in opened.messages.values() if message.row["protocol"] == "RADIUS"]
     assert len(radius) == 4
     for message in radius:

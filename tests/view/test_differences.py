@@ -14,7 +14,7 @@ def text(one, other, width: int = 80) -> str:
 
 
 def test_a_retransmission_has_the_same_bytes():
-    messages = list(browsed("loss20-classic.pcap").open(3).messages.values())
+    messages = list(browsed("loss20-classic.pcap").load_handshake(3).messages.values())
     said = text(messages[0], messages[1])
     assert "  400.236 ms later" in said
     assert "from initiator, retransmission 1" in " ".join(said.split())
@@ -34,7 +34,7 @@ def test_one_byte_of_the_nonce(tmp_path):
     trace.send(5 * MS, bytes(data))
     path = trace.write(tmp_path / "a.pcap")
     what = CaptureSession(str(path), ikeanalyze.read(path))
-    one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
+    one, other = (next(iter(what.load_handshake(number).messages.values())) for number in (1, 2))
     said = text(one, other)
     assert said.count("≠") == 1
     assert f"2 of {len(data)} differ, from byte 7 on" in said
@@ -45,7 +45,7 @@ def test_one_byte_of_the_nonce(tmp_path):
 
 
 def test_a_payload_more_and_another_value():
-    messages = list(browsed("invalid-ke.pcap", "invalid-ke.keys.json").open(1).messages.values())
+    messages = list(browsed("invalid-ke.pcap", "invalid-ke.keys.json").load_handshake(1).messages.values())
     first, second = (one for one in messages if one.row["message_id"] == 0 and one.row["kind"] == "request")
     said = text(first, second)
     assert "≠ KE(" in said
@@ -56,7 +56,7 @@ def test_a_payload_more_and_another_value():
 
 
 def test_what_is_encrypted_is_said_to_be():
-    messages = list(browsed("pq-mlkem768-psk.pcap").open(1).messages.values())
+    messages = list(browsed("pq-mlkem768-psk.pcap").load_handshake(1).messages.values())
     said = text(messages[0], messages[4])
     assert "what is encrypted is compared with --keys alone" in said
     assert "> SK  239 bytes" in said
@@ -64,7 +64,7 @@ def test_what_is_encrypted_is_said_to_be():
 
 
 def test_of_bytes_that_are_gone_nothing_is_said(tmp_path):
-    one, other = list(browsed("loss20-classic.pcap").open(3).messages.values())[:2]
+    one, other = list(browsed("loss20-classic.pcap").load_handshake(3).messages.values())[:2]
     gone = replace(one, parts=()), replace(other, parts=())
     for left, right, which in (
         (*gone, "the first message and the second message"),
@@ -83,7 +83,7 @@ def test_more_payloads_than_anybody_sends(tmp_path):
         trace.send(number * MS, ike.message(bytes([number] * 8), bytes(8), 34, 0x08, 0, notifies))
     path = trace.write(tmp_path / "many.pcap")
     what = CaptureSession(str(path), ikeanalyze.read(path))
-    one, other = (next(iter(what.open(number).messages.values())) for number in (1, 2))
+    one, other = (next(iter(what.load_handshake(number).messages.values())) for number in (1, 2))
     begin = time.process_time()
     lines = list(compare_messages(one, other, 80))
     assert time.process_time() - begin < 10
@@ -93,7 +93,9 @@ def test_more_payloads_than_anybody_sends(tmp_path):
 
 
 def test_many_differences_are_cut():
-    messages = list(browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").open(1).messages.values())
+    messages = list(
+        browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").load_handshake(1).messages.values()
+    )
     request, response = messages[2:4]
     said = text(request, response)
     assert said.count("\n< 0") == said.count("\n> 0") == 64

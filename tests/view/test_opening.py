@@ -26,7 +26,7 @@ def test_what_is_opened_is_what_all_at_once_gives(name):
     whole = ikeanalyze.read(what.path, keys=[str(CAPTURES / key) for key in keys], payloads=True)
     ids = what.analysis.handshakes["handshake"].to_list()
     for handshake in {ids[0], ids[-1]}:
-        opened = what.open(handshake)
+        opened = what.load_handshake(handshake)
         expected = whole.messages.filter(pl.col("handshake") == handshake)
         assert opened.analysis.messages["payloads"].to_list() == expected["payloads"].to_list()
         assert all(message.parts for message in opened.messages.values())
@@ -36,7 +36,7 @@ def test_bytes_are_those_that_the_daemons_sent():
     truth = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())
     for side, sender in (("ini", "initiator"), ("res", "responder")):
         sent = [line[-1] for line in truth[side] if line[0] == "send"]
-        opened = browsed("pq-mlkem768-psk.pcap").open(1)
+        opened = browsed("pq-mlkem768-psk.pcap").load_handshake(1)
         sizes = [
             len(part.data)
             for message in opened.messages.values()
@@ -48,7 +48,7 @@ def test_bytes_are_those_that_the_daemons_sent():
 
 
 def test_ip_fragments_are_put_together():
-    opened = browsed("lab/ip-fragments.pcapng").open(1)
+    opened = browsed("lab/ip-fragments.pcapng").load_handshake(1)
     several = [message for message in opened.messages.values() if message.row["ip_fragments"]]
     assert several
     for message in several:
@@ -79,7 +79,7 @@ def test_messages_of_a_tcp_stream(tmp_path):
     segment(True, framed[90:])
     segment(False, tcp_framed(response.ike[0]))
     path = trace.write(tmp_path / "tcp.pcap")
-    opened = CaptureSession(str(path), ikeanalyze.read(path)).open(1)
+    opened = CaptureSession(str(path), ikeanalyze.read(path)).load_handshake(1)
     assert [message.parts[0].data for message in opened.messages.values()] == [request.ike[0], response.ike[0]]
     assert [message.frames for message in opened.messages.values()] == [(3, 4), (5,)]
 
@@ -93,7 +93,7 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
     replaced = what.analysis.handshakes.filter(pl.col("replaces").is_not_null())
     assert replaced.height
     for handshake in replaced["handshake"]:
-        opened = what.open(handshake)
+        opened = what.load_handshake(handshake)
         sealed = [message for message in opened.messages.values() if message.row["decrypted"] is not None]
         assert sealed
         assert all(message.content is not None for message in sealed)
@@ -101,14 +101,14 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
 
 def test_no_file_stays_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    browsed("psk-classic.pcap").open(1)
+    browsed("psk-classic.pcap").load_handshake(1)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_keys_are_in_no_repr():
     what = browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json")
     secrets = [value for one in what._keys[0].key_sets for value in (one.sk_ei, one.sk_er) if value]
-    shown = repr(what.open(1).messages)
+    shown = repr(what.load_handshake(1).messages)
     assert secrets
     for secret in secrets:
         assert secret.hex() not in shown
@@ -117,7 +117,7 @@ def test_keys_are_in_no_repr():
 
 def test_no_such_handshake():
     with pytest.raises(LookupError):
-        browsed("psk-classic.pcap").open(9)
+        browsed("psk-classic.pcap").load_handshake(9)
 
 
 def test_hip(tmp_path):
@@ -127,7 +127,7 @@ def test_hip(tmp_path):
         trace.ip(place * MS, association.ip(one))
     path = str(trace.write(tmp_path / "hip.pcap"))
     at_once = ikeanalyze.read(path, payloads=True)
-    opened = CaptureSession(path, ikeanalyze.read(path)).open(1)
+    opened = CaptureSession(path, ikeanalyze.read(path)).load_handshake(1)
     assert opened.analysis.messages["payloads"].to_list() == at_once.messages["payloads"].to_list()
     assert [one.label for one in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
     second = opened.messages[1]

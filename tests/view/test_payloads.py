@@ -59,7 +59,7 @@ def test_no_password_is_among_the_facts():
 
 
 def test_an_offer_of_ikev1():
-    first = next(iter(browsed("ikev1-xauth.pcap").open(1).messages.values()))
+    first = next(iter(browsed("ikev1-xauth.pcap").load_handshake(1).messages.values()))
     sa = first.content.payloads[0]
     offers = dict(list_ikev1_facts(sa, 2))
     # tshark -V: Encryption-Algorithm AES-CBC, Key-Length, Hash-Algorithm, Group-Description, Authentication-Method

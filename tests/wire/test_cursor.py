@@ -85,7 +85,7 @@ def test_a_window_counts_positions_from_the_beginning_of_the_data():
 def test_fail_gives_an_error_for_this_place():
     cursor = Cursor(b"abc")
     cursor.skip(2)
-    assert str(cursor.fail("no such thing")) == "no such thing (at byte 2)"
+    assert str(cursor.make_error("no such thing")) == "no such thing (at byte 2)"
 
 
 @given(st.binary(max_size=30), st.lists(st.integers(-2, 12), max_size=10))
