@@ -26,7 +26,7 @@ from ikeanalyze.analysis.ordering import find_group_starts, group_order, number_
 from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.ikev2 import InitMessage, parse_init
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType
 

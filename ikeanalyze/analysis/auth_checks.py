@@ -26,17 +26,12 @@ from ikeanalyze.keys.authentication import shared_key_auth, signed_octets
 from ikeanalyze.keys.charonlog import LoggedAuth
 from ikeanalyze.keys.psk import PreSharedKeys
 from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
-from ikeanalyze.wire.certificates import decode_certificate
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.eap import get_eap_method
-from ikeanalyze.wire.ikev2_payloads import (
-    Authentication,
-    Certificate,
-    parse_authentication,
-    parse_certificate,
-)
+from ikeanalyze.wire.eap.packet import get_eap_method
+from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
+from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate, parse_authentication, parse_certificate
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, ExchangeType, PayloadType
-from ikeanalyze.wire.signatures import get_authentication_name
+from ikeanalyze.wire.x509.certificates import decode_certificate
 
 _AUTHS: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
 #: EAP methods that make no key (RFC 3748, sections 5.4 to 5.6).

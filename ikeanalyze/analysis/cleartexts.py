@@ -8,8 +8,8 @@ from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.chain import PAYLOAD_HEADER, Payload
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
 
 _CRITICAL = 0x80
 

@@ -14,10 +14,10 @@ from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.analysis.radius import RadiusMessages
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.certificates import ParsedCertificate
-from ikeanalyze.wire.describe import describe_payloads
-from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
-from ikeanalyze.wire.key_exchanges import get_key_exchange_name
+from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
+from ikeanalyze.wire.ikev2.describe import describe_payloads
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 
 def build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Series:

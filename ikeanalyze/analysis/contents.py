@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.keys.keyset import KeySet
-from ikeanalyze.wire.chain import Payload
+from ikeanalyze.wire.payload_chain import Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.radius import RadiusExchange
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.eap import parse_eap_header
+from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Bytes of an EAP packet with a challenge or what is made of one: header, type, 16 bytes (RFC 3748, section 5.4).

@@ -25,7 +25,7 @@ from ikeanalyze.analysis.series import (
 from ikeanalyze.analysis.tables import TableSources
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.wire.addresses import format_address as packed_address
+from ikeanalyze.wire.text import format_address as packed_address
 
 #: Parts of the set-up time, and the time itself.
 _TIMES: Final = ("setup", "network", "initiator", "responder")

@@ -29,7 +29,7 @@ from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.analysis.vantage import NetworkPath, number_host_pairs
 from ikeanalyze.capture.columns import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.eap import get_eap_method
+from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.radius import RadiusCode

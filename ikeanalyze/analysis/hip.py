@@ -35,8 +35,8 @@ from ikeanalyze.capture.columns import read_struct_array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.capture.network import get_capture_numbers
-from ikeanalyze.wire.hip import parse_hip
-from ikeanalyze.wire.hip_parameters import HipAlgorithmList, HipNumber
+from ikeanalyze.wire.hip.packet import parse_hip
+from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
 from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
 
 #: What each packet answers, where the packet type alone tells it.

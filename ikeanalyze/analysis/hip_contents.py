@@ -10,7 +10,7 @@ import numpy as np
 from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.wire.hip import HipPacket, inspect_hip, is_checksum_valid, parse_hip
+from ikeanalyze.wire.hip.packet import HipPacket, inspect_hip, is_checksum_valid, parse_hip
 
 
 def describe_hip_messages(conversation: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:

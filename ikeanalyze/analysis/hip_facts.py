@@ -16,11 +16,10 @@ from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.methods import AuthMethods, ChosenProposal, InitFacts
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.hip import HipPacket, parse_hip
-from ikeanalyze.wire.hip_parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
+from ikeanalyze.wire.hip.packet import HipPacket, parse_hip
+from ikeanalyze.wire.hip.parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import HipParameterType
-from ikeanalyze.wire.registries.hip_values import HostAlgorithm
+from ikeanalyze.wire.registries.hip import HipParameterType, HostAlgorithm
 
 _P = HipParameterType
 _OFFERS: Final = (

@@ -13,7 +13,7 @@ from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.keyset import KeySet
 from ikeanalyze.keys.sealed import find_encrypted_payload
-from ikeanalyze.wire.ikev2 import InitMessage, Proposal, parse_init
+from ikeanalyze.wire.ikev2.message import InitMessage, Proposal, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 

@@ -18,7 +18,7 @@ from ikeanalyze.analysis.ordering import argsort_stable
 from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.wire.ikev2 import InitMessage, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
 
 _Number = TypeVar("_Number", np.int64, np.int8)

@@ -17,10 +17,10 @@ from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.capture.columns import Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.wire.certificates import ParsedCertificate
-from ikeanalyze.wire.chain import PayloadChain
-from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.inspection import check_payload_chain
+from ikeanalyze.wire.ikev2.checks import check_payload_chain
+from ikeanalyze.wire.ikev2.payloads import KeyExchange
+from ikeanalyze.wire.payload_chain import PayloadChain
+from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _LENGTH: Final = slice(24, 28)
 

@@ -13,9 +13,9 @@ from typing import Final
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import Proposal, parse_notify, parse_sa
-from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import check_key_exchange, get_ke_data_name
+from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange, get_ke_data_name
+from ikeanalyze.wire.ikev2.message import Proposal, parse_notify, parse_sa
+from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 

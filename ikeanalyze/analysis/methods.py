@@ -9,8 +9,8 @@ import numpy as np
 
 from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.columns import Float64Array, Int64Array
-from ikeanalyze.wire.ikev1 import parse_phase1_message
-from ikeanalyze.wire.ikev2 import InitMessage, Proposal
+from ikeanalyze.wire.ikev1.message import parse_phase1_message
+from ikeanalyze.wire.ikev2.message import InitMessage, Proposal
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.hip import HipPacketType

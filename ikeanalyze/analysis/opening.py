@@ -34,7 +34,7 @@ from ikeanalyze.keys.defragment import SkfReassembler
 from ikeanalyze.keys.keyset import KeySet, Phase1Key
 from ikeanalyze.keys.sealed import DecryptedMessage, IkeSuite, find_encrypted_payload
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2 import InitMessage, parse_decrypted_payloads, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_decrypted_payloads, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name, ikev1
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 

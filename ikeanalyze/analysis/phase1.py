@@ -17,8 +17,8 @@ from ikeanalyze.keys.keyset import Phase1Key
 from ikeanalyze.keys.phase1 import Phase1Decryptor
 from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev1 import Phase1Transform, parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_sa
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
+from ikeanalyze.wire.ikev1.message import Phase1Transform, parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_sa
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ikeanalyze.analysis.association import SaAssociation
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.wire.ikev2 import parse_init
+from ikeanalyze.wire.ikev2.message import parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
 
 #: An initiator goes to the new gateway at once; after this time it is another attempt.

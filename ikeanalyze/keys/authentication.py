@@ -9,8 +9,8 @@ from typing import Final
 from ikeanalyze.keys.algorithms import PrfAlgorithm
 from ikeanalyze.keys.prf import prf
 from ikeanalyze.keys.sealed import DecryptedMessage, find_encrypted_payload
-from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 _KEY_PAD: Final = b"Key Pad for IKEv2"

@@ -17,9 +17,9 @@ from ikeanalyze.keys.algorithms import CipherPrimitive, MacAlgorithm
 from ikeanalyze.keys.ciphers import make_cbc_cipher
 from ikeanalyze.keys.integrity import HASHES, make_mac
 from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
-from ikeanalyze.wire.chain import PAYLOAD_HEADER
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, parse_header
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType, Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash

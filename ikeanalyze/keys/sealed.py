@@ -21,9 +21,9 @@ from ikeanalyze.keys.algorithms import (
 from ikeanalyze.keys.ciphers import AeadCipher, PlainCipher, make_aead_cipher, make_cipher
 from ikeanalyze.keys.integrity import make_icv
 from ikeanalyze.keys.schedule import MessageKeys
-from ikeanalyze.wire.chain import PAYLOAD_HEADER, SEALED
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, SEALED
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import Encryption, Integrity, PayloadType
 

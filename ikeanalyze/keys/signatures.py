@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from ikeanalyze.wire.certificates import decode_certificate
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.der import INTEGER, SEQUENCE, parse_element, read_element, read_oid
-from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate
+from ikeanalyze.wire.ikev2.auth_methods import get_auth_method_name, parse_digital_signature
+from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding
 from ikeanalyze.wire.registries.oids import HASHES
-from ikeanalyze.wire.signatures import get_auth_method_name, parse_digital_signature
+from ikeanalyze.wire.x509.certificates import decode_certificate
+from ikeanalyze.wire.x509.der import INTEGER, SEQUENCE, parse_element, read_element, read_oid
 
 _HASHES: Final[Mapping[str, type[hashes.HashAlgorithm]]] = MappingProxyType(
     {

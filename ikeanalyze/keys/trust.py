@@ -19,7 +19,7 @@ from cryptography.x509.verification import (
 
 from ikeanalyze.keys.distinguished import names_equal
 from ikeanalyze.wire.identification import format_identity
-from ikeanalyze.wire.ikev2_payloads import Identification
+from ikeanalyze.wire.ikev2.payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
 

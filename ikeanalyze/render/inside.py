@@ -12,7 +12,7 @@ from ikeanalyze.render import document
 from ikeanalyze.render.section import TableSection
 from ikeanalyze.render.table import TableColumn, number_columns
 from ikeanalyze.render.values import escape_text, format_count, format_integer, format_percentage
-from ikeanalyze.wire.key_exchanges import get_ke_data_sizes
+from ikeanalyze.wire.ikev2.key_exchange import get_ke_data_sizes
 
 #: What key exchange data are, in a word.
 _SHORT: Final = {"public value": "public", "encapsulation key": "key"}

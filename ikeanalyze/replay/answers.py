@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.wire.chain import SEALED
-from ikeanalyze.wire.describe import describe_payloads
 from ikeanalyze.wire.header import HEADER, Header, parse_header
-from ikeanalyze.wire.ikev2 import parse_fragment_header, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.describe import describe_payloads
+from ikeanalyze.wire.ikev2.message import parse_fragment_header, parse_init, parse_payloads
+from ikeanalyze.wire.payload_chain import SEALED
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
 

@@ -18,10 +18,10 @@ from ikeanalyze.replay.eap import METHODS
 from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.replay.steps import CannotReplayError, RefusedError
 from ikeanalyze.wire.identification import format_identity
-from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
+from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
+from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate, Identification
 from ikeanalyze.wire.registries.eap import EapType
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType
-from ikeanalyze.wire.signatures import get_authentication_name
 
 #: Words of the report for signatures with a key of each kind.
 _FAMILIES: Final = ("rsa", "ecdsa", "ed25519", "ed448")

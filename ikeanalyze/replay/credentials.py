@@ -38,7 +38,7 @@ from ikeanalyze.io.toml import TomlFileError, decode_toml
 from ikeanalyze.keys.distinguished import encode_distinguished_name
 from ikeanalyze.keys.psk import parse_pre_shared_keys
 from ikeanalyze.keys.signing import EdwardsKey, SigningKey
-from ikeanalyze.wire.ikev2_payloads import Identification
+from ikeanalyze.wire.ikev2.payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
 _LARGEST: Final = 1 << 20  # bytes of any of the files

@@ -13,7 +13,7 @@ from ikeanalyze.replay.faults import DatagramInfo, FaultInjector
 from ikeanalyze.replay.steps import OutgoingDatagram
 from ikeanalyze.replay.target import NAT_PORT, Role
 from ikeanalyze.replay.transport import PacketTransport, PreparedDatagram, ReceivedDatagram, TransportCounts
-from ikeanalyze.wire.ikev2 import parse_fragment_header
+from ikeanalyze.wire.ikev2.message import parse_fragment_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 Finished = TypeVar("Finished", covariant=True)

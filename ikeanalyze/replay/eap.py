@@ -8,8 +8,8 @@ from typing import Final
 from ikeanalyze.keys import mschapv2
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap import parse_eap_header
-from ikeanalyze.wire.encoding import encode_eap
+from ikeanalyze.wire.eap.packet import parse_eap_header
+from ikeanalyze.wire.ikev2.encode import encode_eap
 from ikeanalyze.wire.registries.eap import EapCode, EapType
 
 #: Names of what can be done, as the report has them.

@@ -13,7 +13,7 @@ from ikeanalyze.replay.protection import IkeSaKeys
 from ikeanalyze.replay.steps import IgnoredDatagrams
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
-from ikeanalyze.wire.ikev2 import parse_notify, parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_notify, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: What is taken from a target at most: an ordinary handshake has not a hundredth of it.

@@ -38,13 +38,13 @@ from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.replay.states import InitiatorEvent, InitiatorState, awaits_response, next_state
 from ikeanalyze.replay.steps import InitiatorResult, InitiatorStep, OutgoingDatagram, RefusedError
 from ikeanalyze.replay.target import IKE_PORT, NAT_PORT
-from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.encoding import Payload as Body
-from ikeanalyze.wire.encoding import encode_delete, encode_key_exchange, encode_message, encode_notify
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
-from ikeanalyze.wire.ikev2_payloads import parse_delete, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import get_key_exchange_name
+from ikeanalyze.wire.ikev2.encode import Payload as Body
+from ikeanalyze.wire.ikev2.encode import encode_delete, encode_key_exchange, encode_message, encode_notify
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
+from ikeanalyze.wire.ikev2.payloads import parse_delete, parse_key_exchange
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
 
 #: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.

@@ -19,8 +19,8 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from ikeanalyze.replay.modp import GENERATOR, PRIMES
 from ikeanalyze.replay.steps import RefusedError
-from ikeanalyze.wire.ikev2_payloads import KeyExchange
-from ikeanalyze.wire.key_exchanges import check_key_exchange, get_key_exchange_name
+from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange, get_key_exchange_name
+from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 _UNCOMPRESSED: Final = b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none

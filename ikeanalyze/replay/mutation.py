@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2 import parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 #: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.

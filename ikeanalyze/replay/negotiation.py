@@ -10,13 +10,19 @@ from ikeanalyze.analysis.suites import get_prf, get_suite
 from ikeanalyze.keys.algorithms import IkeSuite, PrfAlgorithm
 from ikeanalyze.replay.answers import FIRST_STATUS, get_notify_name
 from ikeanalyze.replay.offer import is_offered
-from ikeanalyze.wire.chain import Payload
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import InitMessage, compute_nat_detection_hash, parse_init, parse_notify, parse_payloads
-from ikeanalyze.wire.ikev2_payloads import KeyExchange, parse_key_exchange
-from ikeanalyze.wire.key_exchanges import get_key_exchange_name
-from ikeanalyze.wire.notify_data import parse_hash_algorithms
-from ikeanalyze.wire.proposals import Proposal
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.ikev2.message import (
+    InitMessage,
+    compute_nat_detection_hash,
+    parse_init,
+    parse_notify,
+    parse_payloads,
+)
+from ikeanalyze.wire.ikev2.notify_data import parse_hash_algorithms
+from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange
+from ikeanalyze.wire.ikev2.proposals import Proposal
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
 
 _NO_SPI: Final = bytes(8)

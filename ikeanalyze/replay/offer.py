@@ -7,7 +7,7 @@ from typing import Final
 from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PRF
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.steps import CannotReplayError
-from ikeanalyze.wire.proposals import Proposal, Transform
+from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import TransformType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption

@@ -24,18 +24,13 @@ from ikeanalyze.replay.requests import build_auth_payloads
 from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.replay.states import InitiatorEvent
 from ikeanalyze.replay.steps import RefusedError
-from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.encoding import Payload as Body
-from ikeanalyze.wire.encoding import encode_authentication, encode_identification
-from ikeanalyze.wire.ikev2 import parse_notify
-from ikeanalyze.wire.ikev2_payloads import (
-    Authentication,
-    parse_authentication,
-    parse_certificate,
-    parse_identification,
-)
+from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
+from ikeanalyze.wire.ikev2.encode import Payload as Body
+from ikeanalyze.wire.ikev2.encode import encode_authentication, encode_identification
+from ikeanalyze.wire.ikev2.message import parse_notify
+from ikeanalyze.wire.ikev2.payloads import Authentication, parse_authentication, parse_certificate, parse_identification
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
-from ikeanalyze.wire.signatures import get_authentication_name
 
 _SPI: Final = 4  # bytes, of a CHILD_SA
 #: Errors by which a responder says that it has no IKE SA, whatever stands beside them (RFC 7296, section 2.21.2).

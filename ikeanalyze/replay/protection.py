@@ -10,8 +10,8 @@ from ikeanalyze.keys.fragment import encrypt_message_or_fragments
 from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
 from ikeanalyze.keys.schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
 from ikeanalyze.keys.sealed import DecryptedMessage, Decryptor, EncryptedPayload
-from ikeanalyze.wire.encoding import Payload, encode_chain
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
+from ikeanalyze.wire.ikev2.encode import Payload, encode_chain
 from ikeanalyze.wire.registries.ikev2 import Prf
 
 #: Where keys.write says that they come from.

@@ -12,7 +12,7 @@ from typing import Final
 
 from ikeanalyze.replay.recorded import RecordedMessage
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import compute_nat_detection_hash, parse_notify, parse_payloads
+from ikeanalyze.wire.ikev2.message import compute_nat_detection_hash, parse_notify, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
 
 Randomness = Callable[[int], bytes]

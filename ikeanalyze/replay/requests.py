@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ikeanalyze.replay.credentials import Credentials, certificate_to_der, public_key_to_der
 from ikeanalyze.replay.shape import HandshakeShape
-from ikeanalyze.wire.encoding import (
+from ikeanalyze.wire.ikev2.encode import (
     Payload,
     encode_authentication,
     encode_certificate,
@@ -14,11 +14,11 @@ from ikeanalyze.wire.encoding import (
     encode_identification,
     encode_key_exchange,
     encode_notify,
+    encode_sa,
     encode_traffic_selectors,
 )
-from ikeanalyze.wire.encoding_sa import encode_sa
-from ikeanalyze.wire.ikev2_payloads import Authentication, Identification
-from ikeanalyze.wire.proposals import Proposal
+from ikeanalyze.wire.ikev2.payloads import Authentication, Identification
+from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, NotifyType, PayloadType
 
 

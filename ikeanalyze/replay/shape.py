@@ -22,9 +22,11 @@ from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.replay.target import NAT_PORT
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2 import parse_init, parse_notify
-from ikeanalyze.wire.ikev2_payloads import Identification, parse_authentication, parse_identification
-from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue, parse_sa
+from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
+from ikeanalyze.wire.ikev2.message import parse_init, parse_notify
+from ikeanalyze.wire.ikev2.payloads import Identification, parse_authentication, parse_identification
+from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue, parse_sa
+from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelector, parse_traffic_selectors
 from ikeanalyze.wire.registries.ikev2 import (
     Encryption,
     ExchangeType,
@@ -36,8 +38,6 @@ from ikeanalyze.wire.registries.ikev2 import (
     TransformAttribute,
     TransformType,
 )
-from ikeanalyze.wire.signatures import get_authentication_name
-from ikeanalyze.wire.traffic_selectors import TrafficSelector, parse_traffic_selectors
 
 _Value = TypeVar("_Value")
 

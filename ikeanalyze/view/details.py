@@ -10,14 +10,14 @@ from ikeanalyze.view.hexdump import format_hexdump
 from ikeanalyze.view.lines import SPECIAL, TITLE, WRONG, TextLine, make_fact_lines, make_line
 from ikeanalyze.view.opening import CapturedPart, MessageDetails
 from ikeanalyze.view.payloads import list_ikev1_facts, list_payload_facts, list_radius_facts
-from ikeanalyze.wire.chain import Payload, PayloadChain, parse_message_chain
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.describe import describe_payload
-from ikeanalyze.wire.eap_methods import describe_eap, parse_eap_message
+from ikeanalyze.wire.eap.methods import describe_eap, parse_eap_message
 from ikeanalyze.wire.header import parse_header
-from ikeanalyze.wire.hip import inspect_hip, parse_hip
-from ikeanalyze.wire.ikev1_describe import describe_ikev1_payload
-from ikeanalyze.wire.inspection import check_payload_chain
+from ikeanalyze.wire.hip.packet import inspect_hip, parse_hip
+from ikeanalyze.wire.ikev1.describe import describe_ikev1_payload
+from ikeanalyze.wire.ikev2.checks import check_payload_chain
+from ikeanalyze.wire.ikev2.describe import describe_payload
+from ikeanalyze.wire.payload_chain import Payload, PayloadChain, parse_message_chain
 from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 
 _HEADER: Final = 4  # bytes of a payload's generic header

@@ -27,7 +27,7 @@ from ikeanalyze.render.columns import cast_text_columns
 from ikeanalyze.render.ladder import format_message_label
 from ikeanalyze.render.select import select_handshake
 from ikeanalyze.view.selection import FilterResult, write_selected_packets
-from ikeanalyze.wire.hip import parse_hip
+from ikeanalyze.wire.hip.packet import parse_hip
 
 #: IKE SAs made by rekeying one another that are followed back to what the first one agreed on.
 _MOST_BEFORE: Final = 1000

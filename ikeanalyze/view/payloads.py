@@ -5,27 +5,27 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from ikeanalyze.render.values import escape_text, format_integer
-from ikeanalyze.wire.bodies import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId
-from ikeanalyze.wire.certificates import ParsedCertificate
-from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.configuration import Configuration
-from ikeanalyze.wire.eap_methods import EapMessage, describe_eap
+from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
 from ikeanalyze.wire.identification import format_identity
-from ikeanalyze.wire.ikev1_payloads import Body1, Transaction, decode_ikev1_payload
-from ikeanalyze.wire.ikev1_phase2 import QuickModeSa, parse_quick_mode_sa
-from ikeanalyze.wire.ikev1_sa import Phase1Sa, parse_phase1_sa
-from ikeanalyze.wire.ikev2_notify import Notify, describe_notify
-from ikeanalyze.wire.ikev2_payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
-from ikeanalyze.wire.key_exchanges import get_key_exchange_name
-from ikeanalyze.wire.proposals import Proposal, SecurityAssociation
+from ikeanalyze.wire.ikev1.payloads import Body1, Transaction, decode_ikev1_payload
+from ikeanalyze.wire.ikev1.phase1_sa import Phase1Sa, parse_phase1_sa
+from ikeanalyze.wire.ikev1.quick_mode import QuickModeSa, parse_quick_mode_sa
+from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
+from ikeanalyze.wire.ikev2.configuration import Configuration
+from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
+from ikeanalyze.wire.ikev2.notify import Notify, describe_notify
+from ikeanalyze.wire.ikev2.payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
+from ikeanalyze.wire.ikev2.proposals import Proposal, SecurityAssociation
+from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelectorPayload
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.radius import RadiusPacket
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType as ExchangeType1
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType as PayloadType1
 from ikeanalyze.wire.registries.ikev2 import CertEncoding, IdType, ProtocolId, TrafficSelectorType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
-from ikeanalyze.wire.signatures import get_authentication_name
-from ikeanalyze.wire.traffic_selectors import TrafficSelectorPayload
+from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 Facts = Iterator[tuple[str, str]]
 

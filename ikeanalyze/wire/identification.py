@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.names import format_distinguished_name, format_general_name
-from ikeanalyze.wire.text import escape_peer_text
+from ikeanalyze.wire.text import escape_peer_text, format_address
+from ikeanalyze.wire.x509.names import format_distinguished_name, format_general_name
 
 # numbers of both versions, but for 12 (IKEv1: a list) and 13 (IKEv2 alone)
 _IPV4, _FQDN, _MAIL, _IPV4_SUBNET, _IPV6, _IPV6_SUBNET, _IPV4_RANGE, _IPV6_RANGE = range(1, 9)

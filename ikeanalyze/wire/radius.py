@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from ikeanalyze.wire.addresses import format_address
 from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.text import format_address
 
 #: Code, identifier, length, authenticator.
 _HEADER: Final = Struct(">BBH16s")

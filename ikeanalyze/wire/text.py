@@ -1,4 +1,7 @@
-"""Text that a peer sent, made fit to be shown: nothing in it may move a cursor or change a colour."""
+"""Text that a peer sent, made fit to be shown: nothing in it may move a cursor or change a colour.
+
+IP addresses as text, without the weight of the standard library's classes.
+"""
 
 from typing import Final
 
@@ -19,3 +22,15 @@ def escape_peer_text(data: bytes) -> str:
 def shorten_text(text: str, size: int = _SHOWN) -> str:
     """At most `size` characters of a text, an ellipsis where it goes on."""
     return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def format_address(packed: bytes) -> str | None:
+    """Text of an IPv4 (4 bytes) or IPv6 (16 bytes) address (RFC 5952); None for another number of bytes."""
+    if len(packed) == 4:
+        return ".".join(map(str, packed))
+    if len(packed) == 16:
+        # rarely needed, and slow to import
+        from socket import AF_INET6, inet_ntop
+
+        return inet_ntop(AF_INET6, packed)
+    return None

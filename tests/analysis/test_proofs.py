@@ -13,7 +13,7 @@ import ikeanalyze
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.proofs import collect_certificates, outcome_from_payloads
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.wire.chain import Payload
+from ikeanalyze.wire.payload_chain import Payload
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase
 from tests.analysis.protected import CHILD, ESP, IDENTITIES, PSK, Sa, table

@@ -15,7 +15,7 @@ from ikeanalyze.keys.authentication import (
 )
 from ikeanalyze.keys.defragment import SkfReassembler
 from ikeanalyze.keys.sealed import DecryptedMessage, Decryptor, find_encrypted_payload
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Prf
 from tests.craft import ike
 from tests.keys.dumps import contents, log, recorded_key_sets

@@ -8,7 +8,7 @@ from ikeanalyze.keys.algorithms import IkeSuite
 from ikeanalyze.keys.defragment import SkfReassembler
 from ikeanalyze.keys.fragment import FragmentTooSmallError, encrypt_message_or_fragments
 from ikeanalyze.keys.sealed import Decryptor, encrypt_message, find_encrypted_payload, get_fragment_capacity
-from ikeanalyze.wire.ikev2 import parse_fragment_header
+from ikeanalyze.wire.ikev2.message import parse_fragment_header
 from tests.craft import ike
 from tests.keys.test_sealed import CHAIN, FIRST, SUITES, header, iv_for, keys_for
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ikeanalyze.keys.phase1 import Phase1Decryptor, derive_phase1_encryption_key
 from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
-from ikeanalyze.wire.ikev1 import parse_ikev1_payloads
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
+from ikeanalyze.wire.ikev1.message import parse_ikev1_payloads
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
 from tests.craft import Packet, ikev1, link, pcap, udp_packet
 from tests.craft.ike import chain

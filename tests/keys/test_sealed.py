@@ -20,7 +20,7 @@ from ikeanalyze.keys.sealed import (
     is_plausible_chain,
 )
 from ikeanalyze.wire.header import Header
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from tests.craft import Packet, ike, link, pcap, udp_packet
 from tests.keys.dumps import recorded_key_sets

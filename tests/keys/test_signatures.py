@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
-from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate
+from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate
 
 OCTETS = b"message and nonce and MAC"
 RSA_KEY = rsa.generate_private_key(65537, 2048)

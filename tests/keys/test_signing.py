@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ikeanalyze.keys.signatures import check_signature
 from ikeanalyze.keys.signing import NoSuitableSignatureError, sign_octets
-from ikeanalyze.wire.ikev2_payloads import Certificate
+from ikeanalyze.wire.ikev2.payloads import Certificate
 from ikeanalyze.wire.registries.ikev2 import CertEncoding
 
 OCTETS = b"message and nonce and MAC"

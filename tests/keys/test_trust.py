@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from ikeanalyze.keys.trust import check_certificate_chain, check_identity
-from ikeanalyze.wire.ikev2_payloads import Identification
+from ikeanalyze.wire.ikev2.payloads import Identification
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)

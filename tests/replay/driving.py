@@ -7,7 +7,7 @@ from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import HandshakeShape
 from ikeanalyze.replay.steps import InitiatorResult, InitiatorStep, OutgoingDatagram
-from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue
+from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue
 
 LOCAL, REMOTE = ("192.0.2.1", 500), ("192.0.2.2", 500)
 PATIENCE = RetransmissionPolicy("test", (1.0, 2.0, 4.0))

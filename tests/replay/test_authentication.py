@@ -23,7 +23,7 @@ from ikeanalyze.replay.authentication import (
 )
 from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.steps import CannotReplayError, RefusedError
-from ikeanalyze.wire.ikev2_payloads import Authentication, Certificate, Identification
+from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate, Identification
 from tests.replay.driving import shape
 from tests.replay.responder import KEY_PAD, prf
 

@@ -9,7 +9,7 @@ from ikeanalyze.keys.write import build_key_json
 from ikeanalyze.replay.inbox import MOST_DATAGRAMS
 from ikeanalyze.replay.initiator import MOST_COOKIES, MOST_EXCHANGES
 from ikeanalyze.replay.steps import CannotReplayError, IgnoredDatagrams
-from ikeanalyze.wire.proposals import Transform
+from ikeanalyze.wire.ikev2.proposals import Transform
 from tests.craft import ike
 from tests.replay.driving import MS, PATIENCE, REMOTE, Wire, credentials, established, initiator, proposal, shape
 from tests.replay.responder import ECP_256, ECP_384, ML_KEM_768, ML_KEM_1024, SPI_R, X25519, Responder

@@ -12,7 +12,7 @@ from ikeanalyze.replay.key_exchange import explain_unsupported, start_key_exchan
 from ikeanalyze.replay.modp import PRIMES
 from ikeanalyze.replay.offer import select_proposals
 from ikeanalyze.replay.steps import RefusedError
-from ikeanalyze.wire.ikev2_payloads import KeyExchange
+from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from tests.replay import driving
 
 #: Method, bytes of our data, what OpenSSL calls it, how the payload's data become its key.

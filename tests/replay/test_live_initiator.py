@@ -21,7 +21,7 @@ from ikeanalyze.model.policy import make_strongswan_policy
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import read_shape
-from ikeanalyze.wire.proposals import Proposal, Transform
+from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from tests.lab.live_responder import run_responder, write_credentials
 from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 

@@ -19,7 +19,7 @@ from ikeanalyze.replay.open_transport import open_transport
 from ikeanalyze.replay.recorded import load_recorded_handshakes
 from ikeanalyze.replay.runs import ReplayRunner
 from ikeanalyze.replay.target import parse_target
-from ikeanalyze.wire.ikev2 import parse_init
+from ikeanalyze.wire.ikev2.message import parse_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
 from tests.lab.live_responder import run_responder, write_credentials
 

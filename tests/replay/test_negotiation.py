@@ -13,7 +13,7 @@ from ikeanalyze.replay.negotiation import (
     get_first_error,
     parse_init_response,
 )
-from ikeanalyze.wire.ikev2 import parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_init, parse_payloads
 from tests.craft import ike
 from tests.craft.ike import Proposal, Transform
 from tests.replay.driving import LOCAL, REMOTE, proposal

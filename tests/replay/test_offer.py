@@ -6,7 +6,7 @@ import pytest
 
 from ikeanalyze.replay.offer import is_offered, list_key_exchange_methods, select_proposals
 from ikeanalyze.replay.steps import CannotReplayError
-from ikeanalyze.wire.proposals import Proposal, Transform, TransformAttributeValue
+from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue
 from tests.replay.driving import CBC, GCM, SHA2_256, SHA2_256_128, proposal
 
 X25519, X448, ECP_256, MODP_8192, ML_KEM_512, ML_KEM_768 = 31, 32, 19, 18, 35, 36

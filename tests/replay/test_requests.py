@@ -7,9 +7,9 @@ import pytest
 from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.requests import build_auth_payloads, build_init_payloads
 from ikeanalyze.replay.shape import read_shape
-from ikeanalyze.wire.encoding import encode_chain
-from ikeanalyze.wire.ikev2 import parse_payloads
-from ikeanalyze.wire.ikev2_payloads import Authentication
+from ikeanalyze.wire.ikev2.encode import encode_chain
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.payloads import Authentication
 from tests.analysis.verified import taken_apart
 from tests.wire.recorded import ike_messages
 

@@ -1,7 +1,7 @@
 from ikeanalyze.view.payloads import format_octets, list_ikev1_facts, list_payload_facts, list_radius_facts
-from ikeanalyze.wire.bodies import decode_payload
-from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.eap_methods import parse_eap_message
+from ikeanalyze.wire.eap.methods import parse_eap_message
+from ikeanalyze.wire.ikev2.decode import decode_payload
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.radius import parse_radius
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from tests.craft import ike

@@ -8,22 +8,28 @@ from time import process_time
 
 import pytest
 
-from ikeanalyze.wire import ikev1 as version1
-from ikeanalyze.wire.chain import Payload
-from ikeanalyze.wire.describe import describe_payloads
-from ikeanalyze.wire.eap import get_eap_method
-from ikeanalyze.wire.hip import parse_hip
-from ikeanalyze.wire.ikev1 import parse_ikev1_fragment as ikev1_fragment_of
-from ikeanalyze.wire.ikev1 import parse_phase1_message
-from ikeanalyze.wire.ikev1_describe import describe_ikev1_payloads
-from ikeanalyze.wire.ikev1_phase2 import parse_quick_mode_sa
-from ikeanalyze.wire.ikev2 import parse_decrypted_payloads, parse_fragment_header, parse_init, parse_payloads, parse_sa
-from ikeanalyze.wire.inspection import check_payload_chain
+from ikeanalyze.wire.eap.packet import get_eap_method
+from ikeanalyze.wire.hip.packet import parse_hip
+from ikeanalyze.wire.ikev1 import message as version1
+from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
+from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment as ikev1_fragment_of
+from ikeanalyze.wire.ikev1.message import parse_phase1_message
+from ikeanalyze.wire.ikev1.quick_mode import parse_quick_mode_sa
+from ikeanalyze.wire.ikev2.checks import check_payload_chain
+from ikeanalyze.wire.ikev2.describe import describe_payloads
+from ikeanalyze.wire.ikev2.message import (
+    parse_decrypted_payloads,
+    parse_fragment_header,
+    parse_init,
+    parse_payloads,
+    parse_sa,
+)
+from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.radius import parse_radius
 from tests.craft import Handshake, eap, ike, ikev1
 from tests.wire.opened import opened
 from tests.wire.recorded import NAMES, ike_messages
-from tests.wire.test_certificates import MADE
+from tests.wire.x509.test_certificates import MADE
 
 CASES = 10_000
 #: Milliseconds of the processor that a message of 64 KiB may take on a slow machine, ten times what it takes on a usual one.

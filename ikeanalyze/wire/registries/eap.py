@@ -1,6 +1,10 @@
-"""EAP codes and method types (RFC 3748 and IANA's registry of methods)."""
+"""EAP codes and method types (RFC 3748 and IANA's registry of methods).
 
-from ikeanalyze.wire.registries import Registry
+Registries inside of EAP methods: subtypes and attributes of EAP-SIM (RFC 4186), EAP-AKA (RFC 4187) and EAP-AKA'
+(RFC 9048), operations of EAP-MSCHAPv2.
+"""
+
+from ikeanalyze.wire.registries import DashedRegistry, Registry
 
 
 class EapCode(Registry):
@@ -72,3 +76,78 @@ class EapType(Registry):
     NOOB = 56, "EAP-NOOB"
     EXPANDED = 254, "Expanded"
     EXPERIMENTAL = 255, "Experimental"
+
+
+class MsChapOperation(DashedRegistry):
+    """Operations of EAP-MSCHAPv2 (draft-kamath-pppext-eap-mschapv2)."""
+
+    CHALLENGE = 1, "Challenge"
+    RESPONSE = 2, "Response"
+    SUCCESS = 3, "Success"
+    FAILURE = 4, "Failure"
+    CHANGE_PASSWORD = 7, "Change-Password"
+
+
+class SimAkaSubtype(DashedRegistry):
+    """Subtypes of EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, section 8; RFC 4187, section 8.1)."""
+
+    AKA_CHALLENGE = 1, "Challenge"
+    AUTHENTICATION_REJECT = 2, "Authentication-Reject"
+    SYNCHRONIZATION_FAILURE = 4, "Synchronization-Failure"
+    IDENTITY = 5, "Identity"
+    START = 10, "Start"
+    SIM_CHALLENGE = 11, "Challenge"
+    NOTIFICATION = 12, "Notification"
+    REAUTHENTICATION = 13, "Reauthentication"
+    CLIENT_ERROR = 14, "Client-Error"
+
+
+class SimAkaAttribute(Registry):
+    """Attributes of EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, section 10; RFC 4187, section 10; RFC 9048)."""
+
+    AT_RAND = 1
+    AT_AUTN = 2
+    AT_RES = 3
+    AT_AUTS = 4
+    AT_PADDING = 6
+    AT_NONCE_MT = 7
+    AT_PERMANENT_ID_REQ = 10
+    AT_MAC = 11
+    AT_NOTIFICATION = 12
+    AT_ANY_ID_REQ = 13
+    AT_IDENTITY = 14
+    AT_VERSION_LIST = 15
+    AT_SELECTED_VERSION = 16
+    AT_FULLAUTH_ID_REQ = 17
+    AT_COUNTER = 19
+    AT_COUNTER_TOO_SMALL = 20
+    AT_NONCE_S = 21
+    AT_CLIENT_ERROR_CODE = 22
+    AT_KDF_INPUT = 23
+    AT_KDF = 24
+    AT_IV = 129
+    AT_ENCR_DATA = 130
+    AT_NEXT_PSEUDONYM = 132
+    AT_NEXT_REAUTH_ID = 133
+    AT_CHECKCODE = 134
+    AT_RESULT_IND = 135
+    AT_BIDDING = 136
+
+
+class SimAkaNotification(Registry):
+    """Notification codes (RFC 4186, section 10.18; RFC 4187, section 10.19)."""
+
+    AFTER_AUTHENTICATION = 0, "general failure after authentication"
+    DENIED = 1026, "temporarily denied"
+    NOT_SUBSCRIBED = 1031, "not subscribed"
+    GENERAL_FAILURE = 16384, "general failure"
+    SUCCESS = 32768, "success"
+
+
+class SimAkaClientError(Registry):
+    """Client error codes (RFC 4186, section 10.19; RFC 4187, section 10.20)."""
+
+    UNABLE_TO_PROCESS = 0, "unable to process packet"
+    UNSUPPORTED_VERSION = 1, "unsupported version"
+    TOO_FEW_CHALLENGES = 2, "insufficient number of challenges"
+    NOT_FRESH = 3, "RANDs are not fresh"

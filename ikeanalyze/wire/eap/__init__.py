@@ -1,0 +1,1 @@
+"""EAP packets and methods (RFC 3748): bytes to values."""

@@ -1,0 +1,274 @@
+"""What EAP packets say, method by method (RFC 3748, section 5). Identities are kept; what proves them is not:
+no password, hash or response to a challenge, only how long it is.
+"""
+
+import re
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.eap.aka import SimAka, parse_sim_aka
+from ikeanalyze.wire.eap.packet import EapPacket, parse_eap_header
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.eap import EapCode, EapType, MsChapOperation
+from ikeanalyze.wire.text import escape_peer_text, shorten_text
+
+_HEADER_BYTES: Final = 4
+_EXPANDED_BYTES: Final = 8
+#: Type and vendor, vendor's type (RFC 3748, section 5.7).
+_EXPANDED: Final = Struct(">II")
+_VENDOR: Final = 0xFFFFFF
+#: Operation, identifier, length.
+_MSCHAP: Final = Struct(">BBH")
+_MSCHAP_ERROR: Final = re.compile(r"\bE=(\d{1,9})\b")
+_MSCHAP_TEXT: Final = re.compile(r"\bM=(.*)", re.DOTALL)
+
+_LENGTH_INCLUDED, _MORE_FRAGMENTS, _START, _OUTER_TLV = 0x80, 0x40, 0x20, 0x10
+_VERSION: Final = 0x07
+#: Methods that carry TLS with flags: RFC 5216, RFC 5281, RFC 4851, RFC 7170 and PEAP.
+_TUNNELS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
+_SIM_AKA: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
+
+
+@dataclass(frozen=True, slots=True)
+class EapIdentity:
+    """Identity (RFC 3748, section 5.1)."""
+
+    text: str | None  # response: who the peer says it is; request: what to show it; None: nothing
+
+
+@dataclass(frozen=True, slots=True)
+class EapNotification:
+    """Notification (RFC 3748, section 5.2)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EapNak:
+    """Nak, legacy or expanded (RFC 3748, section 5.3)."""
+
+    wanted: tuple[str, ...]  # methods that the peer would take; empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class EapMd5Challenge:
+    """MD5-Challenge (RFC 3748, section 5.4): a challenge in a request, its answer in a response."""
+
+    value_bytes: int
+    name: str | None  # of the system that sends it
+
+
+@dataclass(frozen=True, slots=True)
+class EapToken:
+    """One-time password or generic token card (RFC 3748, sections 5.5 and 5.6)."""
+
+    prompt: str | None  # of a request; a response is a password, and is not kept
+    value_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EapMsChapV2:
+    """EAP-MSCHAPv2 (draft-kamath-pppext-eap-mschapv2)."""
+
+    operation: int  # 1 challenge, 2 response, 3 success, 4 failure, 7 change of password
+    name: str | None  # of the system that sends the challenge, of the user that answers
+    error: int | None  # of a failure: 691 authentication failed, 648 password expired ...
+    message: str | None  # text for the user, of a success or failure
+
+
+@dataclass(frozen=True, slots=True)
+class EapTlsPacket:
+    """One packet of a method that runs TLS (RFC 5216, section 3.1)."""
+
+    start: bool
+    more: bool  # fragments of the same TLS message follow
+    total_bytes: int | None  # of the whole TLS message; None: not said
+    bytes: int  # of the TLS message in this packet
+    version: int | None  # of PEAP, TTLS, FAST and TEAP; None: EAP-TLS has none
+
+    @property
+    def acknowledgement(self) -> bool:
+        """Nothing in it: the fragment or message before has come."""
+        return not (self.start or self.more or self.bytes or self.total_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnparsedEapMethod:
+    """A method without a rule."""
+
+    bytes: int  # of its data
+
+
+EapContent = (
+    EapIdentity
+    | EapNotification
+    | EapNak
+    | EapMd5Challenge
+    | EapToken
+    | EapMsChapV2
+    | EapTlsPacket
+    | SimAka
+    | UnparsedEapMethod
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EapMessage:
+    """An EAP packet and what its method says in it."""
+
+    packet: EapPacket
+    content: EapContent | None  # None: a success, a failure, or it could not be read
+    error: str | None  # what makes no sense; None: nothing
+
+
+def parse_eap_message(data: bytes) -> EapMessage | None:
+    """Read a whole EAP packet; None if not even the header is there. Never raises.
+
+    Bytes behind the length that the packet has are no part of it.
+    """
+    packet = parse_eap_header(data)
+    if packet is None:
+        return None
+    error = None
+    if packet.length > len(data):
+        error = f"the EAP packet has {packet.length} bytes by its header, {len(data)} are there"
+    elif packet.length < _HEADER_BYTES:
+        error = f"the EAP packet has a length of {packet.length}, its header alone has 4"
+    elif packet.length < len(data):
+        error = f"{len(data) - packet.length} bytes follow the EAP packet"
+    if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
+        if packet.code not in EapCode._value2member_map_:
+            error = error or f"no EAP code is {packet.code}"
+        return EapMessage(packet, None, error)
+    cursor = Cursor(data, _HEADER_BYTES, packet.length)
+    try:
+        expanded = cursor.get_uint8() == EapType.EXPANDED
+        if expanded:
+            cursor.skip(_EXPANDED_BYTES - 1)
+        return EapMessage(packet, _content(packet, cursor, expanded), error)
+    except WireError as problem:
+        return EapMessage(packet, None, error or f"{_type_name(packet)}: {problem}")
+
+
+def _content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapContent:
+    response = packet.code == EapCode.RESPONSE
+    kind = None if packet.vendor else packet.type
+    if kind == EapType.IDENTITY:
+        return EapIdentity(_text(cursor))
+    if kind == EapType.NOTIFICATION:
+        return EapNotification(_text(cursor) or "")
+    if kind == EapType.NAK:
+        return EapNak(_expanded_wishes(cursor) if expanded else _wishes(cursor))
+    if kind == EapType.MD5:
+        value = cursor.get_bytes(cursor.get_uint8())
+        return EapMd5Challenge(len(value), _text(cursor))
+    if kind in (EapType.GTC, EapType.OTP):
+        size = cursor.remaining()
+        return EapToken(None if response else _text(cursor), size)
+    if kind == EapType.MSCHAPV2:
+        return _mschap(cursor, response)
+    if kind in _TUNNELS:
+        return _tls(cursor, None if kind == EapType.TLS else _VERSION, kind == EapType.TEAP)
+    if kind in _SIM_AKA:
+        return parse_sim_aka(cursor)
+    return UnparsedEapMethod(cursor.remaining())
+
+
+def _text(cursor: Cursor) -> str | None:
+    data = cursor.get_remaining()
+    return escape_peer_text(data) if data else None
+
+
+def _wishes(cursor: Cursor) -> tuple[str, ...]:
+    return tuple(get_name(EapType, kind) for kind in cursor.get_remaining() if kind)
+
+
+def _expanded_wishes(cursor: Cursor) -> tuple[str, ...]:
+    wanted = []
+    while cursor.remaining():
+        typed, kind = cursor.unpack(_EXPANDED)
+        vendor = typed & _VENDOR
+        if vendor:
+            wanted.append(f"EAP-expanded-{vendor}-{kind}")
+        elif kind:
+            wanted.append(get_name(EapType, kind))
+    return tuple(wanted)
+
+
+def _mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
+    if response and cursor.remaining() == 1:
+        # the answer to a success or a failure is the operation alone
+        return EapMsChapV2(cursor.get_uint8(), None, None, None)
+    operation, _, _ = cursor.unpack(_MSCHAP)
+    if operation in (MsChapOperation.CHALLENGE, MsChapOperation.RESPONSE):
+        cursor.skip(cursor.get_uint8())
+        return EapMsChapV2(operation, _text(cursor), None, None)
+    if operation not in (MsChapOperation.SUCCESS, MsChapOperation.FAILURE):
+        return EapMsChapV2(operation, None, None, None)
+    text = _text(cursor) or ""
+    error, message = _MSCHAP_ERROR.search(text), _MSCHAP_TEXT.search(text)
+    failed = operation == MsChapOperation.FAILURE and error is not None
+    return EapMsChapV2(operation, None, int(error[1]) if failed and error else None, message[1] if message else None)
+
+
+def _tls(cursor: Cursor, version: int | None, outer: bool) -> EapTlsPacket:
+    flags = cursor.get_uint8()
+    total = cursor.get_uint32() if flags & _LENGTH_INCLUDED else None
+    # TEAP alone: the length of TLVs behind the TLS message (RFC 7170, section 4.1)
+    behind = cursor.get_uint32() if outer and flags & _OUTER_TLV else 0
+    size = cursor.remaining() - behind
+    if size < 0:
+        raise cursor.make_error(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
+    return EapTlsPacket(
+        bool(flags & _START),
+        bool(flags & _MORE_FRAGMENTS),
+        total,
+        size,
+        None if version is None else flags & version,
+    )
+
+
+def _type_name(packet: EapPacket) -> str:
+    if packet.type is None:
+        return "no type"
+    if packet.vendor:
+        return f"expanded {packet.vendor}-{packet.type}"
+    if packet.type == EapType.MD5:
+        return "MD5-Challenge"
+    return get_name(EapType, packet.type).removeprefix("EAP-")
+
+
+def describe_eap(message: EapMessage) -> str:
+    """In a few words: "Response MD5-Challenge", "Request TLS start", "Success"."""
+    packet = message.packet
+    code = get_name(EapCode, packet.code)
+    if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
+        return code
+    said = _said(message.content, packet.code == EapCode.RESPONSE)
+    return f"{code} {_type_name(packet)}{said and f' {said}'}"
+
+
+def _said(content: EapContent | None, response: bool) -> str:
+    match content:
+        case EapIdentity(text) if text and response:
+            return shorten_text(text)
+        case EapNotification(text):
+            return shorten_text(text)
+        case EapNak(wanted):
+            return f"for {shorten_text(', '.join(wanted))}" if wanted else "for none"
+        case EapMsChapV2(operation, _, error, _):
+            name = get_name(MsChapOperation, operation)
+            return name if error is None else f"{name} {error}"
+        case EapTlsPacket():
+            if content.acknowledgement:
+                return "acknowledgement"
+            if content.start:
+                return "start"
+            more = "+" if content.more else ""
+            return f"{content.bytes}{more} bytes"
+        case SimAka():
+            return content.describe()
+        case _:
+            return ""

@@ -1,0 +1,1 @@
+"""HIP packets and parameters (RFC 7401): bytes to values."""

@@ -1,0 +1,130 @@
+"""IKEv1 messages (RFC 2408, RFC 2409): the header, clear payloads, phase 1 at a glance, and the fragments of
+Cisco and Microsoft.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.header import HEADER, Header, parse_header
+from ikeanalyze.wire.ikev1.phase1_sa import Phase1Sa, Phase1Transform, parse_phase1_sa
+from ikeanalyze.wire.payload_chain import Payload, PayloadChain, parse_message_chain
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
+
+__all__ = [
+    "PayloadChain",
+    "Ikev1Fragment",
+    "Header",
+    "Payload",
+    "Phase1Sa",
+    "Phase1Transform",
+    "Phase1Message",
+    "parse_ikev1_fragment",
+    "parse_header",
+    "parse_ikev1_payloads",
+    "parse_phase1_message",
+    "parse_phase1_sa",
+]
+
+#: DOI, protocol, SPI size, notify message type (RFC 2408, section 3.14).
+_NOTIFY: Final = Struct(">IBBH")
+#: Next payload and reserved, length, fragment ID, fragment number, flags.
+_FRAGMENT: Final = Struct(">xxHHBB")
+_LAST: Final = 0x01
+
+
+@dataclass(frozen=True, slots=True)
+class Ikev1Fragment:
+    """Header of a fragment in payload 132, known from open implementations; no RFC has it."""
+
+    ident: int  # the same in all fragments of a message
+    number: int  # from 1
+    last: bool  # the message ends with it
+
+
+@dataclass(frozen=True, slots=True)
+class Phase1Message:
+    """Contents of a clear message of phase 1 (RFC 2409, section 5)."""
+
+    exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: there is not even a header
+    encrypted: bool  # nothing but the header can be read
+    transforms: tuple[Phase1Transform, ...]  # request: in order of preference; response: the chosen one
+    vendor_ids: tuple[bytes, ...]
+    notifies: tuple[int, ...]  # types
+    ke_bytes: int | None  # size of the KE payload's public value
+    nonce: bytes | None
+    nat_hashes: tuple[bytes, ...]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
+    fragment: Ikev1Fragment | None  # the message is a fragment, and nothing else in it can be read
+    error: str | None  # why reading ended before the end, or what of it made no sense; None: all was read
+
+
+def parse_ikev1_payloads(data: bytes) -> PayloadChain:
+    """The payloads of a clear message, none of an encrypted one (RFC 2408, section 3.2). Never raises."""
+    try:
+        header = parse_header(data)
+    except WireError as error:
+        return PayloadChain((), str(error))
+    return PayloadChain((), None) if header.encrypted else parse_message_chain(data)
+
+
+def parse_ikev1_fragment(data: bytes) -> Ikev1Fragment | None:
+    """Header of the fragment that a message is, be its end cut off or not; else None. Never raises."""
+    cursor = Cursor(data)
+    try:
+        if cursor.unpack(HEADER)[2] != Ikev1PayloadType.FRAGMENT:
+            return None
+        _, ident, number, flags = cursor.unpack(_FRAGMENT)
+    except WireError:
+        return None
+    return Ikev1Fragment(ident, number, bool(flags & _LAST))
+
+
+def parse_phase1_message(data: bytes) -> Phase1Message:
+    """Read a message of phase 1, header included. Never raises: `error` says why something is missing."""
+    try:
+        header = parse_header(data)
+    except WireError as problem:
+        return Phase1Message(None, False, (), (), (), None, None, (), None, str(problem))
+    fragment = parse_ikev1_fragment(data)
+    if fragment is not None or header.encrypted:
+        return Phase1Message(header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None)
+    transforms: tuple[Phase1Transform, ...] = ()
+    vendor_ids: list[bytes] = []
+    notifies: list[int] = []
+    ke_bytes = nonce = None
+    nat_hashes: list[bytes] = []
+    chain = parse_message_chain(data)
+    error = chain.error
+    for payload in chain.payloads:
+        match payload.type:
+            case Ikev1PayloadType.SA:
+                sa = parse_phase1_sa(payload.body)
+                transforms = transforms or sa.transforms
+                if sa.error is not None:
+                    error = error or f"SA payload at byte {payload.offset}: {sa.error}"
+            case Ikev1PayloadType.VENDOR_ID:
+                vendor_ids.append(payload.body)
+            case Ikev1PayloadType.NOTIFY:
+                try:
+                    notifies.append(Cursor(payload.body).unpack(_NOTIFY)[3])
+                except WireError as problem:
+                    error = error or f"notification at byte {payload.offset}: {problem}"
+            case Ikev1PayloadType.KE:
+                ke_bytes = len(payload.body)
+            case Ikev1PayloadType.NONCE:
+                nonce = payload.body
+            case Ikev1PayloadType.NAT_D | Ikev1PayloadType.NAT_D_DRAFT:
+                nat_hashes.append(payload.body)
+    return Phase1Message(
+        header.exchange_type,
+        False,
+        transforms,
+        tuple(vendor_ids),
+        tuple(notifies),
+        ke_bytes,
+        nonce,
+        tuple(nat_hashes),
+        None,
+        error,
+    )

@@ -1,0 +1,101 @@
+"""How a peer authenticates: methods of the AUTH payload, and the signature algorithms of method 14 (RFC 7427)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.ikev2.payloads import Authentication
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev2 import AuthMethod
+from ikeanalyze.wire.registries.oids import HASHES, RSA_PSS, SIGNATURES
+from ikeanalyze.wire.x509.der import SEQUENCE, parse_element, read_element, read_oid
+
+_PSS_HASH: Final = 0xA0
+_PSS_DEFAULT_HASH: Final = "SHA1"
+
+#: Short names of the methods that are not signatures with an algorithm identifier.
+_SHORT: Final = {
+    AuthMethod.RSA: "RSA",
+    AuthMethod.SHARED_KEY: "PSK",
+    AuthMethod.DSS: "DSS",
+    AuthMethod.ECDSA_256: "ECDSA P-256",
+    AuthMethod.ECDSA_384: "ECDSA P-384",
+    AuthMethod.ECDSA_521: "ECDSA P-521",
+    AuthMethod.SECURE_PASSWORD: "secure password",
+    AuthMethod.NULL: "NULL",
+    AuthMethod.DIGITAL_SIGNATURE: "digital signature",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureAlgorithm:
+    """An AlgorithmIdentifier (RFC 5280, section 4.1.1.2) of a signature."""
+
+    oid: str  # dotted
+    scheme: str | None  # RSASSA-PKCS1-v1_5, RSASSA-PSS, ECDSA, Ed25519, ML-DSA-65 ...; None: not known
+    hash: str | None  # SHA2-256 ...; None: the scheme has its own, or it is not known
+
+    @property
+    def name(self) -> str:
+        """ECDSA with SHA2-256, Ed25519; the dotted identifier where it is not known."""
+        if self.scheme is None:
+            return self.oid
+        return self.scheme if self.hash is None else f"{self.scheme} with {self.hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalSignature:
+    """Authentication data of method 14 (RFC 7427, section 3)."""
+
+    algorithm: SignatureAlgorithm
+    signature: bytes
+
+
+def parse_algorithm(data: bytes) -> SignatureAlgorithm:
+    """A DER AlgorithmIdentifier and nothing behind it; `WireError` if it is none."""
+    return read_algorithm(parse_element(data, SEQUENCE).content)
+
+
+def read_algorithm(content: bytes) -> SignatureAlgorithm:
+    """The same without tag and length."""
+    cursor = Cursor(content)
+    oid = read_oid(cursor)
+    scheme, digest = SIGNATURES.get(oid, (None, None))
+    if oid == RSA_PSS:
+        digest = _pss_hash(cursor)
+    return SignatureAlgorithm(oid, scheme, digest)
+
+
+def _pss_hash(cursor: Cursor) -> str:
+    """Hash in the parameters of RSASSA-PSS (RFC 4055, section 3.1)."""
+    if cursor.remaining():
+        parameters = Cursor(read_element(cursor, SEQUENCE).content)
+        while parameters.remaining():
+            part = read_element(parameters)
+            if part.tag == _PSS_HASH:
+                oid = read_oid(Cursor(parse_element(part.content, SEQUENCE).content))
+                return HASHES.get(oid, oid)
+    return _PSS_DEFAULT_HASH
+
+
+def parse_digital_signature(data: bytes) -> DigitalSignature:
+    """Authentication data of method 14 (RFC 7427, section 3); `WireError` if it is cut or no DER."""
+    cursor = Cursor(data)
+    size = cursor.get_uint8()
+    return DigitalSignature(parse_algorithm(cursor.get_bytes(size)), cursor.get_remaining())
+
+
+def get_auth_method_name(method: int) -> str:
+    """Short name of an authentication method: PSK, RSA, ECDSA P-256; its number where it has none."""
+    member = AuthMethod._value2member_map_.get(method)
+    return str(method) if member is None else _SHORT.get(AuthMethod(method), get_name(AuthMethod, method))
+
+
+def get_authentication_name(authentication: Authentication) -> str:
+    """As `get_auth_method_name`, but of method 14 the algorithm: ECDSA with SHA2-256."""
+    if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
+        try:
+            return parse_digital_signature(authentication.data).algorithm.name
+        except WireError:
+            pass
+    return get_auth_method_name(authentication.method)

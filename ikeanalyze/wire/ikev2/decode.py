@@ -1,0 +1,142 @@
+"""One payload of IKEv2, one value: the door to all that this room can read of a payload's body.
+
+`decode_payload` gives what `inspection` checks and `describe` puts in words.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from types import MappingProxyType
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.eap.methods import EapMessage, parse_eap_message
+from ikeanalyze.wire.ikev2.configuration import Configuration, parse_configuration
+from ikeanalyze.wire.ikev2.notify import Notify, parse_notify
+from ikeanalyze.wire.ikev2.payloads import (
+    Authentication,
+    CertificateRequest,
+    Delete,
+    Identification,
+    KeyExchange,
+    parse_authentication,
+    parse_certificate,
+    parse_certificate_request,
+    parse_delete,
+    parse_identification,
+    parse_key_exchange,
+)
+from ikeanalyze.wire.ikev2.proposals import SecurityAssociation, parse_sa
+from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelectorPayload, parse_traffic_selectors
+from ikeanalyze.wire.payload_chain import Payload
+from ikeanalyze.wire.registries.ikev2 import PayloadType
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
+from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
+
+_FRAGMENT: Final = Struct(">HH")
+
+
+@dataclass(frozen=True, slots=True)
+class Nonce:
+    """Ni or Nr payload (RFC 7296, section 3.9)."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class VendorId:
+    """Vendor ID payload (RFC 7296, section 3.12)."""
+
+    data: bytes
+    name: str | None  # whose product or which extension; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class SkPayload:
+    """SK or SKF payload (RFC 7296, section 3.14; RFC 7383, section 2.5), not decrypted."""
+
+    bytes: int  # of IV, ciphertext and ICV
+    number: int | None  # of the fragment, from 1; None: SK
+    total: int | None  # fragments of the message
+
+
+@dataclass(frozen=True, slots=True)
+class UnparsedPayload:
+    """A payload whose inside is not read: of group key management (RFC 9838), a puzzle's solution (RFC 8019), a secure
+    password method (RFC 6467), or of a type that is not assigned.
+    """
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedPayload:
+    """A payload that is too short for its fields."""
+
+    error: str
+
+
+Body = (
+    SecurityAssociation | KeyExchange | Identification | ParsedCertificate | CertificateRequest | Authentication
+    | Nonce | Notify | Delete | VendorId | TrafficSelectorPayload | Configuration | EapMessage | SkPayload | UnparsedPayload
+    | MalformedPayload
+)  # fmt: skip
+
+
+def _certificate(body: bytes) -> Body:
+    return decode_certificate(parse_certificate(body))
+
+
+def _vendor_id(body: bytes) -> Body:
+    return VendorId(body, get_vendor_name(body))
+
+
+def _eap(body: bytes) -> Body:
+    return parse_eap_message(body) or MalformedPayload(f"{len(body)} bytes are no EAP packet")
+
+
+def _sk(body: bytes) -> Body:
+    return SkPayload(len(body), None, None)
+
+
+def _skf(body: bytes) -> Body:
+    cursor = Cursor(body)
+    number, total = cursor.unpack(_FRAGMENT)
+    return SkPayload(cursor.remaining(), number, total)
+
+
+_READERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
+    {
+        PayloadType.SA: parse_sa,
+        PayloadType.KE: parse_key_exchange,
+        PayloadType.IDI: parse_identification,
+        PayloadType.IDR: parse_identification,
+        PayloadType.CERT: _certificate,
+        PayloadType.CERTREQ: parse_certificate_request,
+        PayloadType.AUTH: parse_authentication,
+        PayloadType.NONCE: Nonce,
+        PayloadType.NOTIFY: parse_notify,
+        PayloadType.DELETE: parse_delete,
+        PayloadType.VENDOR_ID: _vendor_id,
+        PayloadType.TSI: parse_traffic_selectors,
+        PayloadType.TSR: parse_traffic_selectors,
+        PayloadType.SK: _sk,
+        PayloadType.CP: parse_configuration,
+        PayloadType.EAP: _eap,
+        PayloadType.IDG: parse_identification,  # RFC 9838: as IDi
+        PayloadType.SKF: _skf,
+    }
+)
+
+
+def decode_payload(payload: Payload) -> Body:
+    """What a payload says. Never raises: `MalformedPayload` if it is too short for its fields, `UnparsedPayload` if nothing is
+    known of the inside of its type.
+    """
+    reader = _READERS.get(payload.type)
+    if reader is None:
+        return UnparsedPayload(len(payload.body))
+    try:
+        return reader(payload.body)
+    except WireError as problem:
+        return MalformedPayload(str(problem))

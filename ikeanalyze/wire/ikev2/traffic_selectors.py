@@ -1,0 +1,118 @@
+"""Traffic selectors: which packets a CHILD_SA protects (RFC 7296, section 3.13)."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev2 import TrafficSelectorType
+from ikeanalyze.wire.text import escape_peer_text, format_address
+
+#: Number of traffic selectors.
+_HEAD: Final = Struct(">B3x")
+#: Type, IP protocol (none in some types), length.
+_SELECTOR: Final = Struct(">BBH")
+_PORTS: Final = Struct(">HH")
+#: Start and end address, start and end R_CTL, start and end type (RFC 4595, section 4.4).
+_FIBRE_CHANNEL: Final = Struct(">x3sx3sBBBB")
+
+_ADDRESS_BYTES: Final = {
+    TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4,
+    TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16,
+}
+_PROTOCOLS: Final = {0: "any", 1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp"}
+#: Protocols that have a type and a code in the place of ports (RFC 7296, section 3.13.1).
+_ICMP: Final = frozenset({1, 58})
+_ALL_PORTS: Final = (0, 65535)
+#: Start above end: packets whose ports cannot be seen, as of later IP fragments.
+_OPAQUE: Final = (65535, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSelector:
+    """One selector (RFC 7296, section 3.13.1; RFC 4595; RFC 9478)."""
+
+    type: int
+    protocol: int  # IP protocol; 0: any, or the type has none
+    ports: tuple[int, int] | None  # first and last; ICMP: 256 * type + code; None: the type has none
+    start: bytes  # first address, of 4 or 16 bytes, or 3 for Fibre Channel; else empty
+    end: bytes  # last address
+    rest: bytes  # what is none of the above: the security label, or the body of an unknown type
+
+    def describe(self) -> str:
+        """10.0.0.0/24, 10.0.0.1-10.0.0.9, with protocol and ports where they are limited: ::/0[tcp/80]."""
+        if self.type == TrafficSelectorType.TS_SECLABEL:
+            # labels are C strings in practice
+            return f"label {escape_peer_text(self.rest.rstrip(bytes(1)))}"
+        if not self.start:
+            return f"{get_name(TrafficSelectorType, self.type)} {self.rest.hex()}"
+        return f"{self._addresses()}{self._limits()}"
+
+    def _addresses(self) -> str:
+        if self.type == TrafficSelectorType.TS_FC_ADDR_RANGE:
+            return f"FC {self.start.hex()}-{self.end.hex()}"
+        first, last = int.from_bytes(self.start, "big"), int.from_bytes(self.end, "big")
+        size = last - first + 1
+        if size > 0 and size & (size - 1) == 0 and first % size == 0:
+            return f"{format_address(self.start)}/{8 * len(self.start) - size.bit_length() + 1}"
+        return f"{format_address(self.start)}-{format_address(self.end)}"
+
+    def _limits(self) -> str:
+        if self.ports is None or (not self.protocol and self.ports == _ALL_PORTS):
+            return ""
+        protocol = _PROTOCOLS.get(self.protocol, str(self.protocol))
+        if self.ports == _ALL_PORTS:
+            return f"[{protocol}]"
+        if self.ports == _OPAQUE:
+            return f"[{protocol}/opaque]"
+        first, last = self.ports
+        if self.protocol in _ICMP:
+            ends = [f"{number >> 8}({number & 0xFF})" for number in (first, last)]
+        else:
+            ends = [str(first), str(last)]
+        return f"[{protocol}/{ends[0] if first == last else '-'.join(ends)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSelectorPayload:
+    """What could be read of a TSi or TSr payload."""
+
+    selectors: tuple[TrafficSelector, ...]  # in the sender's order
+    announced: int | None  # their number, as the payload says; None: not even that is there
+    error: str | None  # why reading ended before the end; None: all was read
+
+
+def parse_traffic_selectors(body: bytes) -> TrafficSelectorPayload:
+    """Selectors of a TSi or TSr payload (RFC 7296, section 3.13); `body` is what follows its generic header.
+    Never raises.
+
+    Lengths decide how far things reach; the count is not trusted. Offsets in the error are of `body`.
+    """
+    cursor = Cursor(body)
+    selectors: list[TrafficSelector] = []
+    announced = None
+    try:
+        (announced,) = cursor.unpack(_HEAD)
+        while cursor.remaining():
+            selectors.append(_selector(cursor))
+    except WireError as error:
+        return TrafficSelectorPayload(tuple(selectors), announced, str(error))
+    return TrafficSelectorPayload(tuple(selectors), announced, None)
+
+
+def _selector(cursor: Cursor) -> TrafficSelector:
+    offset = cursor.position
+    kind, protocol, length = cursor.unpack(_SELECTOR)
+    if length < _SELECTOR.size:
+        raise WireError(offset, f"traffic selector with a length of {length}, its header alone has 4")
+    with cursor.restrict_to(length - _SELECTOR.size):
+        size = _ADDRESS_BYTES.get(kind)
+        if size is not None:
+            first, last = cursor.unpack(_PORTS)
+            start, end = cursor.get_bytes(size), cursor.get_bytes(size)
+            return TrafficSelector(kind, protocol, (first, last), start, end, cursor.get_remaining())
+        if kind == TrafficSelectorType.TS_FC_ADDR_RANGE:
+            start, end, *_ = cursor.unpack(_FIBRE_CHANNEL)
+            return TrafficSelector(kind, 0, None, start, end, cursor.get_remaining())
+        return TrafficSelector(kind, 0, None, b"", b"", cursor.get_remaining())

@@ -1,0 +1,90 @@
+"""Distinguished names and general names of X.509, as text (RFC 4514; RFC 5280, section 4.2.1.6).
+
+Read by hand: cryptography.x509 refuses names with invalid strings, and does not escape unprintable characters.
+"""
+
+from typing import Final
+
+from ikeanalyze.wire.cursor import Cursor
+from ikeanalyze.wire.registries.oids import NAME_PARTS
+from ikeanalyze.wire.text import escape_peer_text, format_address
+from ikeanalyze.wire.x509.der import SEQUENCE, SET, DerElement, parse_element, read_element, read_oid
+
+#: Encodings of the string types: UTF8String, NumericString, PrintableString, TeletexString, IA5String,
+#: VisibleString, UniversalString, BMPString. What is to be ASCII is UTF-8 where it is not.
+_STRINGS: Final = {
+    0x0C: "utf-8",
+    0x12: "utf-8",
+    0x13: "utf-8",
+    0x14: "latin-1",
+    0x16: "utf-8",
+    0x1A: "utf-8",
+    0x1C: "utf-32-be",
+    0x1E: "utf-16-be",
+}
+_ESCAPED: Final = frozenset('",+;<>\\')
+
+#: Choices of a general name.
+_RFC822, _DNS, _DIRECTORY, _URI, _ADDRESS = 0x81, 0x82, 0xA4, 0x86, 0x87
+
+
+def format_distinguished_name(data: bytes) -> str:
+    """A DER distinguished name as in RFC 4514, section 2: the last part first. `WireError` if it is none.
+
+    Types without a name there are dotted, values that are no text begin with "#". Characters that cannot be
+    printed are escaped too.
+    """
+    return format_distinguished_name_content(parse_element(data, SEQUENCE).content)
+
+
+def format_distinguished_name_content(content: bytes) -> str:
+    """The same without tag and length."""
+    cursor = Cursor(content)
+    parts = []
+    while cursor.remaining():
+        parts.append(_relative_name(read_element(cursor, SET).content))
+    return ",".join(reversed(parts))
+
+
+def _relative_name(content: bytes) -> str:
+    cursor = Cursor(content)
+    parts = []
+    while cursor.remaining():
+        pair = read_element(cursor, SEQUENCE).content
+        inner = Cursor(pair)
+        kind = read_oid(inner)
+        value = _value(read_element(inner), pair)
+        parts.append(f"{NAME_PARTS.get(kind, kind)}={value}")
+    return "+".join(parts)
+
+
+def _value(element: DerElement, pair: bytes) -> str:
+    encoding = _STRINGS.get(element.tag)
+    if encoding is None:
+        # with tag and length
+        return f"#{Cursor(pair, element.offset).get_remaining().hex()}"
+    text = element.content.decode(encoding, "replace")
+    last = len(text) - 1
+    return "".join(_escaped(character, place == 0, place == last) for place, character in enumerate(text))
+
+
+def _escaped(character: str, first: bool, last: bool) -> str:
+    if character in _ESCAPED or (character == " " and (first or last)) or (character == "#" and first):
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    # what UTF-16 and UTF-32 let through but UTF-8 has not is escaped as it came
+    return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def format_general_name(data: bytes) -> str:
+    """A DER general name: address, host name, URI, distinguished name or, of another kind, "#" and its bytes;
+    `WireError` if it is none.
+    """
+    element = parse_element(data)
+    if element.tag in (_RFC822, _DNS, _URI):
+        return escape_peer_text(element.content)
+    if element.tag == _DIRECTORY:
+        return format_distinguished_name(element.content)
+    address = format_address(element.content) if element.tag == _ADDRESS else None
+    return address or f"#{element.content.hex()}"

@@ -1,0 +1,17 @@
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.wire.text import format_address
+
+
+@pytest.mark.parametrize("text", ["192.0.2.1", "0.0.0.0", "::", "2001:db8::1:0:0:1", "fe80::1"])
+def test_addresses(text):
+    assert format_address(ip_address(text).packed) == text
+
+
+@given(st.binary(max_size=20))
+def test_other_lengths(data):
+    assert (format_address(data) is None) == (len(data) not in (4, 16))
