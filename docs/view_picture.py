@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import ikeanalyze
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.app import Browser
 from ikeanalyze.view.opening import CaptureSession
 

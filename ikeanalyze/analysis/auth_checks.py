@@ -21,11 +21,11 @@ from ikeanalyze.analysis.ike_sas import IkeSaRecord, SentMessage, get_key_values
 from ikeanalyze.analysis.int_auth_checks import IntAuthValues
 from ikeanalyze.analysis.logged import DaemonLogIndex
 from ikeanalyze.analysis.suites import get_prf
-from ikeanalyze.keys.algorithms import PrfAlgorithm
-from ikeanalyze.keys.authentication import shared_key_auth, signed_octets
-from ikeanalyze.keys.charonlog import LoggedAuth
+from ikeanalyze.crypto.algorithms import PrfAlgorithm
+from ikeanalyze.crypto.auth import shared_key_auth, signed_octets
+from ikeanalyze.crypto.signatures import UnverifiableSignatureError, check_signature
+from ikeanalyze.keys.charon.model import LoggedAuth
 from ikeanalyze.keys.psk import PreSharedKeys
-from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name

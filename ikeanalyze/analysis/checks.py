@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
 
-from ikeanalyze.keys.charonlog import Side
-from ikeanalyze.keys.keyset import Origin
+from ikeanalyze.keys.charon.model import Side
+from ikeanalyze.keys.key_set import Origin
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 

@@ -12,8 +12,8 @@ from typing import Final, Self
 
 from ikeanalyze.capture.esp import MAX_ESP_SAS
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.keys.esp_packets import EspDecryptor, EspPayload
-from ikeanalyze.keys.keyset import EspKey
+from ikeanalyze.crypto.esp import EspDecryptor, EspPayload
+from ikeanalyze.keys.key_set import EspKey
 
 _IPV4: Final = 4
 _IPV6: Final = 41

@@ -22,7 +22,7 @@ from ikeanalyze.capture.datagrams import Encapsulation
 from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, EspPacketFilter
 from ikeanalyze.capture.esp import read_esp as read_packets
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.keys.keyset import EspKey
+from ikeanalyze.keys.key_set import EspKey
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.esp_inside import EspPayloadStats

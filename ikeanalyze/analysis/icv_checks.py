@@ -6,7 +6,7 @@ from ikeanalyze.analysis.checks import VerificationCheck, describe_message, name
 from ikeanalyze.analysis.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.analysis.suites import get_suite
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.keys.sealed import Decryptor, UnusableKeyError
+from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError
 
 
 def check_icvs(sa: IkeSaRecord) -> Iterator[VerificationCheck]:

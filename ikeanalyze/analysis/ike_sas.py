@@ -11,8 +11,8 @@ from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.keyset import KeySet
-from ikeanalyze.keys.sealed import find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import find_encrypted_payload
+from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, Proposal, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType

@@ -7,8 +7,8 @@ from ikeanalyze.analysis.checks import VerificationCheck, compare_values, comput
 from ikeanalyze.analysis.ike_sas import IkeSaRecord, SentMessage
 from ikeanalyze.analysis.logged import DaemonLogIndex
 from ikeanalyze.analysis.suites import get_prf
-from ikeanalyze.keys.authentication import combined_int_auth, get_int_auth_octets, int_auth
-from ikeanalyze.keys.sealed import DecryptedMessage
+from ikeanalyze.crypto.auth import combined_int_auth, get_int_auth_octets, int_auth
+from ikeanalyze.crypto.sk_payload import DecryptedMessage
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 

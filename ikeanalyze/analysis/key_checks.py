@@ -12,10 +12,8 @@ from typing import Final
 from ikeanalyze.analysis.checks import VerificationCheck, compare_values, compute_digest
 from ikeanalyze.analysis.ike_sas import EpochKeys, IkeSaRecord, Values, get_key_values
 from ikeanalyze.analysis.suites import get_prf, get_suite
-from ikeanalyze.keys.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf
-from ikeanalyze.keys.charonlog import PpkKeys
-from ikeanalyze.keys.keyset import KeySet
-from ikeanalyze.keys.schedule import (
+from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf
+from ikeanalyze.crypto.key_schedule import (
     SessionKeys,
     mix_in_ppk,
     session_keys,
@@ -23,6 +21,8 @@ from ikeanalyze.keys.schedule import (
     skeyseed_after_additional,
     skeyseed_of_rekeying,
 )
+from ikeanalyze.keys.charon.model import PpkKeys
+from ikeanalyze.keys.key_set import KeySet
 
 _NAMES: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 _OF_PPK: Final = ("sk_d", "sk_pi", "sk_pr")

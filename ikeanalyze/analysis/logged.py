@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ikeanalyze.analysis.ike_sas import Values, get_key_values
-from ikeanalyze.keys.charonlog import LoggedAuth, LoggedIntAuth, PpkKeys
-from ikeanalyze.keys.files import KeyFile
+from ikeanalyze.keys.charon.model import LoggedAuth, LoggedIntAuth, PpkKeys
+from ikeanalyze.keys.detect import KeyFile
 
 
 @dataclass(slots=True)

@@ -29,10 +29,10 @@ from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
 from ikeanalyze.capture.columns import BoolArray, Int64Array
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.chain import KeyRing, SaKeyChain
-from ikeanalyze.keys.defragment import SkfReassembler
-from ikeanalyze.keys.keyset import KeySet, Phase1Key
-from ikeanalyze.keys.sealed import DecryptedMessage, IkeSuite, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, IkeSuite, find_encrypted_payload
+from ikeanalyze.crypto.skf_fragments import SkfReassembler
+from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
+from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_decrypted_payloads, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ikeanalyze.analysis.steps import Finished, Looked
-    from ikeanalyze.keys.files import KeyFile
+    from ikeanalyze.keys.detect import KeyFile
 
     KeyFiles = str | Path | Sequence[str | Path | KeyFile]
 

@@ -13,9 +13,9 @@ from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.keyset import Phase1Key
-from ikeanalyze.keys.phase1 import Phase1Decryptor
-from ikeanalyze.keys.sealed import DecryptedMessage, UnusableKeyError
+from ikeanalyze.crypto.ikev1 import Phase1Decryptor
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
+from ikeanalyze.keys.key_set import Phase1Key
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev1.message import Phase1Transform, parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_sa
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.opening import CaptureKeys
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables import AnalysisTables
-    from ikeanalyze.keys.keyset import KeySet, Phase1Key
+    from ikeanalyze.keys.key_set import KeySet, Phase1Key
 
 #: What is kept of a capture that is small, in bytes: more takes so long that it may as well be alone.
 _SMALL: Final = 1 << 20
@@ -92,7 +92,7 @@ class _ReadState:
         if not files:
             return more
         from ikeanalyze.analysis.opening import CaptureKeys
-        from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
+        from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 
         sets: list[KeySet] = list(more.sets) if more else []
         phase1: list[Phase1Key] = list(more.phase1) if more else []

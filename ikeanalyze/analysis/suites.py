@@ -1,6 +1,6 @@
 """What a chosen proposal means for the keys of its IKE SA."""
 
-from ikeanalyze.keys.algorithms import PRF, IkeSuite, PrfAlgorithm
+from ikeanalyze.crypto.algorithms import PRF, IkeSuite, PrfAlgorithm
 from ikeanalyze.wire.ikev2.message import Proposal
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 

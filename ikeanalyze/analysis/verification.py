@@ -21,7 +21,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
 from ikeanalyze.capture.datagrams import Protocol
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.psk import PreSharedKeys, read_psk
 
 

@@ -33,7 +33,7 @@ from ikeanalyze.dataset.manifest import (
 )
 from ikeanalyze.dataset.plan import BatchPlan, BatchRequest, make_plan
 from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskError, TaskResult
-from ikeanalyze.keys.files import KeyFileError, read_keys
+from ikeanalyze.keys.detect import KeyFileError, read_keys
 
 #: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.
 _OURS: Final = {"lock", ".manifest.json.tmp"}

@@ -25,7 +25,7 @@ from ikeanalyze.dataset.finding import format_path
 from ikeanalyze.dataset.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.labels import Kind, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
-from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 
 
 class TaskError(Exception):

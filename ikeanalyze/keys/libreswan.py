@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.keys.findings import KeyCollector, parse_hex
-from ikeanalyze.keys.keyset import KeySet, Phase1Key
+from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
+from ikeanalyze.keys.collector import KeyCollector, parse_hex
+from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 LOG: Final = "libreswan log"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.findings import parse_hex
+from ikeanalyze.keys.collector import parse_hex
 
 _LARGEST: Final = 1 << 20  # bytes
 #: "left right : PSK secret", the identities being none or some.

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.keys.write import write_private
+from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemon import Daemon, start_daemon
 from ikeanalyze.lab.machine import DaemonStack

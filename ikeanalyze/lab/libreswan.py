@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.write import write_private
+from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError, pki, plutolog, proposals
 from ikeanalyze.lab.daemon import Daemon, start_daemon
 from ikeanalyze.lab.machine import DaemonStack

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ikeanalyze.keys.files import KeyFileError, read_keys
-from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
-from ikeanalyze.keys.write import build_key_json, write_private
+from ikeanalyze.keys.detect import KeyFileError, read_keys
+from ikeanalyze.keys.export import build_key_json, write_private
+from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError, daemonlog, plutolog, radiuslog
 from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final, TextIO
 
-from ikeanalyze.keys.algorithms import ENCRYPTION
-from ikeanalyze.keys.epochs import compute_fingerprint, number_epochs
-from ikeanalyze.keys.files import KeyFile
-from ikeanalyze.keys.ikejson import get_encryption_name, get_integrity_name
-from ikeanalyze.keys.keyset import EspKey, KeySet, Phase1Key
+from ikeanalyze.crypto.algorithms import ENCRYPTION
+from ikeanalyze.keys.detect import KeyFile
+from ikeanalyze.keys.json_keys import get_encryption_name, get_integrity_name
+from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key, compute_fingerprint, number_epochs
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.table import TableColumn, fit_columns, format_lines, pad_text
 from ikeanalyze.render.terminal import TextStyler

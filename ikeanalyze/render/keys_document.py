@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from ikeanalyze.keys.epochs import compute_fingerprint, number_epochs
-from ikeanalyze.keys.files import KeyFile
-from ikeanalyze.keys.ikejson import get_encryption_name, get_integrity_name
+from ikeanalyze.keys.detect import KeyFile
+from ikeanalyze.keys.json_keys import get_encryption_name, get_integrity_name
+from ikeanalyze.keys.key_set import compute_fingerprint, number_epochs
 from ikeanalyze.render.keys import SECRETS, KeyList, key_bits
 
 SCHEMA: Final = "ikeanalyze.keylist/1"

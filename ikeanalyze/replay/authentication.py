@@ -6,13 +6,21 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Final
 
-from ikeanalyze.keys.algorithms import PrfAlgorithm
-from ikeanalyze.keys.authentication import shared_key_auth
-from ikeanalyze.keys.distinguished import format_distinguished_name, names_equal
-from ikeanalyze.keys.mschapv2 import Md4MissingError, require_md4
-from ikeanalyze.keys.signatures import UnverifiableSignatureError, check_signature
-from ikeanalyze.keys.signing import NoSuitableSignatureError, sign_octets
-from ikeanalyze.keys.trust import check_certificate_chain, check_identity
+from ikeanalyze.crypto.algorithms import PrfAlgorithm
+from ikeanalyze.crypto.auth import shared_key_auth
+from ikeanalyze.crypto.certificate_chain import (
+    check_certificate_chain,
+    check_identity,
+    format_distinguished_name,
+    names_equal,
+)
+from ikeanalyze.crypto.mschapv2 import Md4MissingError, require_md4
+from ikeanalyze.crypto.signatures import (
+    NoSuitableSignatureError,
+    UnverifiableSignatureError,
+    check_signature,
+    sign_octets,
+)
 from ikeanalyze.replay.credentials import Credentials, get_certificate_subject, get_key_type, parse_identity
 from ikeanalyze.replay.eap import METHODS
 from ikeanalyze.replay.shape import HandshakeShape

@@ -34,10 +34,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from msgspec import Meta, Struct
 
+from ikeanalyze.crypto.certificate_chain import encode_distinguished_name
+from ikeanalyze.crypto.signatures import EdwardsKey, SigningKey
 from ikeanalyze.io.toml import TomlFileError, decode_toml
-from ikeanalyze.keys.distinguished import encode_distinguished_name
 from ikeanalyze.keys.psk import parse_pre_shared_keys
-from ikeanalyze.keys.signing import EdwardsKey, SigningKey
 from ikeanalyze.wire.ikev2.payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 

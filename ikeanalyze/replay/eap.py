@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Callable
 from typing import Final
 
-from ikeanalyze.keys import mschapv2
+from ikeanalyze.crypto import mschapv2
 from ikeanalyze.replay.steps import RefusedError
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import parse_eap_header

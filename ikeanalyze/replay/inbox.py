@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.defragment import SkfReassembler
-from ikeanalyze.keys.sealed import DecryptedMessage, EncryptedPayload, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, EncryptedPayload, find_encrypted_payload
+from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.outstanding import PendingRequest
 from ikeanalyze.replay.protection import IkeSaKeys

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.keys.fragment import FragmentTooSmallError
+from ikeanalyze.crypto.skf_fragments import FragmentTooSmallError
 from ikeanalyze.model.policy import RetransmissionPolicy
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.credentials import Credentials

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.analysis.suites import get_prf, get_suite
-from ikeanalyze.keys.algorithms import IkeSuite, PrfAlgorithm
+from ikeanalyze.crypto.algorithms import IkeSuite, PrfAlgorithm
 from ikeanalyze.replay.answers import FIRST_STATUS, get_notify_name
 from ikeanalyze.replay.offer import is_offered
 from ikeanalyze.wire.cursor import WireError

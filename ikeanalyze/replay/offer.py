@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ikeanalyze.keys.algorithms import ENCRYPTION, INTEGRITY, PRF
+from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, PRF
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.io.atomic_write import open_output
-from ikeanalyze.keys.write import build_key_json, write_private
+from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.model.policy import RetransmissionPolicy
 from ikeanalyze.replay.comparison import compare_handshakes, find_handshake, get_setup_exchanges
 from ikeanalyze.replay.credentials import load_credentials

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from ikeanalyze.keys.authentication import signed_octets
+from ikeanalyze.crypto.auth import signed_octets
 from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.authentication import (
     InitiatorAuth,

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final
 
-from ikeanalyze.keys.algorithms import IkeSuite, PrfAlgorithm
-from ikeanalyze.keys.authentication import combined_int_auth, get_int_auth_octets, int_auth
-from ikeanalyze.keys.fragment import encrypt_message_or_fragments
-from ikeanalyze.keys.keyset import Derivation, KeySet, Origin
-from ikeanalyze.keys.schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
-from ikeanalyze.keys.sealed import DecryptedMessage, Decryptor, EncryptedPayload
+from ikeanalyze.crypto.algorithms import IkeSuite, PrfAlgorithm
+from ikeanalyze.crypto.auth import combined_int_auth, get_int_auth_octets, int_auth
+from ikeanalyze.crypto.key_schedule import SessionKeys, session_keys, skeyseed, skeyseed_after_additional
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, Decryptor, EncryptedPayload
+from ikeanalyze.crypto.skf_fragments import encrypt_message_or_fragments
+from ikeanalyze.keys.key_set import Derivation, KeySet, Origin
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
 from ikeanalyze.wire.ikev2.encode import Payload, encode_chain
 from ikeanalyze.wire.registries.ikev2 import Prf

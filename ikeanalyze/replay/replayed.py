@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.replay.barrage import FuzzResult
 from ikeanalyze.replay.recording import RecordingError
 from ikeanalyze.replay.steps import InitiatorResult

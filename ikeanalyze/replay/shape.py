@@ -17,7 +17,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.keys.files import KeyFile
+from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.steps import CannotReplayError
 from ikeanalyze.replay.target import NAT_PORT

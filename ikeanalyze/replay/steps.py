@@ -18,7 +18,7 @@ one included.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.keys.key_set import KeySet
 
 
 class CannotReplayError(ValueError):

@@ -22,7 +22,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import MESSAGES
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.keys.files import KeyFile
+from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.render.columns import cast_text_columns
 from ikeanalyze.render.ladder import format_message_label
 from ikeanalyze.render.select import select_handshake

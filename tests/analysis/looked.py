@@ -15,7 +15,7 @@ from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.keys.keyset import KeySet
+from ikeanalyze.keys.key_set import KeySet
 from tests.analysis.analysed import obey
 from tests.analysis.protected import Key, Sa
 from tests.craft import Trace, ike

@@ -2,7 +2,7 @@
 
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Hash
 from tests.craft import MS, Trace, ikev1
-from tests.keys.test_phase1 import COOKIE_I, COOKIE_R, PUBLIC_I, PUBLIC_R, Sender
+from tests.crypto.test_ikev1 import COOKIE_I, COOKIE_R, PUBLIC_I, PUBLIC_R, Sender
 
 NAME = ikev1.ID, b"\x02\0\0\0gateway.example"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from ikeanalyze.keys.keyset import KeySet, Origin
-from ikeanalyze.keys.sealed import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.keys.key_set import KeySet, Origin
 from ikeanalyze.wire.header import Header
 from tests.craft import Handshake, Message, ike
 from tests.craft.ike import Payload, Proposal

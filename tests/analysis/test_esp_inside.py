@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.analysis.esp_traffic import read_esp_traffic
-from ikeanalyze.keys.keyset import EspKey, Origin
+from ikeanalyze.keys.key_set import EspKey, Origin
 from tests.craft import MS, Packet, link, pcap
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"

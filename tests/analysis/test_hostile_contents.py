@@ -14,7 +14,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.rewrite import rewrite_capture
-from ikeanalyze.keys.sealed import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.analysed import obey
 from tests.analysis.looked import look, payloads_add_up

@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.analysis.insides import summarise_contents
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.keys.sealed import Decryptor, encrypt_message
+from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table

@@ -49,8 +49,8 @@ def test_a_bit_of_sk_pi(tmp_path):
 
 def test_keys_alone(tmp_path):
     """Wireshark's table has no SK_pi and SK_pr."""
-    from ikeanalyze.keys.files import read_keys
-    from ikeanalyze.keys.write import build_wireshark_tables, write_tables
+    from ikeanalyze.keys.detect import read_keys
+    from ikeanalyze.keys.export import build_wireshark_tables, write_tables
 
     made = build_wireshark_tables(read_keys(str(log_of(NAME))).key_sets, [], [])
     write_tables(str(tmp_path), made)

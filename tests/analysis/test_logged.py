@@ -1,6 +1,6 @@
 from ikeanalyze.analysis.ike_sas import get_key_values
 from ikeanalyze.analysis.logged import index_daemon_logs
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from tests.analysis.verified import log_of
 from tests.keys.logs_of import LOGS
 

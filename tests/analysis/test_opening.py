@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ikeanalyze
 from ikeanalyze.analysis.opening import NO_KEYS, CaptureKeys
-from ikeanalyze.keys.keyset import KeySet, Origin, Phase1Key
+from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.looked import is_what_was_sealed, look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table

@@ -13,7 +13,7 @@ from tests.analysis.phases import NAME, Phase
 from tests.analysis.recordings import CAPTURES, generated_of, xauth_keys
 from tests.craft import MS, SECOND, Trace, ikev1, pcap
 from tests.craft.ike import chain
-from tests.keys.test_phase1 import CIPHERS, Sender
+from tests.crypto.test_ikev1 import CIPHERS, Sender
 
 LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
 

@@ -1,5 +1,5 @@
 from ikeanalyze.analysis.suites import get_prf, get_suite
-from ikeanalyze.keys.algorithms import IkeSuite
+from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.wire.ikev2.message import Proposal, parse_sa
 
 #: SA payloads by hand (RFC 7296, section 3.3): AES-CBC with 256 bits, PRF_HMAC_SHA2_384, AUTH_HMAC_SHA2_384_192;

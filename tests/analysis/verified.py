@@ -12,7 +12,7 @@ from ikeanalyze.analysis.logged import DaemonLogIndex, index_daemon_logs
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.verification import Verification, verify_capture
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from tests.keys.logs_of import CAPTURES, LOGS
 
 #: Capture and log of what is recorded with both.

@@ -3,8 +3,8 @@
 import json
 from functools import cache
 
-from ikeanalyze.keys import ikejson
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys import json_keys
+from ikeanalyze.keys.detect import read_keys
 from tests.dissectors.asked import CAPTURES
 
 #: Captures whose daemon logged its keys.
@@ -15,4 +15,4 @@ WITH_KEYS = sorted(path.name.removesuffix(".charon.log.gz") for path in CAPTURES
 def keys_of(name):
     """What `ikeanalyze keys LOG --to json --show-secrets` prints."""
     found = read_keys(str(CAPTURES / f"{name.split('.')[0]}.charon.log.gz"))
-    return json.dumps(ikejson.build_key_document(found.key_sets, found.phase1, found.esp))
+    return json.dumps(json_keys.build_key_document(found.key_sets, found.phase1, found.esp))

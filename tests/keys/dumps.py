@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ikeanalyze.keys.keyset import KeySet, Origin
+from ikeanalyze.keys.key_set import KeySet, Origin
 from tests.wire.recorded import CAPTURES
 
 DATA = Path(__file__).parent / "data"

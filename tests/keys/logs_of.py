@@ -4,8 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
-from ikeanalyze.keys.charon import CharonReader
-from ikeanalyze.keys.findings import KeyCollector
+from ikeanalyze.keys.charon.reader import CharonReader
+from ikeanalyze.keys.collector import KeyCollector
 
 LOGS = Path(__file__).parent / "logs"
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from ikeanalyze.keys.findings import KeyCollector
+from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.libreswan import LibreswanReader
 from tests.keys.logs_of import LOGS, lines
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.findings import KeyCollector
+from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.wireshark import TableReader
 
 K16, K20, K32 = "00112233445566778899aabbccddeeff", "11" * 20, "2f" * 32

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import LabError, manifest
 from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.scenario import expand_cases

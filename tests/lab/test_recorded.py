@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6ExtHdrFragment
 from scapy.utils import PcapReader
 
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
 from tests.lab.agreement import check
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.render import Format
 from ikeanalyze.render.keys import KeyList
 from ikeanalyze.render.keys_formats import FORMATS

@@ -95,7 +95,7 @@ def test_mutated():
 def test_no_keys_in_it():
     from dataclasses import replace
 
-    from ikeanalyze.keys.keyset import KeySet, Origin
+    from ikeanalyze.keys.key_set import KeySet, Origin
 
     one = replays.reenact()
     keys = KeySet(

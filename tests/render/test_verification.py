@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.analysis.checks import VerificationCheck
 from ikeanalyze.analysis.verification import Verification, VerifiedHandshake
-from ikeanalyze.keys.keyset import Origin
+from ikeanalyze.keys.key_set import Origin
 from ikeanalyze.render import Format
 from ikeanalyze.render.verification import format_check_label, format_summary
 from ikeanalyze.render.verification_formats import FORMATS

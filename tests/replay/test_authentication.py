@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-from ikeanalyze.keys.algorithms import PRF
+from ikeanalyze.crypto.algorithms import PRF
 from ikeanalyze.lab import pki
 from ikeanalyze.replay.authentication import (
     InitiatorAuth,

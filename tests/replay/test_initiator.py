@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.keys.write import build_key_json
+from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.replay.inbox import MOST_DATAGRAMS
 from ikeanalyze.replay.initiator import MOST_COOKIES, MOST_EXCHANGES
 from ikeanalyze.replay.steps import CannotReplayError, IgnoredDatagrams

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario, sides
 from ikeanalyze.lab.pki import CertificateChain
 from ikeanalyze.model.policy import make_strongswan_policy

@@ -1,7 +1,7 @@
 """The keys of an IKE SA with an additional key exchange, and IntAuth, as charon logged them."""
 
 from ikeanalyze.analysis.suites import get_prf, get_suite
-from ikeanalyze.keys.sealed import find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.replay.protection import IkeSaKeys
 from tests.analysis.verified import taken_apart
 
@@ -60,13 +60,13 @@ def test_int_auth_is_that_of_the_log():
 
 
 def opened_of(sent):
-    from ikeanalyze.keys.sealed import DecryptedMessage
+    from ikeanalyze.crypto.sk_payload import DecryptedMessage
 
     return DecryptedMessage(sent.content.plaintext, sent.content.first, True)
 
 
 def test_what_is_sealed_is_opened_by_the_other_side():
-    from ikeanalyze.keys.sealed import Decryptor
+    from ikeanalyze.crypto.sk_payload import Decryptor
 
     _, _, made, _ = protection()
     (message,), inside = made.seal(37, 5, [(41, b"\0\0\x40\0")], None)

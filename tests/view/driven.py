@@ -7,7 +7,7 @@ from typing import Any
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.app import Browser
 from ikeanalyze.view.opening import CaptureSession
 

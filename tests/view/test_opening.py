@@ -6,7 +6,7 @@ import pytest
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.keys.files import read_keys
+from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.details import payload_views, render_message
 from ikeanalyze.view.opening import CaptureSession
 from tests.analysis.recordings import followup_keys

@@ -12,9 +12,9 @@ import typer
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, OutputOptions, check_inputs
-from ikeanalyze.keys.epochs import remove_repeated_key_sets
-from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
-from ikeanalyze.keys.write import build_key_json, build_wireshark_tables, write_private, write_tables
+from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
+from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.keys import KeyList
 from ikeanalyze.render.keys_formats import FORMATS

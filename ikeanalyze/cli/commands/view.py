@@ -10,7 +10,7 @@ from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read
 from ikeanalyze.cli.exit_status import CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
-from ikeanalyze.keys.files import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 
 app = make_app()
 

@@ -17,8 +17,8 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.keys.files import KeyFileError, read_keys
-from ikeanalyze.keys.keyset import EspKey
+from ikeanalyze.keys.detect import KeyFileError, read_keys
+from ikeanalyze.keys.key_set import EspKey
 from ikeanalyze.model.esp_algorithms import EspError, parse_suite
 from ikeanalyze.model.esp_overhead import EspConfig, EspEncapsulation, EspMode, check_size, validate_config
 from ikeanalyze.model.overhead import OverheadQuery, compute_overhead, list_paper_configs

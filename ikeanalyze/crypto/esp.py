@@ -1,0 +1,141 @@
+"""Opening ESP packets with the keys of Wireshark's esp_sa table (RFC 4303, sections 2 and 3.4.4).
+
+A packet carries the lower half of an extended sequence number alone (section 2.2.1), and its ICV covers both. So the upper
+half is tried: the one that opened the last packet of the SA, the next, which follows it behind 2^32 - 1, and the one before, which
+packets have that were overtaken there.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
+from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
+from ikeanalyze.crypto.macs import make_icv
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
+
+_HEADER: Final = 8  # SPI and sequence number
+_UPPER_BYTES: Final = 4  # of an extended sequence number
+_UPPERS: Final = 1 << 32
+_FIRST_UPPERS: Final = 4  # that are tried with the first packet: it may be the seventeen billionth of its SA
+_IMPLICIT: Final = "IIV"  # RFC 8750: the sequence number is the IV
+
+_GCM: Final = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
+_ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "NULL": Encryption.NULL,
+        "TripleDES-CBC [RFC2451]": Encryption.TRIPLE_DES,
+        "TripleDes-CBC [RFC2451]": Encryption.TRIPLE_DES,
+        "AES-CBC [RFC3602]": Encryption.AES_CBC,
+        "AES-CTR [RFC3686]": Encryption.AES_CTR,
+        "AES-GCM [RFC4106]": Encryption.AES_GCM_16,
+        **{f"AES-GCM with {icv} octet ICV [RFC4106]": kind for icv, kind in _GCM.items()},
+        "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": Encryption.AES_GCM_16,
+        "ChaCha20 with Poly1305 [RFC7634]": Encryption.CHACHA20_POLY1305,
+        "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": Encryption.CHACHA20_POLY1305,
+    }
+)
+_INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "HMAC-SHA-1-96 [RFC2404]": Integrity.HMAC_SHA1_96,
+        "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": HMAC_SHA2_256_96,
+        "HMAC-SHA-256-128 [RFC4868]": Integrity.HMAC_SHA2_256_128,
+        "HMAC-SHA-384-192 [RFC4868]": Integrity.HMAC_SHA2_384_192,
+        "HMAC-SHA-512-256 [RFC4868]": Integrity.HMAC_SHA2_512_256,
+        "HMAC-MD5-96 [RFC2403]": Integrity.HMAC_MD5_96,
+    }
+)
+
+
+class EspKeyError(ValueError):
+    """Packets cannot be opened with such a key; the text names the algorithm and no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class EspPayload:
+    """What was in an ESP packet."""
+
+    payload: bytes  # without padding and what stands behind it; with the padding of RFC 4303, section 2.7
+    padding: int  # bytes
+    next_header: int  # protocol of the payload: 4 and 41 in tunnel mode
+    upper: int | None = None  # half of the extended sequence number; None: the sequence number has 32 bits
+
+
+class EspDecryptor:
+    """Opens the packets of one SA.
+
+    Raises:
+        EspKeyError: the algorithm is not supported, or nothing would tell whether the key is right.
+    """
+
+    def __init__(self, encryption: str, encryption_key: bytes, integrity: str, integrity_key: bytes) -> None:
+        """The algorithms have the names of Wireshark's esp_sa table."""
+        cipher = ENCRYPTION.get(_ENCRYPTION.get(encryption, -1))
+        if cipher is None:
+            raise EspKeyError(f"{encryption} is not supported")
+        self._implicit = _IMPLICIT in encryption
+        self._iv = 0 if self._implicit else cipher.iv
+        try:
+            if cipher.aead:
+                self._aead = make_aead_cipher(cipher, encryption_key)
+                self._icv_bytes = cipher.icv
+                self._icv = None
+                return
+            mac = INTEGRITY.get(_INTEGRITY.get(integrity, -1))
+            if mac is None:
+                raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
+            self._icv_bytes = mac.icv
+            self._icv = make_icv(mac, integrity_key)
+            self._plain = make_cipher(cipher, encryption_key)
+        except EspKeyError:
+            raise
+        except ValueError:
+            raise EspKeyError(f"a key of {len(encryption_key)} bytes is none of {encryption}") from None
+
+    def open(self, packet: bytes, near: int | None = None) -> EspPayload | None:
+        """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.
+
+        `near` is the upper half of the SA's last packet (its `EspPayload.upper`), None before there was one.
+        """
+        if len(packet) < _HEADER + self._iv + self._icv_bytes + 2:
+            return None
+        for upper in _uppers(near):
+            try:
+                plaintext = self._decrypted(packet, upper)
+            except ValueError:  # no whole blocks
+                return None
+            if plaintext is not None:
+                break
+        else:
+            return None
+        if len(plaintext) < 2 or plaintext[-2] > len(plaintext) - 2:
+            return None
+        padding = plaintext[-2]
+        return EspPayload(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1], upper)
+
+    def _decrypted(self, packet: bytes, upper: int | None) -> bytes | None:
+        """The plaintext, padding and next header included; None: the ICV does not fit."""
+        high = b"" if upper is None else upper.to_bytes(_UPPER_BYTES)
+        behind_iv = _HEADER + self._iv
+        if self._icv is not None:
+            end = len(packet) - self._icv_bytes
+            if packet[end:] != self._icv(packet[:end] + high):
+                return None
+            return self._plain.decrypt(packet[_HEADER:behind_iv], packet[behind_iv:end])
+        sequence = packet[4:_HEADER]
+        # RFC 8750, section 4: 64 bits, whatever sequence numbers are in use
+        iv = (high or bytes(_UPPER_BYTES)) + sequence if self._implicit else packet[_HEADER:behind_iv]
+        return self._aead.decrypt(iv, packet[behind_iv:], packet[:4] + high + sequence)
+
+
+def _uppers(near: int | None) -> Iterator[int | None]:
+    """Upper halves to try, the likeliest first; None: there is none, which an SA has for all its packets or for none."""
+    if near is None:
+        yield from (None, *range(_FIRST_UPPERS))
+        return
+    yield near
+    if near + 1 < _UPPERS:
+        yield near + 1
+    if near:
+        yield near - 1

@@ -1,0 +1,180 @@
+"""Opening encrypted messages of IKEv1 with the key of phase 1 (RFC 2409, appendix B).
+
+CBC throughout, and no ICV: the IV of a message is the last block of ciphertext before it in the same exchange. The first
+is a hash: in phase 1 of both public values, in an exchange after it of phase 1's last block and the message ID. Messages
+are lost, repeated and captured in part, so all blocks that could be the IV are tried, the newest first; a wrong one
+spoils the first block, which is the header of the first payload. What comes out must be a chain of payloads.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import chain as joined
+from typing import Final
+
+from cryptography.hazmat.primitives import hashes
+
+from ikeanalyze.crypto.algorithms import CipherPrimitive, MacAlgorithm
+from ikeanalyze.crypto.ciphers import make_cbc_cipher
+from ikeanalyze.crypto.macs import HASHES, make_mac
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
+from ikeanalyze.wire.cursor import Cursor, WireError
+from ikeanalyze.wire.header import HEADER, parse_header
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType, Ikev1PayloadType
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
+
+#: Cipher, bytes of keys, bytes of a block, by phase 1's attribute.
+_CIPHERS: Final[dict[int, tuple[CipherPrimitive, tuple[int, ...], int]]] = {
+    Phase1Encryption.DES_CBC: (CipherPrimitive.DES, (8,), 8),
+    Phase1Encryption.TRIPLE_DES_CBC: (CipherPrimitive.TRIPLE_DES, (24,), 8),
+    Phase1Encryption.AES_CBC: (CipherPrimitive.AES, (16, 24, 32), 16),
+    Phase1Encryption.CAMELLIA_CBC: (CipherPrimitive.CAMELLIA, (16, 24, 32), 16),
+}
+#: The hash, which is also that of the PRF.
+_HASHES: Final[dict[int, MacAlgorithm]] = {
+    Phase1Hash.MD5: MacAlgorithm.MD5,
+    Phase1Hash.SHA1: MacAlgorithm.SHA1,
+    Phase1Hash.SHA2_256: MacAlgorithm.SHA2_256,
+    Phase1Hash.SHA2_384: MacAlgorithm.SHA2_384,
+    Phase1Hash.SHA2_512: MacAlgorithm.SHA2_512,
+}
+_IKEV1: Final = 1
+_PHASE_1: Final = frozenset({Ikev1ExchangeType.MAIN_MODE, Ikev1ExchangeType.AGGRESSIVE_MODE})
+#: Types that a payload of a chain can have: proposals and transforms are inside SA.
+_PAYLOAD_TYPES: Final = frozenset(Ikev1PayloadType) - {
+    Ikev1PayloadType.NONE,
+    Ikev1PayloadType.PROPOSAL,
+    Ikev1PayloadType.TRANSFORM,
+}
+#: Blocks that are kept of an exchange, and exchanges.
+_BLOCKS_KEPT: Final = 16
+_EXCHANGES_KEPT: Final = 1024
+
+
+class Phase1Decryptor:
+    """The key of one IKEv1 IKE SA made ready, and how far its exchanges have come."""
+
+    __slots__ = ("_block", "_cipher", "_exchanges", "_hash", "_hash_size", "_phase1")
+
+    def __init__(self, key: bytes, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
+        """`encryption`, `hash_algorithm`: phase 1's attributes; `public_i`, `public_r`: bodies of both KE payloads.
+
+        Raises `UnusableKeyError`: unknown algorithms, a key of another length than the cipher's.
+        """
+        row = _CIPHERS.get(encryption)
+        if row is None:
+            raise UnusableKeyError(f"encryption algorithm {get_name(Phase1Encryption, encryption)} cannot be decrypted")
+        mac = _HASHES.get(hash_algorithm)
+        if mac is None:
+            raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
+        primitive, sizes, self._block = row
+        if len(key) not in sizes:
+            takes = " or ".join(map(str, sizes))
+            raise UnusableKeyError(
+                f"the key has {len(key)} bytes, {get_name(Phase1Encryption, encryption)} takes {takes}"
+            )
+        self._cipher = make_cbc_cipher(primitive, key)
+        self._hash = HASHES[mac]
+        self._hash_size = self._hash.digest_size
+        self._phase1 = [self._iv(public_i + public_r)]
+        self._exchanges: OrderedDict[int, list[bytes]] = OrderedDict()
+
+    def open(self, message: bytes) -> DecryptedMessage | None:
+        """What is inside a whole encrypted message (fragments put together before); `verified` is always False.
+
+        Messages come in the order of the capture. None: the key does not fit, or there is nothing to open. Never
+        raises.
+        """
+        try:
+            header = parse_header(message)
+        except WireError:
+            return None
+        ciphertext = message[HEADER.size : header.length]
+        if (
+            header.major_version != _IKEV1
+            or not header.encrypted
+            or header.length > len(message)
+            or not ciphertext
+            or len(ciphertext) % self._block
+        ):
+            return None
+        phase1 = header.message_id == 0 and header.exchange_type in _PHASE_1
+        blocks, ivs = self._phase1, reversed(self._phase1)
+        candidates: Iterable[bytes] = ivs
+        if not phase1:
+            blocks = self._exchange(header.message_id)
+            suffix = header.message_id.to_bytes(4, "big")
+            candidates = joined(reversed(blocks), (self._iv(block + suffix) for block in ivs))
+        opened = self._try(ciphertext, list(candidates), header.exchange_type, header.next_payload)
+        last = ciphertext[-self._block :]
+        if last not in blocks:
+            blocks.append(last)
+            # The first stays: in phase 1, it is the IV that all begins with.
+            del blocks[1 : len(blocks) - _BLOCKS_KEPT + 1]
+        return opened
+
+    def _exchange(self, message_id: int) -> list[bytes]:
+        blocks = self._exchanges.setdefault(message_id, [])
+        self._exchanges.move_to_end(message_id)
+        if len(self._exchanges) > _EXCHANGES_KEPT:
+            self._exchanges.popitem(last=False)
+        return blocks
+
+    def _iv(self, data: bytes) -> bytes:
+        digest = hashes.Hash(self._hash)
+        digest.update(data)
+        return digest.finalize()[: self._block]
+
+    def _try(self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int) -> DecryptedMessage | None:
+        # The IV takes part in the first block alone: one decryption does for all of them.
+        block = self._block
+        raw = self._cipher.decrypt(bytes(block), ciphertext)
+        for iv in ivs:
+            head = bytes(a ^ b for a, b in zip(raw[:block], iv, strict=True))
+            plaintext = head + raw[block:]
+            end = self._chain_end(plaintext, exchange_type, first)
+            if end is not None:
+                return DecryptedMessage(plaintext[:end], first, False)
+        return None
+
+    def _chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
+        """Bytes of the chain of payloads, with less than a block of padding behind; None if there is none.
+
+        Main mode begins with the identification (RFC 2409, section 5), exchanges after phase 1 with a hash.
+        """
+        if exchange_type not in _PHASE_1 and first != Ikev1PayloadType.HASH:
+            return None
+        if exchange_type == Ikev1ExchangeType.MAIN_MODE and first != Ikev1PayloadType.ID:
+            return None
+        cursor, kind = Cursor(plaintext), first
+        try:
+            while kind != Ikev1PayloadType.NONE:
+                if kind not in _PAYLOAD_TYPES:
+                    return None
+                following, reserved, size = cursor.unpack(PAYLOAD_HEADER)
+                if reserved or (kind == Ikev1PayloadType.HASH and size != PAYLOAD_HEADER.size + self._hash_size):
+                    return None
+                cursor.skip(size - PAYLOAD_HEADER.size)
+                kind = following
+        except WireError:
+            return None
+        return cursor.position if cursor.position > 0 and cursor.remaining() <= self._block else None
+
+
+def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int) -> bytes:
+    """The key of phase 1's cipher, `size` bytes, from SKEYID_e (RFC 2409, appendix B).
+
+    `UnusableKeyError` if the hash is not known.
+    """
+    mac = _HASHES.get(hash_algorithm)
+    if mac is None:
+        raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
+    if size <= len(skeyid_e):
+        return skeyid_e[:size]
+    prf = make_mac(mac, skeyid_e)
+    stream = block = prf(b"\0")
+    while len(stream) < size:
+        block = prf(block)
+        stream += block
+    return stream[:size]

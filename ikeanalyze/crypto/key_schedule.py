@@ -1,0 +1,104 @@
+"""How the keys of an IKE SA are derived: SKEYSEED, SK_*, and what changes them later.
+
+Pure functions, named after the RFCs' formulas. Secrets of key exchanges come from logs; nonces and SPIs from the
+capture or from logs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, IkeSuite, PrfAlgorithm
+from ikeanalyze.crypto.macs import prf, prf_plus
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
+
+_HALF: Final = 8  # bytes of each nonce that go into a key of 16 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """The seven keys of an IKE SA (RFC 7296, section 2.14), in the order in which they are taken from prf+."""
+
+    sk_d: bytes = field(repr=False)
+    sk_ai: bytes = field(repr=False)  # empty with an AEAD cipher
+    sk_ar: bytes = field(repr=False)
+    sk_ei: bytes = field(repr=False)  # with the salt at the end where the cipher has one
+    sk_er: bytes = field(repr=False)
+    sk_pi: bytes = field(repr=False)
+    sk_pr: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageKeys:
+    """The keys that protect the messages of one epoch, and the algorithms that they are for."""
+
+    encryption: int | None  # transform ID (type 1); None: the source does not say
+    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: the source does not say
+    sk_ei: bytes = field(repr=False)  # with the salt at the end where the cipher has one
+    sk_er: bytes = field(repr=False)
+    sk_ai: bytes = field(repr=False, default=b"")
+    sk_ar: bytes = field(repr=False, default=b"")
+    unchecked_icv: int | None = None  # bytes of an ICV that nothing can check: "ANY n-bits [No Checking]"
+    no_salt: bool = False  # the source lacks the cipher's salt: nothing can be decrypted
+
+
+def skeyseed(algorithm: PrfAlgorithm, secret: bytes, nonce_i: bytes, nonce_r: bytes) -> bytes:
+    """SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: what the first key exchange gave, g^ir."""
+    if algorithm.half_nonces:
+        return prf(algorithm, nonce_i[:_HALF] + nonce_r[:_HALF], secret)
+    return prf(algorithm, nonce_i + nonce_r, secret)
+
+
+def skeyseed_after_additional(algorithm: PrfAlgorithm, sk_d: bytes, secret: bytes, nonces: bytes) -> bytes:
+    """SKEYSEED(n) after an additional key exchange in IKE_INTERMEDIATE (RFC 9370, section 2.2.2).
+
+    `sk_d`: SK_d(n-1). `secret`: SK(n), what that key exchange gave. `nonces`: Ni | Nr of IKE_SA_INIT.
+    """
+    return prf(algorithm, sk_d, secret + nonces)
+
+
+def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence[bytes], nonces: bytes) -> bytes:
+    """SKEYSEED of an IKE SA that replaces another (RFC 7296, section 2.18; RFC 9370, section 2.2.4).
+
+    `algorithm` and `sk_d` are those of the IKE SA that is replaced. `secrets`: what the key exchange of
+    CREATE_CHILD_SA gave, then those of IKE_FOLLOWUP_KE. `nonces`: Ni | Nr of CREATE_CHILD_SA.
+    """
+    return prf(algorithm, sk_d, b"".join(secrets[:1]) + nonces + b"".join(secrets[1:]))
+
+
+def session_keys(
+    algorithm: PrfAlgorithm, suite: IkeSuite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
+) -> SessionKeys:
+    """SK_* from a SKEYSEED of any of the three kinds (RFC 7296, section 2.14). `nonces`: Ni | Nr, whole.
+
+    `ValueError` if the suite's algorithms, or the length of its key, are not known.
+    """
+    encryption = ENCRYPTION.get(suite.encryption)
+    size_e = None if encryption is None else encryption.get_key_bytes(suite.key_bits)
+    if encryption is None or size_e is None:
+        bits = "" if suite.key_bits is None else f" with {suite.key_bits} bits"
+        raise ValueError(f"the length of keys for {get_name(Encryption, suite.encryption)}{bits} is not known")
+    size_a = 0
+    if not encryption.aead and suite.integrity != Integrity.NONE:
+        integrity = INTEGRITY.get(suite.integrity)
+        if integrity is None:
+            raise ValueError(f"the length of keys for {get_name(Integrity, suite.integrity)} is not known")
+        size_a = integrity.key
+    sizes = (algorithm.size, size_a, size_a, size_e, size_e, algorithm.size, algorithm.size)
+    stream = prf_plus(algorithm, skeyseed, nonces + spi_i + spi_r, sum(sizes))
+    keys, start = [], 0
+    for size in sizes:
+        keys.append(stream[start : start + size])
+        start += size
+    return SessionKeys(*keys)
+
+
+def mix_in_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:
+    """The keys after a post-quantum preshared key is mixed in: SK_d, SK_pi and SK_pr change (RFC 8784, section 3)."""
+    return replace(
+        keys,
+        sk_d=prf_plus(algorithm, ppk, keys.sk_d, algorithm.size),
+        sk_pi=prf_plus(algorithm, ppk, keys.sk_pi, algorithm.size),
+        sk_pr=prf_plus(algorithm, ppk, keys.sk_pr, algorithm.size),
+    )

@@ -1,0 +1,1 @@
+"""Key material in logs of strongSwan's charon: reads the log lines and assigns secrets to IKE SAs."""

@@ -1,0 +1,119 @@
+"""strongSwan's names of algorithms, as its log has them: IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
+
+#: Where its name is not ours.
+_ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        **{member.name: int(member) for member in Encryption},
+        "3DES_CBC": Encryption.TRIPLE_DES,
+        "DES_CBC": Encryption.DES,
+        "RC5_CBC": Encryption.RC5,
+        "IDEA_CBC": Encryption.IDEA,
+        "CAST_CBC": Encryption.CAST,
+        "BLOWFISH_CBC": Encryption.BLOWFISH,
+        "3IDEA": Encryption.TRIPLE_IDEA,
+        "NULL_AES_GMAC": Encryption.NULL_AUTH_AES_GMAC,
+    }
+)
+_INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        **{member.name: int(member) for member in Integrity if member is not Integrity.NONE},
+        "HMAC_SHA2_256_96": HMAC_SHA2_256_96,
+    }
+)
+_KEY_BITS: Final = ("_128", "_192", "_256")
+
+#: Bytes of the shared secret of a key exchange method; those of MODP_n are n / 8.
+_SECRET: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "ECP_192": 24,
+        "ECP_224": 28,
+        "ECP_256": 32,
+        "ECP_384": 48,
+        "ECP_521": 66,
+        "ECP_224_BP": 28,
+        "ECP_256_BP": 32,
+        "ECP_384_BP": 48,
+        "ECP_512_BP": 64,
+        "CURVE_25519": 32,
+        "CURVE_448": 56,
+        "ML_KEM_512": 32,  # FIPS 203
+        "ML_KEM_768": 32,
+        "ML_KEM_1024": 32,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedProposal:
+    """What an IKE SA negotiated; a name that is not known is left out."""
+
+    encryption: int | None  # transform ID (type 1)
+    key_bits: int | None  # None: the name has none, as with one size only
+    integrity: int | None  # transform ID (type 3); 0 with an AEAD cipher
+    prf: str | None  # as the log has it: PRF_HMAC_SHA2_256
+    additional: tuple[str, ...]  # methods of the additional key exchanges: ML_KEM_768
+
+    def matches_key_lengths(self, sk_e: bytes, sk_a: bytes) -> bool:
+        """Whether keys of these lengths are of these algorithms; True as far as that is not known."""
+        if self.encryption is not None and (algorithm := ENCRYPTION.get(self.encryption)) is not None:
+            size = algorithm.get_key_bytes(self.key_bits)
+            if size is not None and size != len(sk_e):
+                return False
+        if self.integrity is None or self.integrity not in INTEGRITY:
+            return self.integrity != Integrity.NONE or not sk_a
+        return INTEGRITY[self.integrity].key == len(sk_a)
+
+    def split_secrets(self, secrets: bytes) -> tuple[bytes, ...]:
+        """The secrets of the additional key exchanges of a rekeying, which the log has one behind the other.
+
+        Undivided if their lengths are not known.
+        """
+        if not secrets:
+            return ()
+        sizes = [get_shared_secret_size(method) for method in self.additional]
+        parts = []
+        for size in sizes:
+            if size is None or len(secrets) < size:
+                break
+            parts.append(secrets[:size])
+            secrets = secrets[size:]
+        whole = not secrets and len(parts) == len(sizes)
+        return tuple(parts) if whole else (b"".join(parts) + secrets,)
+
+
+def get_shared_secret_size(method: str) -> int | None:
+    """Bytes of the shared secret of a key exchange method: ECP_256, MODP_2048_256, ML_KEM_768."""
+    if method in _SECRET:
+        return _SECRET[method]
+    name, _, bits = method.partition("_")
+    bits = bits.partition("_")[0]
+    return int(bits) // 8 if name == "MODP" and bits.isdecimal() and len(bits) < 6 else None
+
+
+def parse_proposal(text: str) -> LoggedProposal:
+    """A proposal as the log has it, without the protocol in front."""
+    encryption = key_bits = integrity = prf = None
+    additional = []
+    for name in text.strip().split("/"):
+        if name.startswith("PRF_"):
+            prf = prf or name
+        elif name[:2] == "KE" and name[2:3].isdigit() and name[3:4] == "_":
+            additional.append(name[4:])
+        elif name in _INTEGRITY:
+            integrity = _INTEGRITY[name]
+        elif name in _ENCRYPTION:
+            encryption = _ENCRYPTION[name]
+        elif name.endswith(_KEY_BITS) and name[:-4] in _ENCRYPTION:
+            encryption, key_bits = _ENCRYPTION[name[:-4]], int(name[-3:])
+    algorithm = None if encryption is None else ENCRYPTION.get(encryption)
+    if integrity is None and algorithm is not None and algorithm.aead:
+        integrity = int(Integrity.NONE)
+    return LoggedProposal(encryption, key_bits, integrity, prf, tuple(additional))

@@ -1,0 +1,173 @@
+import gzip
+import io
+import os
+import sys
+from contextlib import suppress
+
+import pytest
+import zstandard
+
+from ikeanalyze.keys.detect import KeyFileError, read_keys
+from tests.keys.logs_of import CAPTURES, LOGS, RECORDED, expected, lines, plain
+
+KEY = "00112233445566778899aabbccddeeff"
+ROW = f'904a132d2b087803,f2748b73dae9f971,{KEY},{KEY},"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"\n'
+LOG = b"\n".join(lines("pq-mlkem768-psk.charon")) + b"\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def make(content: bytes | str) -> str:
+        path = tmp_path / "keys"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return make
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("end", ["charon.log.gz", "keys.json"])
+def test_recorded(name, end):
+    found = read_keys(str(CAPTURES / f"{name}.{end}"))
+    assert plain(found.key_sets) == expected(name)
+    assert found.warnings == []
+    assert (found.log is None) == (end == "keys.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (ROW, "Wireshark ikev2_decryption_table"),
+        ("# mine\n\n" + ROW, "Wireshark ikev2_decryption_table"),
+        (f"904a132d2b087803,{KEY}\n", "Wireshark ikev1_decryption_table"),
+        ('"IPv4","*","*","0x1","NULL","","NULL",""\n', "Wireshark esp_sa"),
+        (LOG, "charon log"),
+        ((LOGS / "libreswan-4.10.secrets").read_bytes(), "tcpdump -E secrets"),
+        ('{"schema": "ikeanalyze.keys/1", "key_sets": [{"sk_ei": "00"}]}', "ikeanalyze JSON"),
+        (' \n [ {"Sk_ei": "00", "Sk_er": "01"} ]', "list of key sets in JSON"),
+    ],
+)
+def test_the_format_is_found_by_content(file, content, form):
+    assert read_keys(file(content)).formats == (form,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n", b"\0\n"),
+        lambda data: b"\xff\xfe".join(data.split(b"\n\n")).replace(b"\n", b"\n\xe9\xff\n"),
+        lambda data: data.decode().encode("utf-16"),
+        gzip.compress,
+        lambda data: gzip.compress(data[:5000]) + gzip.compress(data[5000:]),
+        lambda data: zstandard.compress(data),
+        lambda data: zstandard.compress(data[:5000]) + zstandard.compress(data[5000:]),
+        lambda data: b"x" * 200_000 + b"\n" + data,
+    ],
+)
+def test_ways_to_write_a_log(file, change):
+    assert plain(read_keys(file(change(LOG))).key_sets) == expected("pq-mlkem768-psk")
+
+
+def test_several_formats_in_one_file(file):
+    found = read_keys(file(LOG + b"some other line\n" + ROW.encode() + (LOGS / "libreswan-4.10.secrets").read_bytes()))
+    assert found.formats == ("Wireshark ikev2_decryption_table", "tcpdump -E secrets", "charon log")
+    assert len(found.key_sets) == 1 + 5 + 2
+    assert [w.line for w in found.warnings] == [n + LOG.count(b"\n") + 2 for n in (3, 9)]  # salts
+
+
+def test_what_is_no_row_among_rows(file):
+    found = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
+    assert [(w.line, w.what) for w in found.warnings] == [(n, "is no row of a key table; not used") for n in (1, 3)]
+
+
+def test_warnings_are_bounded(file):
+    found = read_keys(file(ROW + "rubbish\n" * 1000))
+    assert len(found.warnings) == 101
+    assert found.warnings[-1].what == "900 more warnings"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_compressed_data_that_ends_too_early(file, compress):
+    more = b"\n".join(os.urandom(50).hex().encode() for _ in range(5000))  # blocks of zstd have 128 KiB
+    found = read_keys(file(compress(LOG + more)[:-200]))
+    assert plain(found.key_sets) == expected("pq-mlkem768-psk")
+    assert "the compressed data ends too early" in found.warnings[-1].what
+
+
+def test_damaged_compressed_data(file):
+    data = bytearray(gzip.compress(LOG * 20))
+    data[-2000] ^= 0xFF
+    found = read_keys(file(bytes(data)))
+    assert plain(found.key_sets)[:2] == expected("pq-mlkem768-psk")
+    assert any("compressed data" in w.what for w in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "the file is empty"),
+        (gzip.compress(b"", mtime=0), "no key in it"),
+        (b"some text\n", "no key in it. Known are"),
+        (bytes(range(256)) * 20, "no key in it. It is no text"),
+        (b"09[IKE] initiating IKE_SA c[1]\n", "which has keys where ike = 4 is set"),
+        (
+            b"Nov 21 10:53:36: Starting Pluto (Libreswan Version 4.10)\n",
+            "which has keys with plutodebug=private",
+        ),
+        (ROW.replace(KEY, KEY[2:], 1), "no usable key in it. Line 1: SK_ei is 15 bytes long"),
+        (b'{"schema": "ikeanalyze.keys/1"}', "no key in it. JSON with keys has the schema"),
+        (b'{"schema": "ikeanalyze.keys/7"}', "its schema is not ikeanalyze.keys/1"),
+        (b'{"a": ', "no usable key in it. Line 1: is no JSON"),
+        (b"[" * 100_000, "begins as JSON"),
+        (b'{"\xff": 1}', "begins as JSON"),
+        (b"[12:00] some text\n", "no key in it. Known are"),
+        ((CAPTURES / "psk-classic.pcap").read_bytes(), "is a capture"),
+        (gzip.compress((CAPTURES / "eap-md5-radius.pcapng").read_bytes(), mtime=0), "is a capture"),
+    ],
+)
+def test_files_without_keys(file, content, why):
+    path = file(content)
+    with pytest.raises(KeyFileError) as caught:
+        read_keys(path)
+    text = str(caught.value)
+    assert text.startswith(path)
+    assert why in text
+    assert "\n" not in text
+    assert KEY[2:] not in text
+
+
+def test_paths_that_are_no_files(tmp_path):
+    for path, why in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "x", "no such file"),
+        ("a\0b", "cannot be opened"),
+    ):
+        with pytest.raises(KeyFileError, match=why):
+            read_keys(str(path))
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(gzip.compress(LOG)))))
+    found = read_keys("-")
+    assert found.path == "standard input"
+    assert plain(found.key_sets) == expected("pq-mlkem768-psk")
+    assert not sys.stdin.closed
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(KeyFileError, match="is closed"):
+        read_keys("-")
+
+
+def test_no_secret_in_the_repr():
+    text = repr(read_keys(str(CAPTURES / "pq-mlkem768-psk.charon.log.gz"))).lower()
+    assert "charon log" in text
+    assert all(value not in text for keys in expected("pq-mlkem768-psk") for value in keys.values())
+
+
+@pytest.mark.parametrize("name", ["pq-mlkem768-psk.charon", "charon-5.9.8-ikev1.i", "libreswan-4.10-cbc.i"])
+def test_any_beginning_of_a_log(file, name):
+    log = b"\n".join(lines(name))
+    for end in range(0, len(log), max(1, len(log) // 60)):
+        with suppress(KeyFileError):
+            assert read_keys(file(log[:end])).key_sets is not None

@@ -1,0 +1,156 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeanalyze.keys.collector import KeyCollector
+from ikeanalyze.keys.json_keys import build_key_document, get_encryption_name, get_integrity_name, parse_key_document
+from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Origin, Phase1Key
+from tests.keys.logs_of import RECORDED, expected, lines, plain
+from tests.keys.logs_of import read as read_log
+
+ORIGIN = Origin("x", None)
+
+
+def decoded(text: str) -> KeyCollector:
+    findings = KeyCollector("x")
+    assert parse_key_document(json.loads(text), findings)
+    return findings
+
+
+octets = st.binary(max_size=70)
+maybe = st.none() | octets
+spis = st.none() | st.binary(min_size=8, max_size=8)
+texts = st.text(max_size=20)
+key_sets = st.builds(
+    KeySet,
+    origin=st.just(ORIGIN),
+    spi_i=spis,
+    spi_r=spis,
+    encryption=st.none() | st.integers(0, 65535),
+    integrity=st.none() | st.integers(0, 65535),
+    sk_ei=st.binary(min_size=1, max_size=40),
+    sk_er=octets,
+    sk_ai=octets,
+    sk_ar=octets,
+    sk_d=maybe,
+    sk_pi=maybe,
+    sk_pr=maybe,
+    unchecked_icv=st.none() | st.integers(0, 32),
+    no_salt=st.booleans(),
+    derivation=st.none()
+    | st.builds(Derivation, maybe, st.lists(octets, max_size=3).map(tuple), maybe, maybe, st.none() | texts),
+)
+phase1 = st.builds(Phase1Key, st.just(ORIGIN), st.binary(min_size=8, max_size=8), st.binary(min_size=1, max_size=32))
+esp = st.builds(
+    EspKey,
+    st.just(ORIGIN),
+    texts,
+    texts,
+    texts,
+    st.none() | st.integers(0, 2**32 - 1),
+    texts,
+    octets,
+    texts,
+    octets,
+)
+
+
+@given(st.lists(key_sets, max_size=3), st.lists(phase1, max_size=2), st.lists(esp, max_size=2))
+def test_what_is_written_is_read(sets, one, two):
+    findings = decoded(json.dumps(build_key_document(sets, one, two)))
+    assert (findings.key_sets, findings.phase1, findings.esp) == (sets, one, two)
+    assert findings.warnings == []
+    assert findings.formats == ["ikeanalyze JSON"]
+
+
+def test_a_log_through_json():
+    sets = read_log(lines("charon-6.1-followup.i"))[0].key_sets
+    again = decoded(json.dumps(build_key_document(sets, [], []))).key_sets
+    assert again == [replace(keys, origin=ORIGIN) for keys in sets]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_plain_lists(name):
+    findings = decoded(json.dumps(expected(name)))
+    assert plain(findings.key_sets) == expected(name)
+    assert findings.formats == ["list of key sets in JSON"]
+
+
+def test_fields_of_a_document_written_by_hand():
+    findings = decoded(
+        """{"schema": "ikeanalyze.keys/1", "key_sets": [
+            {"spi_i": "0x904A132D2B087803", "encryption": "AES-GCM-16", "integrity": "NONE", "sk_ei": "00ff", "sk_er": "ff00"},
+            {"encryption": 12, "integrity": "12", "sk_ei": "00"},
+            {"encryption": "NULL", "integrity": "HMAC-SHA2-256-96"}]}"""
+    )
+    one, two, three = findings.key_sets
+    assert (one.spi_i.hex(), one.spi_r, one.encryption, one.integrity) == ("904a132d2b087803", None, 20, 0)
+    assert (two.encryption, two.integrity, two.sk_er) == (12, 12, b"")
+    assert (three.encryption, three.integrity) == (11, 1027)
+    assert findings.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ("5", "is no object"),
+        ("{}", "has neither"),
+        ('{"sk_ei": "0"}', '"sk_ei" is not whole bytes'),
+        ('{"sk_ei": 5}', '"sk_ei" is not whole bytes'),
+        ('{"sk_ei": "5eC4e700", "spi_i": "00"}', '"spi_i" is 1 bytes long and not 8'),
+        ('{"sk_ei": "5eC4e700", "encryption": "AES"}', '"encryption" is no algorithm'),
+        ('{"sk_ei": "5eC4e700", "encryption": true}', '"encryption" is no transform ID'),
+        ('{"sk_ei": "5eC4e700", "integrity": 65536}', '"integrity" is no transform ID'),
+        ('{"sk_ei": "5eC4e700", "unchecked_icv": -1}', '"unchecked_icv" is no number'),
+        ('{"sk_ei": "5eC4e700", "derivation": []}', '"derivation" is no object'),
+        ('{"sk_ei": "5eC4e700", "derivation": {"additional": "00"}}', '"additional" is no list'),
+        ('{"sk_ei": "5eC4e700", "derivation": {"prf": 5}}', '"prf" is no text'),
+    ],
+)
+def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
+    findings = decoded(f'{{"schema": "ikeanalyze.keys/1", "key_sets": [{item}, {{"sk_ei": "00"}}]}}')
+    assert len(findings.key_sets) == 1
+    (warning,) = findings.warnings
+    assert warning.what.startswith("key set 1: ")
+    assert why in warning.what
+    assert "5ec4" not in warning.what.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"schema": "ikeanalyze.keys/1", "phase1": [{"key": "00"}]}', 'lacks "cookie_i"'),
+        ('{"schema": "ikeanalyze.keys/1", "esp": [{"spi": "00000001"}]}', 'lacks "protocol"'),
+        ('{"schema": "ikeanalyze.keys/1", "esp": {}}', '"esp" is no list'),
+    ],
+)
+def test_other_things_wrong(text, why):
+    assert why in decoded(text).warnings[0].what
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "5", "null", '[{"a": 1}]', '{"schema": 5}', '{"schema": "ikeanalyze.report/1"}']
+)
+def test_other_documents(text):
+    findings = KeyCollector("x")
+    assert not parse_key_document(json.loads(text), findings)
+    assert findings.warnings == []
+
+
+def test_a_later_schema():
+    findings = KeyCollector("x")
+    assert not parse_key_document({"schema": "ikeanalyze.keys/2"}, findings)
+    assert "later ikeanalyze" in findings.warnings[0].what
+
+
+def test_labels():
+    assert [get_encryption_name(n) for n in (20, 999, None)] == ["AES-GCM-16", "999", None]
+    assert [get_integrity_name(n) for n in (12, 1027, 999, None)] == [
+        "HMAC-SHA2-256-128",
+        "HMAC-SHA2-256-96",
+        "999",
+        None,
+    ]
