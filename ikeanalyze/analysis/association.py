@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType

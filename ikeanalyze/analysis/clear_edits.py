@@ -12,8 +12,8 @@ from typing import Any, Final
 import polars as pl
 
 from ikeanalyze.analysis.cleartexts import Cleartext
-from ikeanalyze.capture.clearframe import CleartextMessage
-from ikeanalyze.capture.rewrite import PacketEdit
+from ikeanalyze.capture.write.frames import CleartextMessage
+from ikeanalyze.capture.write.rewrite import PacketEdit
 
 _TCP: Final = "TCP 4500"
 _NAT_TRAVERSAL: Final = 4500

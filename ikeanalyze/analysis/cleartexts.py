@@ -6,8 +6,8 @@ import numpy as np
 
 from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
 

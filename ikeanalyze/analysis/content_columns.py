@@ -12,8 +12,8 @@ from ikeanalyze.analysis.insides import CaptureContents, HandshakeContents
 from ikeanalyze.analysis.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.analysis.radius import RadiusMessages
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name

@@ -6,7 +6,7 @@ same slot and body.
 
 from dataclasses import dataclass, field
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.payload_chain import Payload
 

@@ -8,8 +8,8 @@ from ikeanalyze.analysis.exchanges import ExchangeColumns
 from ikeanalyze.analysis.inits import InitMessages
 from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
 
 
 @dataclass(frozen=True, slots=True)

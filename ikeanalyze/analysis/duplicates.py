@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.ordering import group_order, number_within_captures
 from ikeanalyze.analysis.units import RESPONSE
-from ikeanalyze.capture.columns import BoolArray
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.network import NO_IDENT
-from ikeanalyze.capture.rows import Columns
+from ikeanalyze.capture.arrays import BoolArray
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import NO_IDENT
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: A packet crosses a machine that does not hold it back within this time.

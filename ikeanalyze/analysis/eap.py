@@ -14,8 +14,8 @@ import numpy as np
 
 from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.radius import RadiusExchange
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 

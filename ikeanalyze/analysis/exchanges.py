@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.analysis.ordering import find_group_starts
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 

@@ -23,7 +23,7 @@ from ikeanalyze.analysis.series import (
     scatter_texts,
 )
 from ikeanalyze.analysis.tables import TableSources
-from ikeanalyze.capture.columns import Int64Array
+from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address as packed_address
 

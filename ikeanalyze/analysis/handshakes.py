@@ -27,8 +27,8 @@ from ikeanalyze.analysis.taken_responses import AnsweredTransmissions, find_unre
 from ikeanalyze.analysis.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
 from ikeanalyze.analysis.units import Datagrams
 from ikeanalyze.analysis.vantage import NetworkPath, number_host_pairs
-from ikeanalyze.capture.columns import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType

@@ -31,10 +31,10 @@ import numpy.typing as npt
 from ikeanalyze.analysis.association import SaAssociation
 from ikeanalyze.analysis.hip_types import EXCHANGE
 from ikeanalyze.analysis.units import FROM_INITIATOR, RESPONSE, Datagrams
-from ikeanalyze.capture.columns import read_struct_array
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.capture.network import get_capture_numbers
+from ikeanalyze.capture.arrays import read_struct_array
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.wire.hip.packet import parse_hip
 from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
 from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import numpy as np
 
 from ikeanalyze.analysis.conversation import AnalysisState
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.hip.packet import HipPacket, inspect_hip, is_checksum_valid, parse_hip
 

@@ -15,7 +15,7 @@ import numpy as np
 from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.hip_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.methods import AuthMethods, ChosenProposal, InitFacts
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.hip.packet import HipPacket, parse_hip
 from ikeanalyze.wire.hip.parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
 from ikeanalyze.wire.registries import get_name

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.messages import MessageColumns
-from ikeanalyze.capture.columns import UInt8Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import UInt8Array
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.hip import HipPacketType
 
 #: What is added to the packet type of a request to number its exchange.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ikeanalyze.analysis.checks import VerificationCheck, describe_message, name_sender
 from ikeanalyze.analysis.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.analysis.suites import get_suite
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError
 
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from ikeanalyze.analysis.messages import MessageColumns
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.network import get_capture_numbers
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.conversation import AnalysisState
 from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, Proposal, parse_init

@@ -16,8 +16,8 @@ from ikeanalyze.analysis.association import is_init
 from ikeanalyze.analysis.nat import EndpointArray, NatClaims, encode_endpoints, locate_nat_hashes
 from ikeanalyze.analysis.ordering import argsort_stable
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, read_struct_array
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
 

@@ -14,9 +14,9 @@ from ikeanalyze.analysis.key_exchanges import CARRIERS, KeyExchangeRow, collect_
 from ikeanalyze.analysis.payload_bytes import MessageSize, count_payload_bytes
 from ikeanalyze.analysis.proofs import DecryptedOutcome, collect_certificates, outcome_from_payloads
 from ikeanalyze.analysis.rekeying import RekeyedSa, find_rekeyed_sas
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.payload_chain import PayloadChain

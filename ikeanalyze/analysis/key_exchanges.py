@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.contents import DecodedMessage
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange, get_ke_data_name
 from ikeanalyze.wire.ikev2.message import Proposal, parse_notify, parse_sa

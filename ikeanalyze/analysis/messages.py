@@ -10,7 +10,7 @@ from ikeanalyze.analysis.association import SaAssociation
 from ikeanalyze.analysis.ordering import RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.retransmission import classify_transmissions
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 

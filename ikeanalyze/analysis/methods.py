@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.hip_types import CLOSE, EXCHANGE, I1_R1, I2_R2
-from ikeanalyze.capture.columns import Float64Array, Int64Array
+from ikeanalyze.capture.arrays import Float64Array, Int64Array
 from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev2.message import InitMessage, Proposal
 from ikeanalyze.wire.registries import get_name

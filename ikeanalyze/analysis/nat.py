@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.association import SaAssociation
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED, Datagrams
-from ikeanalyze.capture.columns import Int64Array, UInt8Array, UInt64Array
-from ikeanalyze.capture.network import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev2.message import InitMessage
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute, Phase1Hash

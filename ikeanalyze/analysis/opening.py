@@ -26,9 +26,9 @@ from ikeanalyze.analysis.phase1 import decrypt_phase1
 from ikeanalyze.analysis.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.suites import get_suite
 from ikeanalyze.analysis.units import IKEV1_ENCRYPTED
-from ikeanalyze.capture.columns import BoolArray, Int64Array
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, IkeSuite, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
-from ikeanalyze.capture.network import get_capture_numbers
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 
 #: strongSwan's default retransmit_timeout, the longest first timer among common stacks.
 SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ikeanalyze.analysis.contents import DecodedMessage
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name, ikev1

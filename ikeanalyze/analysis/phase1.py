@@ -11,8 +11,8 @@ import numpy as np
 
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.conversation import AnalysisState
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.ikev1 import Phase1Decryptor
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
 from ikeanalyze.keys.key_set import Phase1Key

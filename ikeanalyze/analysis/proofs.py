@@ -19,7 +19,7 @@ from typing import Final
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.methods import FIRST_STATUS, AuthMethods
 from ikeanalyze.analysis.outcome import Outcome
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import get_eap_method, parse_eap_header
 from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges import ExchangeColumns
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.network import CAPTURE_BIT
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import RadiusCode

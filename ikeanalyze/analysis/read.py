@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
+from ikeanalyze.capture.buffers import release_free_memory
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
-from ikeanalyze.capture.memory import release_free_memory
-from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ikeanalyze.analysis.ordering import find_group_starts
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges import UNKNOWN
 from ikeanalyze.analysis.ordering import find_distinct
-from ikeanalyze.capture.columns import UInt64Array
+from ikeanalyze.capture.arrays import UInt64Array
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.capture.network import FIRST_IPV6, strip_capture_numbers
 
 Array = npt.NDArray[Any]
 

@@ -41,12 +41,11 @@ from ikeanalyze.analysis.taken_responses import ExchangeEndings, find_exchange_e
 from ikeanalyze.analysis.timing import AaaTimes
 from ikeanalyze.analysis.units import Datagrams, group_datagrams
 from ikeanalyze.analysis.vantage import UNKNOWN_VANTAGE, NetworkPath, infer_capture_sides
-from ikeanalyze.capture.columns import Int64Array
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.capture.memory import release_free_memory
-from ikeanalyze.capture.network import get_capture_numbers
 from ikeanalyze.capture.traffic import CombinedFrames
 
 if TYPE_CHECKING:

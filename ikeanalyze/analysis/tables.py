@@ -20,10 +20,10 @@ from ikeanalyze.analysis.radius import RadiusMessages
 from ikeanalyze.analysis.series import Array, format_addresses, make_table, narrow_integers, null_unknown, null_zero
 from ikeanalyze.analysis.taken_responses import AnsweredTransmissions
 from ikeanalyze.analysis.units import Datagrams
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
-from ikeanalyze.capture.datagrams import Encapsulation, Protocol
-from ikeanalyze.capture.network import NO_IDENT, get_capture_numbers
-from ikeanalyze.capture.rows import Columns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
+from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.insides import CaptureContents

@@ -46,7 +46,7 @@ from ikeanalyze.analysis.messages import find_incomplete_messages
 from ikeanalyze.analysis.ordering import argsort_stable, find_group_starts
 from ikeanalyze.analysis.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, NetworkPath, number_host_pairs
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 
 #: Less than this part of a round trip is none; jitter is smaller.
 _TOO_SHORT: Final = 0.75

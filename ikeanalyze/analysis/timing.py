@@ -21,7 +21,7 @@ import numpy as np
 from ikeanalyze.analysis.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.taken_responses import AnsweredTransmissions
 from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, NetworkPath
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 
 
 @dataclass(slots=True)

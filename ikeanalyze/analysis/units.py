@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
-from ikeanalyze.capture.datagrams import Encapsulation, Protocol
-from ikeanalyze.capture.network import get_capture_numbers
-from ikeanalyze.capture.rows import Columns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
+from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 RESPONSE: Final = 0x20  # RFC 7296, 3.1
 FROM_INITIATOR: Final = 0x08

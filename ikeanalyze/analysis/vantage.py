@@ -11,7 +11,7 @@ import numpy as np
 
 from ikeanalyze.analysis.options import Vantage
 from ikeanalyze.analysis.ordering import find_distinct
-from ikeanalyze.capture.columns import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 
 #: For each time to live whether systems begin with it.
 _IS_FRESH: Final = np.isin(np.arange(256), (64, 128, 255))

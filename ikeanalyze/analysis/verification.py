@@ -19,8 +19,8 @@ from ikeanalyze.analysis.logged import DaemonLogIndex, index_daemon_logs
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.kept import MessageBytes
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.psk import PreSharedKeys, read_psk
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ikeanalyze.capture.columns import Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 
 
 class PacketCategory(IntEnum):

@@ -1,31 +1,126 @@
-"""Batches of packets to rows of the frames table, accounting and warnings."""
+"""Batches of packets to rows of the frames table, accounting and warnings.
 
-from collections.abc import Collection, Sequence
+What a helper found in the second half of a capture, as it sends it.
+
+Messages of which the capture lacks bytes, because an IP fragment or a TCP segment is missing from it.
+
+A transmission that is told by its content would be another message than the one that it repeats, if some
+bytes of it are missing. So it takes the digest of a transmission with the same IKE header, length included;
+payloads in the clear must agree as far as they are known (an IKE_SA_INIT request with another body may have
+the same header).
+"""
+
+import builtins
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from ikeanalyze.capture.accounting import Accounting, PacketCategory
-from ikeanalyze.capture.columns import UInt8Array, UInt32Array, UInt64Array
-from ikeanalyze.capture.datagrams import (
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.buffers import Columns, FrameRows, MessageStore
+from ikeanalyze.capture.decode.classify import (
     ClassifiedMessages,
     Encapsulation,
     classify_packets,
     find_cleartext_messages,
     read_ike_headers,
 )
-from ikeanalyze.capture.half import PartialResult
-from ikeanalyze.capture.incomplete import share_digests
-from ikeanalyze.capture.ipfragments import FragmentedPacket, IpFragment, IpReassembler
-from ikeanalyze.capture.ippackets import IpPacketFinder, build_reassembled_packets, extract_fragments
-from ikeanalyze.capture.kept import MessageStore
-from ikeanalyze.capture.linktypes import get_link_type_name
-from ikeanalyze.capture.network import AddressBook, IpPackets
+from ikeanalyze.capture.decode.ip import (
+    AddressBook,
+    IpPacketFinder,
+    IpPackets,
+    build_reassembled_packets,
+    extract_fragments,
+)
+from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
+from ikeanalyze.capture.decode.link import get_link_type_name
+from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
+from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
-from ikeanalyze.capture.records import PADDING, CaptureDamage, Interface, RecordBatch
-from ikeanalyze.capture.rows import Columns, FrameRows
-from ikeanalyze.capture.tcpstreams import StreamMessage, TcpSegment, TcpStreams
+
+#: As `MessageBytes.entries` gives them.
+Entries = tuple[UInt32Array, Int64Array, Int64Array]
+
+
+@dataclass(slots=True)
+class PartialResult:
+    """The sums, and how much there is of what is in shared memory: rows, and bytes of messages."""
+
+    rows: int
+    units: int
+    packets: int
+    bytes: int
+    truncated: int
+    first_ns: int | None
+    last_ns: int | None
+    accounting: Accounting
+    clear: Entries
+    sealed: Entries
+    ipv6: list[builtins.bytes]
+    refused: list[tuple[int, str]]
+    refused_count: int
+    foreign_links: dict[int, int]
+    damage: CaptureDamage | None
+
+
+_HEADER: Final = (
+    "protocol", "spi_i", "spi_r", "next_payload", "exchange_type", "flags", "message_id", "ike_bytes",
+    "fragment", "fragments",
+)  # fmt: skip
+
+
+def share_digests(
+    columns: dict[str, npt.NDArray[np.generic]], incomplete: set[int], clear: Mapping[int, bytes]
+) -> None:
+    """Change the digests of the frames of incomplete units, in place.
+
+    Args:
+        columns: of all kept frames.
+        incomplete: units of which bytes are missing.
+        clear: bytes of the units that can be read without keys, as far as they are known.
+    """
+    if not incomplete:
+        return
+    unit, digest = columns["unit"], columns["digest"]
+    missing = np.isin(unit, np.fromiter(incomplete, np.uint32))
+    rows = np.flatnonzero(np.isin(columns["spi_i"], columns["spi_i"][missing]))
+    headers = list(zip(*(columns[name][rows].tolist() for name in _HEADER), strict=True))
+    # whole ones first, then the longest: each unit is compared with those before it
+    seen: dict[tuple[int, ...], list[int]] = {}
+    first: dict[int, int] = {}
+    header: dict[int, tuple[int, ...]] = {}
+    for row, its_header in zip(rows.tolist(), headers, strict=True):
+        number = int(unit[row])
+        if number not in first:
+            first[number], header[number] = row, its_header
+    order = sorted(first, key=lambda unit: (unit in incomplete, -len(clear.get(unit, b""))))
+    replaced: dict[int, np.generic] = {}
+    for number in order:
+        earlier = seen.setdefault(header[number], [])
+        if number in incomplete:
+            same = next((unit for unit in earlier if _agree(clear.get(unit), clear.get(number))), None)
+            if same is not None:
+                replaced[number] = replaced.get(same, digest[first[same]])
+        earlier.append(number)
+    for row in np.flatnonzero(missing).tolist():
+        number = int(unit[row])
+        if number in replaced:
+            digest[row] = replaced[number]
+
+
+def _agree(one: bytes | None, other: bytes | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    size = min(len(one), len(other))
+    return one[:size] == other[:size]
+
+
+pass
+pass
 
 #: More warnings about single packets than this are only counted.
 MOST_PACKET_WARNINGS: Final = 1000

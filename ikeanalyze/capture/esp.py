@@ -13,16 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.columns import Int64Array, UInt8Array, read_struct_array
-from ikeanalyze.capture.datagrams import Encapsulation, classify_packets
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.decode.classify import Encapsulation, classify_packets
+from ikeanalyze.capture.decode.ip import (
+    AddressBook,
+    IpPacketFinder,
+    IpPackets,
+    build_reassembled_packets,
+    extract_fragments,
+)
+from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpReassembler
+from ikeanalyze.capture.decode.link import get_link_type_name
+from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import Progress
-from ikeanalyze.capture.ipfragments import FragmentedPacket, IpReassembler
-from ikeanalyze.capture.ippackets import IpPacketFinder, build_reassembled_packets, extract_fragments
-from ikeanalyze.capture.linktypes import get_link_type_name
-from ikeanalyze.capture.network import AddressBook, IpPackets
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, PORT_IKE_NAT, PROTOCOL_ESP, PROTOCOL_TCP
 from ikeanalyze.capture.reader import open_capture
-from ikeanalyze.capture.records import Interface, RecordBatch
 
 #: Packets of a block, about.
 _BLOCK: Final = 1 << 18

@@ -6,15 +6,13 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
 from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, FrameCollector
-from ikeanalyze.capture.datagrams import Protocol
-from ikeanalyze.capture.halves import ParallelReader, start_parallel_reader
-from ikeanalyze.capture.kept import MessageBytes, MessageStore
-from ikeanalyze.capture.memory import tune_malloc
-from ikeanalyze.capture.network import ADDRESS_BITS, FIRST_IPV6
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
+from ikeanalyze.capture.formats.records import Interface
+from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
-from ikeanalyze.capture.records import Interface
-from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes of the file that were read, and its size where that is known."""

@@ -8,16 +8,9 @@ from typing import Final, Self
 
 import numpy as np
 
-from ikeanalyze.capture import pcap, pcapng
-from ikeanalyze.capture.records import (
-    PADDING,
-    CaptureDamage,
-    CaptureError,
-    CaptureNote,
-    Interface,
-    RecordBatch,
-)
-from ikeanalyze.capture.source import CaptureSource, open_source
+from ikeanalyze.capture.formats import pcap, pcapng
+from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, CaptureError, CaptureNote, Interface, RecordBatch
+from ikeanalyze.capture.formats.source import CaptureSource, open_source
 
 #: Bytes read and walked at once. Smaller is not faster, larger falls out of the processor's cache.
 CHUNK: Final = 4 << 20

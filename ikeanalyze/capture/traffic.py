@@ -11,11 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.columns import Int64Array
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MOST_CAPTURES, AddressBook
 from ikeanalyze.capture.frames import CaptureFrames
-from ikeanalyze.capture.kept import MessageBytes
-from ikeanalyze.capture.network import CAPTURE_BIT, MOST_CAPTURES, AddressBook
-from ikeanalyze.capture.rows import LAYOUT, Columns, FrameRows
 
 _ROW: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
 

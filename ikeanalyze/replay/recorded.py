@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import read_frames
-from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.replay.target import NAT_PORT, Role
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.registries.ikev2 import ExchangeType

@@ -10,7 +10,7 @@ be told; that the file is of no use shows in `check`.
 import struct
 from typing import BinaryIO, Final
 
-from ikeanalyze.capture.blocks import (
+from ikeanalyze.capture.formats.pcapng_blocks import (
     IF_DESCRIPTION,
     IF_NAME,
     IF_TSRESOL,

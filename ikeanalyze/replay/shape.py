@@ -16,7 +16,7 @@ from ikeanalyze.analysis.ike_sas import IkeSaRecord, collect_ike_sas
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.replay.answers import get_notify_name
 from ikeanalyze.replay.steps import CannotReplayError

@@ -8,7 +8,7 @@ import random
 import selectors
 import time
 
-from ikeanalyze.capture.datagram_frame import UdpEndpoint, build_datagram_frame
+from ikeanalyze.capture.write.frames import UdpEndpoint, build_datagram_frame
 from ikeanalyze.replay.ports import UdpPorts
 from ikeanalyze.replay.target import Role, Target
 from ikeanalyze.replay.transport import (

@@ -12,7 +12,7 @@ from textual.message import Message as Event
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.render import ladder
 from ikeanalyze.render.values import escape_text
 from ikeanalyze.view.bars import KeyBar, TitleBar

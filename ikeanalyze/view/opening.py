@@ -20,8 +20,8 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import MESSAGES
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
-from ikeanalyze.capture.kept import MessageBytes
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.render.columns import cast_text_columns
 from ikeanalyze.render.ladder import format_message_label

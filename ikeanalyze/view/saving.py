@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.render.values import escape_text, format_count
 from ikeanalyze.view.lines import NAME, WRONG
 from ikeanalyze.view.opening import CaptureSession

@@ -12,13 +12,13 @@ from typing import BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture import blocks
+from ikeanalyze.capture.formats import pcapng_blocks
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
-from ikeanalyze.capture.records import CaptureError
 from ikeanalyze.io.atomic_write import open_output
 
-_SECTION: Final = blocks.SECTION.to_bytes(4, "little")
-_PACKETS: Final = (blocks.ENHANCED_PACKET, blocks.OBSOLETE_PACKET, blocks.SIMPLE_PACKET)
+_SECTION: Final = pcapng_blocks.SECTION.to_bytes(4, "little")
+_PACKETS: Final = (pcapng_blocks.ENHANCED_PACKET, pcapng_blocks.OBSOLETE_PACKET, pcapng_blocks.SIMPLE_PACKET)
 _PCAP_HEADER: Final = 24
 
 
@@ -95,12 +95,12 @@ class _SelectedBlocks:
         if not rows and known == self._interfaces and stretch.buffer.find(_SECTION, 0, stretch.stop) < 0:
             return
         whole, row, chosen = memoryview(stretch.buffer), -1, set(rows)
-        for kind, at, size, order in blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
+        for kind, at, size, order in pcapng_blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
             block = whole[at : at + size]
-            if kind == blocks.SECTION:
+            if kind == pcapng_blocks.SECTION:
                 self._order = order
-                yield blocks.reopen_section_header(bytes(block), order, None), 0
-            elif kind == blocks.INTERFACE:
+                yield pcapng_blocks.reopen_section_header(bytes(block), order, None), 0
+            elif kind == pcapng_blocks.INTERFACE:
                 yield block, 0
             elif kind in _PACKETS:
                 row += 1

@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.analysis.clear_edits import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.capture.rewrite import rewrite_capture
+from ikeanalyze.capture.write.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
 from tests.analysis.recordings import CAPTURES, log_of

@@ -12,8 +12,8 @@ import pytest
 from ikeanalyze.analysis.clear_edits import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.rewrite import rewrite_capture
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.analysed import obey

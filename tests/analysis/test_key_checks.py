@@ -5,7 +5,7 @@ import pytest
 from ikeanalyze.analysis.ike_sas import EpochKeys, IkeSaRecord
 from ikeanalyze.analysis.key_checks import check_key_schedule, get_current_sk_d
 from ikeanalyze.analysis.logged import index_daemon_logs
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import read_keys
 from tests.analysis.verified import changed_log, failed, outcomes, recorded, taken_apart
 from tests.keys.logs_of import LOGS

@@ -12,7 +12,7 @@ from ikeanalyze.analysis.ordering import (
     group_order,
     number_within_captures,
 )
-from ikeanalyze.capture.network import CAPTURE_BIT
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT
 
 small = st.lists(st.integers(0, 5), max_size=40)
 large = st.lists(st.sampled_from((0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)), max_size=40)

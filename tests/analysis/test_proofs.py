@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 import ikeanalyze
 from ikeanalyze.analysis.contents import DecodedMessage
 from ikeanalyze.analysis.proofs import collect_certificates, outcome_from_payloads
-from ikeanalyze.capture.datagrams import Protocol
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.payload_chain import Payload
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase

@@ -5,7 +5,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.outcome import Outcome
 from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE
-from ikeanalyze.capture.datagrams import Encapsulation, Protocol
+from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 
 TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
 

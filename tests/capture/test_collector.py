@@ -4,10 +4,9 @@ import tempfile
 
 import pytest
 
+from ikeanalyze.capture.buffers import LAYOUT, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector
-from ikeanalyze.capture.kept import MessageBytes, MessageStore
 from ikeanalyze.capture.reader import open_capture
-from ikeanalyze.capture.rows import LAYOUT, FrameRows
 from tests.craft import SECOND, Handshake, Trace
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from ikeanalyze.capture import esp as module
 from ikeanalyze.capture.esp import LAYOUT, read_esp
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import format_address_code, read_frames
-from ikeanalyze.capture.records import CaptureError
 from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -15,8 +15,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ikeanalyze.capture.formats.records import MAX_RECORD, PADDING, CaptureDamage, CaptureError
 from ikeanalyze.capture.reader import CHUNK, CaptureReader, open_capture
-from ikeanalyze.capture.records import MAX_RECORD, PADDING, CaptureDamage, CaptureError
 from tests.capture.savefiles import (
     MODIFIED,
     NANOSECONDS,

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.clear_edits import plan_decryption_edits
-from ikeanalyze.capture.rewrite import rewrite_capture
+from ikeanalyze.capture.write.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
 from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys

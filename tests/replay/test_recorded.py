@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.replay.recorded import load_recorded_handshakes
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

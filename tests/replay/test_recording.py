@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 import ikeanalyze
-from ikeanalyze.capture.datagram_frame import UdpEndpoint, build_datagram_frame
+from ikeanalyze.capture.write.frames import UdpEndpoint, build_datagram_frame
 from ikeanalyze.replay import recording
 from ikeanalyze.replay.recording import CaptureWriter
 from tests.replay.recorded_messages import hybrid

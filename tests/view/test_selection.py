@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.view.selection import write_selected_packets
 from tests.craft import MS, Handshake, Interface, Trace
 

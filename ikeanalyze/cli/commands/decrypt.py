@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.rewrite import rewrite_capture
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app

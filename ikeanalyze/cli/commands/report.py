@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.capture.records import CaptureError
-from ikeanalyze.capture.source import open_source
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.formats.source import open_source
 from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, VantageOption, check_rtt, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ikeanalyze.analysis.esp_traffic import EspTraffic, read_esp_traffic
-from ikeanalyze.capture.records import CaptureError
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, PortOption
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app

@@ -1,0 +1,1 @@
+"""Packets to datagrams: link layers, IP, IP and TCP reassembly, and classification (IKE, ESP, RADIUS, HIP ...)."""

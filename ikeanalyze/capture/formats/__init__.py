@@ -1,0 +1,1 @@
+"""Capture files: pcap, pcapng, compressed files and standard input, read as batches of packet records."""

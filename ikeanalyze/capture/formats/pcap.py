@@ -1,0 +1,178 @@
+"""The pcap savefile, from bytes to columns (draft-ietf-opsawg-pcap), with the variants that libpcap reads."""
+
+from struct import Struct
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
+
+#: Bytes of the file header, the magic number included.
+FILE_HEADER: Final = 24
+
+_MICROSECONDS: Final = 0xA1B2C3D4
+_NANOSECONDS: Final = 0xA1B23C4D
+#: Alexey Kuznetzov's patch: each record header is followed by interface index, protocol and packet type.
+_MODIFIED: Final = 0xA1B2CD34
+_MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
+
+#: A record may be longer than the snapshot length says (some writers get that wrong); up to this, which is
+#: libpcap's own limit, it is no surprise.
+_USUAL_RECORD: Final = 262144
+#: So many plausible record headers in a row are no accident.
+_CHAIN: Final = 64
+#: And so few are enough if there is no more to look at, because they are large.
+_LEAST_CHAIN: Final = 8
+#: The bits of the network field that hold the link type; above them stand the FCS length and reserved bits.
+_LINK_TYPE_BITS: Final = 0x03FFFFFF
+_FCS_TOLD: Final = 0x04000000
+
+
+def is_pcap(head: bytes) -> bool:
+    """Whether a file that begins with these four bytes is a pcap file."""
+    return _byte_order(head) is not None
+
+
+def _byte_order(head: bytes) -> str | None:
+    if int.from_bytes(head[:4], "little") in _MAGICS:
+        return "<"
+    return ">" if int.from_bytes(head[:4], "big") in _MAGICS else None
+
+
+class Pcap:
+    """One pcap file: what its header says, and the walk over its records.
+
+    Raises:
+        ValueError: this is no pcap header, or one of a version before 2.0; the text is a clause for the user.
+
+    """
+
+    name: Final = "pcap"
+
+    def __init__(self, header: bytes) -> None:
+        order = _byte_order(header)
+        if order is None or len(header) < FILE_HEADER:
+            raise ValueError("not a pcap file header")
+        magic, major, minor, _zone, _digits, snaplen, network = Struct(order + "IHHiIII").unpack_from(header)
+        if major < 2:
+            raise ValueError(f"a pcap file of version {major}.{minor}, which nothing reads any more")
+        fcs = (network >> 28) * 2 if network & _FCS_TOLD else None  # the field counts 16-bit words
+        resolution = 9 if magic == _NANOSECONDS else 6
+        self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
+        self.notes: Final[list[CaptureNote]] = []
+        # Version 2.3 put the captured length before the length on the wire; some wrote 2.3 and kept the old
+        # order, and DG/UX calls that order 543.0.
+        self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
+        self._lengths_unordered = (major, minor) == (2, 3)
+        self.header_size = 24 if magic == _MODIFIED else 16
+        self._fraction_ns = 1 if magic == _NANOSECONDS else 1000
+        self._usual = max(_USUAL_RECORD, snaplen)
+        self._header = Struct(order + "4I")
+        self._word = Struct(order + "I")
+        lengths = ("length", "captured") if self._lengths_swapped else ("captured", "length")
+        self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
+
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
+        """The whole records in buffer[start:end].
+
+        `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
+        """
+        at, stop = self._positions(buffer, start, end)
+        header = read_struct_array(view, at, self._layout)
+        captured = header["captured"].astype(np.int64)
+        length = header["length"].astype(np.int64)
+        if self._lengths_unordered:
+            captured, length = np.minimum(captured, length), np.maximum(captured, length)
+        suspects = np.flatnonzero((captured > self._usual) | (captured == 0)) if len(at) else ()
+        wrong = None
+        for index in suspects:
+            seconds, fraction = int(header["seconds"][index]), int(header["fraction"][index])
+            wrong = self._wrong(seconds, fraction, int(captured[index]), int(length[index]))
+            if wrong:
+                stop = int(at[index])
+                at, header, captured, length = at[:index], header[:index], captured[:index], length[:index]
+                break
+        needed = self.header_size
+        if not wrong and end - stop >= self.header_size:
+            fields = self._fields(buffer, stop)
+            needed += fields[2]
+            wrong = self._wrong(*fields)
+        batch = RecordBatch(
+            buffer=view,
+            offset=at + self.header_size,
+            captured=captured,
+            length=np.maximum(captured, length),
+            time_ns=header["seconds"].astype(np.int64) * 1_000_000_000
+            + header["fraction"].astype(np.int64) * self._fraction_ns,
+            interface=np.zeros(len(at), np.uint32),
+        )
+        return WalkResult(batch, stop, needed, wrong)
+
+    def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
+        """Where the file ends, if buffer[start:end] is the rest of it: "inside a packet of 90 bytes, ..."."""
+        if end - start < self.header_size:
+            missing = self.header_size - (end - start)
+            return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
+        size = self._fields(buffer, start)[2]
+        return f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
+
+    def guess(self, data: bytes) -> int | None:
+        """Where in these bytes of a file a record seems to begin: one that many plausible ones follow."""
+        for first in range(min(len(data), _USUAL_RECORD)):
+            if self._chain(data, first):
+                return first
+        return None
+
+    def _chain(self, data: bytes, at: int) -> bool:
+        for count in range(_CHAIN):
+            if at + self.header_size > len(data):
+                return count >= _LEAST_CHAIN
+            size = self._plausible(data, at)
+            if size is None:
+                return False
+            at += self.header_size + size
+        return True
+
+    def _plausible(self, data: bytes, at: int) -> int | None:
+        """The captured length in the record header there, if it looks like one."""
+        _, fraction, captured, length = self._fields(data, at)
+        if 0 < captured <= min(length, self._usual) and length <= MAX_RECORD:
+            return captured if fraction * self._fraction_ns < 1_000_000_000 else None
+        return None
+
+    def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Int64Array, int]:
+        """Where the record headers are, and where the walk stopped: behind the last whole record."""
+        # The one loop over packets: all that it does is find the next header. It reads up to 16 bytes behind
+        # `end`.
+        skip, unpack = self.header_size, self._word.unpack_from
+        length_at = 12 if self._lengths_swapped else 8
+        at, stop = start + length_at, end + length_at
+        found = [at]
+        append = found.append
+        if self._lengths_unordered:
+            unpack_both = Struct(self._header.format[:1] + "2I").unpack_from
+            while (at := at + skip + min(unpack_both(buffer, at))) <= stop:
+                append(at)
+        else:
+            while (at := at + skip + unpack(buffer, at)[0]) <= stop:
+                append(at)
+        positions: Int64Array = np.array(found, np.int64) - length_at
+        return positions[:-1], found[-1] - length_at
+
+    def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
+        """Seconds, fraction, captured length and length on the wire of the record header there."""
+        seconds, fraction, captured, length = self._header.unpack_from(buffer, at)
+        if self._lengths_swapped or (self._lengths_unordered and captured > length):
+            captured, length = length, captured
+        return seconds, fraction, captured, length
+
+    def _wrong(self, seconds: int, fraction: int, captured: int, length: int) -> str | None:
+        """Why a record header cannot be right; None: it can."""
+        if not (seconds or fraction or captured or length):
+            return "zero bytes instead of a packet"
+        if captured > MAX_RECORD:
+            return f"a packet is said to be {captured} bytes long"
+        if captured > self._usual and not captured <= length <= MAX_RECORD:
+            return f"a packet is said to be {length} bytes long, and {captured} bytes of it to be here"
+        return None

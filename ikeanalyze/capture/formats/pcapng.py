@@ -1,0 +1,353 @@
+"""The pcapng file, from bytes to columns (draft-ietf-opsawg-pcapng): sections, interfaces, packet blocks."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
+from ikeanalyze.capture.formats.pcapng_blocks import (
+    ENHANCED_PACKET,
+    IF_DESCRIPTION,
+    IF_FCSLEN,
+    IF_NAME,
+    IF_TSOFFSET,
+    IF_TSRESOL,
+    INTERFACE,
+    OBSOLETE_PACKET,
+    SECTION,
+    SIMPLE_PACKET,
+    get_byte_order,
+    read_options,
+)
+from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
+
+#: Bytes of the shortest section header block, which begins every file.
+FILE_HEADER: Final = 28
+
+#: Bytes of the longest block that is believed: the longest packet and its options, as in libpcap.
+_MAX_BLOCK: Final = MAX_RECORD + (128 << 10)
+#: Bytes of a block that has nothing in it, by type where there is a fixed part.
+_EMPTY_BLOCK: Final = 12
+_SHORTEST: Final = {
+    SECTION: FILE_HEADER,
+    INTERFACE: 20,
+    OBSOLETE_PACKET: 32,
+    SIMPLE_PACKET: 16,
+    ENHANCED_PACKET: 32,
+}
+_NAMES: Final = {
+    SECTION: "section header",
+    INTERFACE: "interface description",
+    OBSOLETE_PACKET: "packet",
+    SIMPLE_PACKET: "packet",
+    ENHANCED_PACKET: "packet",
+}
+
+_MICROSECONDS: Final = 6
+
+_UNTIMED: Final = "packets without a time of their own (simple packet blocks) were given the time of the packet before"
+
+_INT64: Final = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceClock:
+    """How the timestamps of an interface count (if_tsresol and if_tsoffset)."""
+
+    resolution: int = _MICROSECONDS  # a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s
+    offset: int = 0  # seconds to add, signed
+
+    def exact(self, ticks: int) -> int:
+        """Time since 1970 in ns, without the offset, rounded down; of any size."""
+        power = self.resolution & 0x7F
+        return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
+
+    def nanoseconds(self, ticks: UInt64Array) -> Int64Array:
+        """Time since 1970 in ns of each timestamp, rounded down.
+
+        What 64 bits cannot hold becomes the nearest that they can.
+        """
+        if not len(ticks):
+            return np.zeros(0, np.int64)
+        offset = self.offset * 1_000_000_000
+        latest = self.exact(int(ticks.max()))
+        fits = latest <= _INT64.max and _INT64.min <= offset <= _INT64.max and latest + offset <= _INT64.max
+        since = self._unsigned(ticks) if fits else None
+        if since is not None:
+            return since.astype(np.int64) + np.int64(offset)
+        exact = (self.exact(tick) + offset for tick in ticks.tolist())
+        return np.array([min(max(time, _INT64.min), _INT64.max) for time in exact], np.int64)
+
+    def _unsigned(self, ticks: UInt64Array) -> UInt64Array | None:
+        """The same without the offset, if the latest fits; None: this resolution needs wider integers."""
+        power, second = self.resolution & 0x7F, np.uint64(1_000_000_000)
+        if not self.resolution & 0x80:
+            if power <= 9:
+                return ticks * np.uint64(10 ** (9 - power))
+            return ticks // np.uint64(10 ** (power - 9)) if power - 9 <= 19 else None
+        if power > 63:
+            return None
+        whole = ticks >> np.uint64(power)
+        part = ticks & np.uint64((1 << power) - 1)
+        if power <= 32:
+            part = part * second >> np.uint64(power)
+        else:  # the product has up to 93 bits: multiply the upper and the lower half of the fraction
+            low = (part & np.uint64(0xFFFFFFFF)) * second >> np.uint64(32)
+            part = (part >> np.uint64(32)) * second + low >> np.uint64(power - 32)
+        return whole * second + part
+
+
+def is_pcapng(head: bytes) -> bool:
+    """Whether a file that begins with these four bytes is a pcapng file, if it is a capture at all."""
+    return head[:4] == SECTION.to_bytes(4, "little")
+
+
+def get_section_header_size(head: bytes) -> int:
+    """Bytes of the section header block that begins with these 12 bytes.
+
+    Raises:
+        ValueError: this is no section header; the text is a clause for the user.
+
+    """
+    order = get_byte_order(head[8:12])
+    if order is None:
+        raise ValueError("it begins like a pcapng file, and has no byte-order magic")
+    size: int = Struct(order + "I").unpack_from(head, 4)[0]
+    if not FILE_HEADER <= size <= _MAX_BLOCK:
+        raise ValueError(f"its section header is said to be {size} bytes long")
+    return size
+
+
+class Pcapng:
+    """One pcapng file: its interfaces so far, and the walk over its blocks."""
+
+    name: Final = "pcapng"
+
+    def __init__(self) -> None:
+        self.interfaces: Final[list[Interface]] = []  # of all sections, in file order
+        self.notes: Final[list[CaptureNote]] = []
+        self._packets = 0
+        self._last_time = 0
+        self._section("<")
+
+    def _section(self, order: str) -> None:
+        self._order = order
+        self._first = len(self.interfaces)  # the interface that this section calls 0
+        self._clocks: dict[InterfaceClock, int] = {}  # the distinct ones of this section, numbered
+        self._clock_of: list[int] = []  # the number of its clock for each interface of this section
+        self._head = Struct(order + "2I")
+        self._word = np.dtype([("value", order + "u4")])
+        self._layout = np.dtype(
+            [(f, order + "u4") for f in ("kind", "size", "interface", "high", "low", "captured", "length")]
+        )
+
+    def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
+        """The packets of the whole blocks in buffer[start:end].
+
+        `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
+        """
+        batches: list[RecordBatch] = []
+        at, wrong = start, None
+        while True:
+            found, at = self._packets_from(buffer, at, end)
+            if found:
+                batch, refused = self._columns(view, np.array(found, np.int64))
+                if len(batch):
+                    batches.append(batch)
+                if refused is not None:
+                    at, wrong = refused
+                    return WalkResult(_joined(view, batches), at, _EMPTY_BLOCK, wrong)
+            needed, wrong = self._control(buffer, at, end)
+            if wrong or at + needed > end:
+                return WalkResult(_joined(view, batches), at, needed, wrong)
+            at += needed
+
+    def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
+        """Where the file ends, if buffer[start:end] is the rest of it: "inside a block of 90 bytes, ..."."""
+        if end - start < _EMPTY_BLOCK:
+            missing = _EMPTY_BLOCK - (end - start)
+            return f"inside the first {_EMPTY_BLOCK} bytes of a block, {missing} of which are missing"
+        kind = self._head.unpack_from(buffer, start)[0]
+        size = self._block_size(buffer, start)
+        name = f"{_NAMES[kind]} block" if kind in _NAMES else f"block of type {kind}"
+        article = "an" if name[0] in "aeiou" else "a"
+        return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
+
+    def _packets_from(self, buffer: bytearray, at: int, end: int) -> tuple[list[int], int]:
+        """Where packet blocks are, up to a block that may not be skipped, and where that one is."""
+        # The one loop over blocks: it finds packets and leaves what is in them to numpy. It reads up to 8
+        # bytes behind `end`.
+        found: list[int] = []
+        append, unpack = found.append, self._head.unpack_from
+        while True:
+            kind, size = unpack(buffer, at)
+            if size & 3:  # some writers forget the padding of the packet in the block's length
+                size = (size + 3) & ~3
+            behind = at + size
+            if behind > end:
+                return found, at
+            if kind == ENHANCED_PACKET:
+                if size < 32:
+                    return found, at
+                append(at)
+            elif size < _SHORTEST.get(kind, _EMPTY_BLOCK) or kind in (SECTION, INTERFACE):
+                return found, at
+            elif kind in (SIMPLE_PACKET, OBSOLETE_PACKET):
+                append(at)
+            elif not self._closed(buffer, at, size):
+                return found, at
+            at = behind
+
+    def _closed(self, buffer: bytearray, at: int, size: int) -> bool:
+        """Whether a block ends with its length, as it must; `size` is that length in whole words."""
+        trailer = self._head.unpack_from(buffer, at + size - 8)[1]
+        return trailer in (size, self._head.unpack_from(buffer, at)[1])
+
+    def _control(self, buffer: bytearray, at: int, end: int) -> tuple[int, str | None]:
+        """Do what a section header or an interface description says.
+
+        Gives the bytes of the block (as many as are needed to tell, if these are not there yet) and why it
+        cannot be right. A block of another type comes here only if it is not finished or cannot be right.
+        """
+        if end - at < _EMPTY_BLOCK:
+            return _EMPTY_BLOCK, None
+        kind, claimed = self._head.unpack_from(buffer, at)
+        if kind == SECTION:
+            order = get_byte_order(bytes(buffer[at + 8 : at + 12]))
+            if order is None:
+                return 0, "a section header has no byte-order magic"
+            self._section(order)
+            claimed = self._head.unpack_from(buffer, at)[1]
+        size = (claimed + 3) & ~3
+        if size < _SHORTEST.get(kind, _EMPTY_BLOCK):
+            return 0, f"a block of type {kind} is said to be {claimed} bytes long"
+        if size > _MAX_BLOCK:
+            return 0, f"a block of type {kind} is said to be {claimed} bytes long"
+        if at + size > end:
+            return size, None
+        if not self._closed(buffer, at, size):
+            return 0, f"a block of {claimed} bytes has another length at its end"
+        if kind == SECTION:
+            major, minor = Struct(self._order + "2H").unpack_from(buffer, at + 12)
+            if major != 1:
+                return 0, f"a section has version {major}.{minor}, which is not known"
+        else:
+            self._interface(bytes(buffer[at + 8 : at + size - 4]))
+        return size, None
+
+    def _block_size(self, buffer: bytearray, at: int) -> int:
+        return int(self._head.unpack_from(buffer, at)[1]) + 3 & ~3
+
+    def _interface(self, body: bytes) -> None:
+        link_type, snaplen = Struct(self._order + "HxxI").unpack_from(body)
+        names: dict[int, str] = {}
+        resolution, offset, fcs = _MICROSECONDS, 0, None
+        for code, value in read_options(body[8:], self._order):
+            if code in (IF_NAME, IF_DESCRIPTION):
+                names.setdefault(code, value.rstrip(b"\0").decode("utf-8", "replace"))
+            elif code == IF_TSRESOL and len(value) == 1:
+                resolution = value[0]
+            elif code == IF_FCSLEN and len(value) == 1:
+                # in bits; it was not always clear that it is, and nobody has a sequence of 4 bits
+                fcs = value[0] // 8 if value[0] % 8 == 0 else value[0]
+            elif code == IF_TSOFFSET and len(value) == 8:
+                offset = Struct(self._order + "q").unpack(value)[0]
+        name = names.get(IF_NAME) or names.get(IF_DESCRIPTION) or None
+        self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
+        self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
+
+    def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
+        """The packets of whole blocks, up to the first that cannot be right; where and why that is."""
+        head = read_struct_array(view, at, self._layout)
+        kind, claimed = head["kind"], head["size"].astype(np.int64)
+        size = (claimed + 3) & ~3
+        interface = head["interface"]
+        captured, length = head["captured"].astype(np.int64), head["length"].astype(np.int64)
+        offset, room = at + 28, size - 32
+        simple = None
+        if (kind != ENHANCED_PACKET).any():
+            simple = kind == SIMPLE_PACKET
+            obsolete = kind == OBSOLETE_PACKET
+            snaplen = self.interfaces[self._first].snaplen if self._clock_of else 0
+            # the length on the wire stands where others have the interface; the captured one is not told
+            length = np.where(simple, interface, length)
+            offset, room = np.where(simple, at + 12, offset), np.where(simple, size - 16, room)
+            captured = np.where(simple, np.minimum(np.minimum(length, room), snaplen or MAX_RECORD), captured)
+            interface = np.where(simple, 0, interface)
+            # a 16-bit interface, and a count of drops behind it
+            interface = np.where(obsolete, interface & 0xFFFF if self._order == "<" else interface >> 16, interface)
+        trailer = read_struct_array(view, at + size - 4, self._word)["value"]
+        refused = None
+        wrong = (captured > room) | (interface >= len(self._clock_of)) | ((trailer != size) & (trailer != claimed))
+        if wrong.any():
+            first = int(wrong.argmax())
+            refused = (
+                int(at[first]),
+                self._why(int(claimed[first]), int(captured[first]), int(room[first]), interface[first]),
+            )
+            at, head, offset, captured = at[:first], head[:first], offset[:first], captured[:first]
+            length, interface, simple = (
+                length[:first],
+                interface[:first],
+                None if simple is None else simple[:first],
+            )
+        ticks = head["high"].astype(np.uint64) << np.uint64(32) | head["low"]
+        batch = RecordBatch(
+            buffer=view,
+            offset=offset,
+            captured=captured,
+            length=np.maximum(captured, length),
+            time_ns=self._times(ticks, interface, simple),
+            interface=(interface + self._first).astype(np.uint32),
+        )
+        self._packets += len(batch)
+        return batch, refused
+
+    def _why(self, size: int, captured: int, room: int, interface: int) -> str:
+        if interface >= len(self._clock_of):
+            return f"a packet is of interface {interface}, of which the section does not tell"
+        if captured > room:
+            return f"a packet block of {size} bytes is said to hold a packet of {captured}"
+        return f"a packet block of {size} bytes has another length at its end"
+
+    def _times(
+        self,
+        ticks: UInt64Array,
+        interface: UInt32Array,
+        simple: BoolArray | None,
+    ) -> Int64Array:
+        if not len(ticks):
+            return np.zeros(0, np.int64)
+        if len(self._clocks) == 1:
+            times = next(iter(self._clocks)).nanoseconds(ticks)
+        else:
+            times = np.zeros(len(ticks), np.int64)
+            clock_of = np.array(self._clock_of)[interface]
+            clocks = list(self._clocks)
+            for used in np.unique(clock_of):
+                its = clock_of == used
+                times[its] = clocks[used].nanoseconds(ticks[its])
+        if simple is not None and simple.any():
+            timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(times))))
+            times = np.where(timed < 0, self._last_time, times[timed])
+            if not self.notes:
+                self.notes.append(CaptureNote(_UNTIMED, self._packets + int(simple.argmax()) + 1, 0))
+            self.notes[0].count += int(simple.sum())
+        self._last_time = int(times[-1])
+        return times
+
+
+def _joined(view: UInt8Array, batches: list[RecordBatch]) -> RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    nothing = np.zeros(0, np.int64)
+    return RecordBatch(
+        buffer=view,
+        offset=np.concatenate([nothing, *(batch.offset for batch in batches)]),
+        captured=np.concatenate([nothing, *(batch.captured for batch in batches)]),
+        length=np.concatenate([nothing, *(batch.length for batch in batches)]),
+        time_ns=np.concatenate([nothing, *(batch.time_ns for batch in batches)]),
+        interface=np.concatenate([nothing.astype(np.uint32), *(batch.interface for batch in batches)]),
+    )

@@ -1,0 +1,167 @@
+"""Where the bytes of a capture come from: a file, a pipe or standard input, plain or compressed."""
+
+import io
+import os
+import select
+import stat
+import sys
+from typing import Final, cast
+
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.io.decompress import DamagedStreamError, Decoder, DecompressedStream, decoder_for
+
+
+class CaptureSource:
+    """A stream of capture bytes, decompressed if need be."""
+
+    def __init__(self, name: str, raw: io.RawIOBase | io.BufferedIOBase, size: int | None, head: bytes) -> None:
+        self.name: Final = name  #: the path as it was given; "standard input" for "-"
+        self.size: Final = size  #: bytes of the underlying file, None where that is not known (pipes)
+        self.compression: str | None = None  #: "gzip", "zstd" or None
+        self.consumed = len(head)  #: bytes of the underlying file read so far, for progress against `size`
+        self.position = 0  #: bytes delivered so far, after decompression
+        self.damage: str | None = None  #: why the stream ended before its end: one clause; None: it did not
+        self._raw = raw
+        self._head = head
+
+    def read_into(self, target: memoryview) -> int:
+        """Fill the start of `target`; bytes filled, which may be fewer than fit, and 0 only at the end.
+
+        A stream that breaks off in its middle ends there, and `damage` says why.
+        """
+        count = min(len(self._head), len(target))
+        target[:count] = self._head[:count]
+        self._head = self._head[count:]
+        if count < len(target):
+            count += self._read_raw(target[count:])
+        self.position += count
+        return count
+
+    def reopen(self, offset: int) -> "CaptureSource":
+        """The same file from this offset on; only for plain files.
+
+        Raises:
+            OSError: it is no longer there, or another file has its name.
+        """
+        raw = open(self.name, "rb", buffering=0)  # noqa: SIM115
+        if not os.path.samestat(os.fstat(raw.fileno()), os.fstat(self._raw.fileno())):
+            raw.close()
+            raise FileNotFoundError(self.name)
+        raw.seek(offset)
+        other = CaptureSource(self.name, raw, self.size, b"")
+        other.consumed = other.position = offset
+        return other
+
+    def peek(self, offset: int, size: int) -> bytes:
+        """Bytes from anywhere in a plain file, without reading on."""
+        return os.pread(self._raw.fileno(), size, offset)
+
+    def is_file(self, other: str | int) -> bool:
+        """Whether the bytes come from a regular file, and `other`, a path or a file descriptor, is that file."""
+        try:
+            ours, theirs = os.fstat(self._raw.fileno()), os.stat(other)
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, theirs)
+
+    def close(self) -> None:
+        """Close the underlying file, unless it is standard input."""
+        if self._raw is not _standard_input():
+            self._raw.close()
+
+    def _read_raw(self, target: memoryview) -> int:
+        try:
+            while (count := self._raw.readinto(target)) is None:  # a pipe that somebody made non-blocking
+                select.select([self._raw], [], [])
+        except OSError as error:
+            self.damage = f"reading fails ({error.strerror or error})"
+            return 0
+        self.consumed += count
+        return count
+
+
+class _Compressed(CaptureSource):
+    def __init__(self, plain: CaptureSource, decoder: Decoder) -> None:
+        super().__init__(plain.name, plain._raw, plain.size, plain._head)
+        self.compression = decoder.name
+        self._stream = DecompressedStream(decoder, self._read_raw, plain._head)
+        self._ended = False
+
+    def read_into(self, target: memoryview) -> int:
+        if self._ended:
+            return 0
+        count = 0
+        try:
+            count = self._stream.readinto(target)
+        except EOFError:
+            self.damage = self.damage or f"the {self.compression} data ends too early"
+        except DamagedStreamError as error:
+            self.damage = f"the {self.compression} data is damaged ({error})"
+        self._ended = not count
+        self.position += count
+        return count
+
+
+def open_source(path: str | os.PathLike[str]) -> CaptureSource:
+    """Open a capture for reading, once and forward; "-" is standard input.
+
+    gzip (RFC 1952) and zstd (RFC 8878) are recognized by their first bytes, not by the file's name.
+
+    Raises:
+        CaptureError: there is no such file, it is a directory, it may not be read, or it is empty.
+
+    """
+    given = os.fspath(path)
+    name = "standard input" if given == "-" else given
+    try:
+        raw = _standard_input() if given == "-" else open(given, "rb", buffering=0)  # noqa: SIM115
+    except FileNotFoundError:
+        raise CaptureError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise CaptureError(f"{name}: is a directory; name the captures in it") from None
+    except PermissionError:
+        raise CaptureError(f"{name}: permission denied; read it as a user who may") from None
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{name}: cannot be opened ({_why(error)})") from None
+    if raw is None:
+        raise CaptureError(f"{name}: is closed; name a file instead")
+    try:
+        source = CaptureSource(name, raw, _size(raw), _head(raw))
+    except OSError as error:
+        raise CaptureError(f"{name}: cannot be read ({_why(error)})") from None
+    head = source._head
+    if not head:
+        source.close()
+        raise CaptureError(f"{name}: the file is empty")
+    decoder = decoder_for(head)
+    return source if decoder is None else _Compressed(source, decoder)
+
+
+def _standard_input() -> io.BufferedReader | None:
+    return cast(io.BufferedReader, sys.stdin.buffer) if sys.stdin is not None else None
+
+
+def _size(raw: io.RawIOBase | io.BufferedIOBase) -> int | None:
+    try:
+        status = os.fstat(raw.fileno())
+    except OSError:  # an object in place of standard input, as tests set it
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _head(raw: io.RawIOBase | io.BufferedIOBase) -> bytes:
+    """The first four bytes, fewer only at the end of the file: a pipe may give them one by one."""
+    head = b""
+    while len(head) < 4:
+        more = raw.read(4 - len(head))
+        if more is None:
+            select.select([raw], [], [])
+        elif not more:
+            break
+        else:
+            head += more
+    return head
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

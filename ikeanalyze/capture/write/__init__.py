@@ -1,0 +1,1 @@
+"""Captures written again: decrypted, filtered, or converted from pcap to pcapng."""

@@ -1,0 +1,357 @@
+"""A capture written again with some of its packets replaced by messages in clear; all else stays as it is.
+
+The file goes through in the pieces that it is read in. What is copied of a pcapng file is copied byte for byte, with two
+exceptions: a section header that tells its section's length (which may change) leaves it open, and the first one gets a
+comment if there is one to add. A pcap file becomes a pcapng file of one section and one interface, since a comment has no
+place in pcap.
+
+A frame in clear may be longer than the snapshot length of its interface: it was never captured as one. Readers go by the
+length in an enhanced packet block, so it stands there whole. In a simple packet block the captured length is worked out
+from the snapshot length; a frame that is longer is not written there.
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from ikeanalyze._version import installed_version
+from ikeanalyze.capture.decode.link import LinkType, get_link_type_name, locate_ip_packets
+from ikeanalyze.capture.formats import pcapng_blocks
+from ikeanalyze.capture.formats.pcapng_blocks import PacketBlockHeader
+from ikeanalyze.capture.formats.records import CaptureError, Interface, RecordBatch
+from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
+from ikeanalyze.capture.write.frames import (
+    LONGEST_MESSAGE,
+    CleartextFrame,
+    CleartextMessage,
+    FrameRewriteError,
+    build_cleartext_frame,
+    frame_check_sequence,
+)
+from ikeanalyze.capture.write.pcap_as_pcapng import ORDER, encode_file_header, encode_packet_blocks, encode_timestamps
+from ikeanalyze.io.atomic_write import open_output
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes of the file that were read, and its size where that is known."""
+
+#: More warnings about single packets than this are only counted.
+_MOST_WARNINGS: Final = 1000
+#: More bytes than there are headers before any message.
+_MOST_HEADERS: Final = 256
+_SECTION_TYPE: Final = pcapng_blocks.SECTION.to_bytes(4, "little")
+_PACKET_KINDS: Final = (pcapng_blocks.ENHANCED_PACKET, pcapng_blocks.OBSOLETE_PACKET, pcapng_blocks.SIMPLE_PACKET)
+_ETHERNET_FCS: Final = 4
+#: Bits of epb_flags: direction and reception type; bytes of the frame check sequence. Above stand errors of the link layer.
+_FLAGS_OF_WAY: Final = 0x1F
+_FLAGS_FCS: Final = 0x1E0
+_FCS_SHIFT: Final = 5
+
+_IN_TCP: Final = "in the capture this message is in a TCP stream (RFC 9329); here it is a UDP datagram of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class PacketEdit:
+    """What is done with one packet. Without anything in `clear` and with `keep` unset it is left out."""
+
+    clear: tuple[CleartextMessage, ...] = ()  # what stands in its place, a packet each, in this order, with its time
+    keep: bool = False  # the packet itself stays, in front of these
+    #: for a packet that is left out: the number of the one in whose place its message stands. It is left out only if that
+    #: message is short enough for a packet
+    into: int | None = None
+
+
+@dataclass(slots=True)
+class RewriteResult:
+    """What was done, and what could not be done; `written == packets - removed + inserted`."""
+
+    packets: int = 0  # of the source
+    written: int = 0  # packets in the output
+    replaced: int = 0  # packets in whose place others stand
+    removed: int = 0  # packets left out without any in their place
+    inserted: int = 0  # packets in clear that follow another one of the same packet of the source
+    unchanged: int = 0  # packets of which `edits` wanted something, and which are as they were
+    damage: str | None = None  # where and why the source could not be read to its end; all before is written
+    warnings: list[tuple[int | None, str]] = field(default_factory=list)  # packet numbers and what is to be said
+
+
+def rewrite_capture(
+    path: str,
+    out: str | BinaryIO,
+    edits: Mapping[int, PacketEdit],
+    *,
+    comment: str | None = None,
+    progress: Progress | None = None,
+) -> RewriteResult:
+    """Write a capture (pcap or pcapng, plain or compressed; "-": standard input) again, as pcapng.
+
+    `out` is a path, whose file appears when it is complete, "-" for standard output, or a stream. `edits` is by packet
+    number, from 1. `comment` is for the whole file.
+
+    Raises:
+        CaptureError: nothing of the source can be read, it is the output as well, or pcapng has no room for its link type.
+        OSError: the output cannot be written.
+
+    """
+    with open_capture(path) as reader:
+        if _is_same(reader, out):
+            raise CaptureError(f"{reader.source.name}: is the output as well. Name another output with -o")
+        head = b""
+        if reader.format == "pcap":
+            head = _file_head(reader, edits, comment)
+        job = _Rewriter(reader, edits, comment)
+        with open_output(out) as stream:
+            stream.write(head)
+            for stretch in reader.iterate_segments():
+                for piece in job.pieces(stretch):
+                    stream.write(piece)
+                if progress is not None:
+                    progress(reader.source.consumed, reader.source.size)
+        return job.finish()
+
+
+def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
+    if isinstance(out, str) and out != "-":
+        return reader.source.is_file(out)
+    try:
+        stream = sys.stdout if isinstance(out, str) else out
+        return reader.source.is_file(stream.fileno())
+    except (AttributeError, OSError, ValueError):  # no stream, or not one of the system's
+        return False
+
+
+def _file_head(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> bytes:
+    longest = max((len(clear.message) for edit in edits.values() for clear in edit.clear), default=0)
+    application = f"ikeanalyze {installed_version()}"
+    try:
+        return encode_file_header(reader.interfaces[0], application, comment, longest + _MOST_HEADERS)
+    except ValueError as error:
+        raise CaptureError(f"{reader.source.name}: {error}") from None
+
+
+class _Rewriter:
+    def __init__(self, reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> None:
+        self._interfaces = reader.interfaces
+        self._reader = reader
+        self._edits = edits
+        self._numbers = np.sort(np.fromiter(edits, np.int64, len(edits)))
+        self._comment = comment
+        self._order = ORDER  # of the section that a stretch begins in
+        self._result = RewriteResult()
+        self._unlisted = 0
+        self._uncommented = 0
+        self._first_uncommented = 0
+        self._give_up()
+
+    def pieces(self, stretch: FileSegment) -> Iterator[bytes | memoryview]:
+        """What is written for a piece of the source."""
+        batch = stretch.batch
+        first = self._result.packets + 1
+        wanted = self._numbers[slice(*np.searchsorted(self._numbers, [first, first + len(batch)]))]
+        edits = {number - first: edit for number in wanted.tolist() if (edit := self._edit(number))}
+        frames = self._frames(batch, edits)
+        if self._reader.format == "pcap":
+            yield self._of_records(batch, edits, frames)
+        else:
+            yield from self._of_blocks(stretch, edits, frames)
+        self._result.packets += len(batch)
+
+    def finish(self) -> RewriteResult:
+        """What was done."""
+        result, damage = self._result, self._reader.damage
+        result.written = result.packets - result.removed + result.inserted
+        if damage is not None:
+            result.damage = f"damaged at byte {damage.offset}: {damage.what}"
+            result.warnings.append((None, f"{result.damage}; written up to there"))
+        behind = len(self._numbers) - int(np.searchsorted(self._numbers, result.packets, "right"))
+        if behind:
+            what = f"{behind} packets to be written in clear are not there: the capture has {result.packets}"
+            result.warnings.append((None, what))
+        if self._uncommented:
+            what = f"{self._uncommented} packets in clear have no comment: simple packet blocks have no room for it"
+            result.warnings.append((self._first_uncommented, what))
+        if self._unlisted:
+            result.warnings.append((None, f"{self._unlisted} more such packets, counted but not listed"))
+        return result
+
+    def _give_up(self) -> None:
+        """Drop what cannot be done before anything is left out for its sake."""
+        self._too_long: set[int] = set()
+        for number in self._numbers.tolist():
+            size = max((len(clear.message) for clear in self._edits[number].clear), default=0)
+            if size > LONGEST_MESSAGE:
+                self._too_long.add(number)
+                self._warn(number, f"a message of {size} bytes does not fit into an IP packet")
+
+    def _edit(self, number: int) -> PacketEdit | None:
+        edit = self._edits[number]
+        if number in self._too_long or (not edit.clear and not edit.keep and edit.into in self._too_long):
+            self._result.unchanged += 1
+            return None
+        return edit if edit.clear or not edit.keep else None
+
+    def _warn(self, number: int, what: str) -> None:
+        if len(self._result.warnings) < _MOST_WARNINGS:
+            self._result.warnings.append((number, f"{what}: left as it is"))
+        else:
+            self._unlisted += 1
+
+    def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
+        """The frames in clear by row of the batch; an edit that cannot be carried out is taken out of `edits`."""
+        rows = np.array([row for row, edit in edits.items() if edit.clear], np.int64)
+        made: dict[int, list[CleartextFrame]] = {}
+        if not len(rows):
+            return made
+        at = batch.offset[rows]
+        end = at + batch.captured[rows]
+        kinds = np.array([interface.link_type for interface in self._interfaces])[batch.interface[rows]]
+        source = batch.buffer.data
+        for kind in np.unique(kinds).tolist():
+            its = np.flatnonzero(kinds == kind)
+            located = locate_ip_packets(kind, batch.buffer, at[its], end[its])
+            if located is None:
+                self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(kind)} is not decoded")
+                continue
+            columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
+            for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
+                if not family:
+                    self._refuse(edits, [row], "there is no IP packet in it")
+                    continue
+                frame = bytes(source[low:high])
+                try:
+                    made[row] = [build_cleartext_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
+                except FrameRewriteError as error:
+                    self._refuse(edits, [row], str(error))
+        return made
+
+    def _refuse(self, edits: dict[int, PacketEdit], rows: Sequence[int], what: str) -> None:
+        for row in rows:
+            del edits[row]
+            self._result.unchanged += 1
+            self._warn(self._result.packets + 1 + row, what)
+
+    def _count(self, edit: PacketEdit) -> None:
+        if edit.keep:
+            self._result.inserted += len(edit.clear)
+        elif edit.clear:
+            self._result.replaced += 1
+            self._result.inserted += len(edit.clear) - 1
+        else:
+            self._result.removed += 1
+
+    # ---- pcapng
+
+    def _of_blocks(
+        self, stretch: FileSegment, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
+    ) -> Iterator[bytes | memoryview]:
+        whole = memoryview(stretch.buffer)[: stretch.stop]
+        if not edits and stretch.buffer.find(_SECTION_TYPE, 0, stretch.stop) < 0:
+            yield whole
+            return
+        done, row = 0, -1
+        for kind, at, size, order in pcapng_blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
+            if kind == pcapng_blocks.SECTION:
+                self._order = order
+                yield whole[done:at]
+                yield pcapng_blocks.reopen_section_header(bytes(whole[at : at + size]), order, self._comment)
+                self._comment = None
+                done = at + size
+            elif kind in _PACKET_KINDS:
+                row += 1
+                if (edit := edits.get(row)) is None:
+                    continue
+                interface = self._interfaces[int(stretch.batch.interface[row])]
+                new = self._blocks_for(row, edit, frames.get(row, []), bytes(whole[at : at + size]), kind, interface)
+                if new is None:
+                    continue
+                self._count(edit)
+                yield whole[done : at + size if edit.keep else at]
+                yield new
+                done = at + size
+        yield whole[done:]
+
+    def _blocks_for(
+        self, row: int, edit: PacketEdit, frames: list[CleartextFrame], block: bytes, kind: int, interface: Interface
+    ) -> bytes | None:
+        """The blocks of the frames in clear; None: they cannot be written."""
+        order = self._order
+        if kind != pcapng_blocks.SIMPLE_PACKET:
+            head = pcapng_blocks.parse_packet_block_header(block, order)
+            return b"".join(
+                self._enhanced(head, clear, frame, interface, again=edit.keep or index > 0)
+                for index, (clear, frame) in enumerate(zip(edit.clear, frames, strict=True))
+            )
+        whole = [_with_fcs(frame.frame, interface, interface.fcs_bytes) for frame in frames]
+        if interface.snaplen and any(len(frame) > interface.snaplen for frame in whole):
+            self._result.unchanged += 1
+            what = f"in clear it is longer than the snapshot length of {interface.snaplen} bytes"
+            self._warn(self._result.packets + 1 + row, what)
+            return None
+        if any(clear.comment for clear in edit.clear) or any(frame.tcp for frame in frames):
+            self._first_uncommented = self._first_uncommented or self._result.packets + 1 + row
+            self._uncommented += len(frames)
+        return b"".join(pcapng_blocks.encode_simple_packet(frame, order) for frame in whole)
+
+    def _enhanced(
+        self,
+        head: PacketBlockHeader,
+        clear: CleartextMessage,
+        made: CleartextFrame,
+        interface: Interface,
+        *,
+        again: bool,
+    ) -> bytes:
+        """One enhanced packet block; `again`: what `head` tells of its packet itself has been told."""
+        order, fcs, options = self._order, interface.fcs_bytes, []
+        for code, value in head.options:
+            if code == pcapng_blocks.EPB_FLAGS and len(value) == 4:
+                flags = struct.unpack(order + "I", value)[0]
+                fcs = (flags & _FLAGS_FCS) >> _FCS_SHIFT or fcs
+                kept = flags & _FLAGS_OF_WAY
+                if fcs == _ETHERNET_FCS and interface.link_type == LinkType.ETHERNET:
+                    kept |= flags & _FLAGS_FCS
+                options.append((code, struct.pack(order + "I", kept)))
+            elif code != pcapng_blocks.EPB_HASH and code not in pcapng_blocks.UNCOPIED_OPTIONS and not again:
+                options.append((code, value))
+        options += _comments(clear, made)
+        frame = _with_fcs(made.frame, interface, fcs)
+        return pcapng_blocks.encode_enhanced_packet(replace(head, options=tuple(options)), frame, order)
+
+    # ---- pcap
+
+    def _of_records(
+        self, batch: RecordBatch, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
+    ) -> bytes | memoryview:
+        """All packets of a batch as enhanced packet blocks."""
+        interface = self._interfaces[0]
+        left_out = np.zeros(len(batch), np.bool_)
+        new: dict[int, bytes] = {}
+        if edits:
+            high, low = encode_timestamps(batch, interface.resolution)
+        for row, edit in edits.items():
+            self._count(edit)
+            left_out[row] = not edit.keep
+            head = PacketBlockHeader(0, high[row].tobytes() + low[row].tobytes(), ())
+            new[row] = b"".join(
+                self._enhanced(head, clear, frame, interface, again=False)
+                for clear, frame in zip(edit.clear, frames.get(row, ()), strict=True)
+            )
+        return encode_packet_blocks(batch, interface.resolution, left_out, new)
+
+
+def _comments(clear: CleartextMessage, made: CleartextFrame) -> list[pcapng_blocks.Option]:
+    texts = [clear.comment] if clear.comment else []
+    if made.tcp:
+        texts.append(_IN_TCP)
+    # in one line: tshark 4.6 gives each line of a comment as one more value of the field
+    return [pcapng_blocks.make_comment_option("; ".join(texts))] if texts else []
+
+
+def _with_fcs(frame: bytes, interface: Interface, fcs_bytes: int | None) -> bytes:
+    """The frame with its check sequence, where readers are told that frames have one: they would take other bytes for it."""
+    if fcs_bytes == _ETHERNET_FCS and interface.link_type == LinkType.ETHERNET:
+        return frame + frame_check_sequence(frame)
+    return frame

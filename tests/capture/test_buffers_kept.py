@@ -1,0 +1,91 @@
+from random import Random
+
+import numpy as np
+import pytest
+
+from ikeanalyze.capture.buffers import MessageBytes
+
+
+def units(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.uint32)
+
+
+def add(clear: MessageBytes, **messages: bytes) -> None:
+    """Keep messages by unit, given as u7=b"..."."""
+    data = b"".join(messages.values())
+    size = np.array([len(message) for message in messages.values()])
+    end = np.cumsum(size)
+    numbers = units(*(int(name[1:]) for name in messages))
+    clear.add(numbers, np.frombuffer(data, np.uint8), end - size, end)
+
+
+def test_a_mapping_of_bytes() -> None:
+    clear = MessageBytes()
+    assert len(clear) == 0
+    assert clear.get(3) is None
+    add(clear, u3=b"three", u5=b"five")
+    add(clear, u4=b"four", u9=b"")
+    assert dict(clear) == {3: b"three", 4: b"four", 5: b"five", 9: b""}
+    assert clear[4] == b"four"
+    assert clear.get(6, b"") == b""
+    with pytest.raises(KeyError):
+        clear[10]
+
+
+def test_the_last_one_counts() -> None:
+    clear = MessageBytes()
+    add(clear, u3=b"before")
+    assert clear[3] == b"before"
+    add(clear, u3=b"after")
+    assert dict(clear) == {3: b"after"}
+
+
+def test_places() -> None:
+    clear = MessageBytes()
+    begin, size = clear.places(units(1, 2))
+    assert size.tolist() == [0, 0]
+    add(clear, u3=b"three", u5=b"five")
+    begin, size = clear.places(units(5, 4, 3, 3, 6))
+    found = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
+    assert found == [b"five", b"", b"three", b"three", b""]
+
+
+def test_all_is_forgotten() -> None:
+    clear = MessageBytes()
+    add(clear, u3=b"three")
+    clear.clear()
+    assert dict(clear) == {}
+    add(clear, u4=b"four")
+    assert dict(clear) == {4: b"four"}
+
+
+@pytest.mark.parametrize("share", [None, 0.01, 1.0])
+def test_kept_messages_grow_with_any_share(share: float | None) -> None:
+    rng = Random(1)
+    clear, expected = MessageBytes(), {}
+    for unit in range(300):
+        expected[unit] = rng.randbytes(rng.randrange(2000))
+        clear.share = share
+        add(clear, **{f"u{unit}": expected[unit]})
+    assert dict(clear) == expected
+
+
+def test_a_heap_filled_from_two_sides() -> None:
+    heap = np.zeros(100, np.uint8)
+    first, second = MessageBytes(heap), MessageBytes(heap, 50)
+    add(first, u0=b"zero")
+    add(second, u0=b"one", u1=b"two")
+    numbers, begin, size = second.entries()
+    first.add_existing(numbers + np.uint32(1), begin, size)
+    assert dict(first) == {0: b"zero", 1: b"one", 2: b"two"}
+
+
+def test_some_can_be_kept() -> None:
+    clear = MessageBytes()
+    add(clear, u3=b"three", u5=b"five", u9=b"nine")
+    clear.keep(units(9, 3, 7))
+    assert dict(clear) == {3: b"three", 9: b"nine"}
+    add(clear, u4=b"four")
+    assert dict(clear) == {3: b"three", 4: b"four", 9: b"nine"}
+    clear.clear()
+    assert dict(clear) == {}

@@ -1,0 +1,46 @@
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+
+from ikeanalyze.capture import buffers
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(autouse=True)
+def again() -> Iterator[None]:
+    buffers.tune_malloc.cache_clear()
+    yield
+    buffers.tune_malloc.cache_clear()
+
+
+def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        @staticmethod
+        def mallopt(option: int, value: int) -> int:
+            asked.append((option, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    buffers.tune_malloc()
+    assert {option for option, _ in asked} == {
+        -1,
+        -2,
+        -3,
+        -8,
+    }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
+    count = len(asked)
+    buffers.tune_malloc()
+    assert len(asked) == count
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError])
+def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def refuse(name: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    buffers.tune_malloc()

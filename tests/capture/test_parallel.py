@@ -1,0 +1,78 @@
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ikeanalyze.capture.buffers import shared_bytes
+from ikeanalyze.capture.parallel import WorkerProcess, can_fork_reader
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
+
+
+def test_a_helper_sends_its_result() -> None:
+    shared = shared_bytes(4)
+
+    def work(progress: Any) -> list[int]:
+        progress[0] = 99
+        shared[:] = [1, 2, 3, 4]
+        return [os.getppid()] * 100_000
+
+    one = WorkerProcess(work)
+    assert one.result() == [os.getpid()] * 100_000
+    assert one.progress == 99
+    assert shared.tolist() == [1, 2, 3, 4]
+    one.stop()  # nothing more
+
+
+def fails(progress: Any) -> None:
+    raise ValueError
+
+
+def gives_up(progress: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize("work", [fails, gives_up])
+def test_a_helper_that_fails_has_no_result(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    assert WorkerProcess(work).result() is None
+    assert capfd.readouterr().err == ""
+
+
+def test_a_stopped_helper_leaves_no_process() -> None:
+    one = WorkerProcess(lambda progress: threading.Event().wait())
+    one.stop()
+    one.stop()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(one._pid, 0)
+
+
+def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(BlockingIOError):
+        WorkerProcess(gives_up)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_when_there_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.delitem(sys.modules, "polars", raising=False)
+    assert can_fork_reader()
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert not can_fork_reader()
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    assert not can_fork_reader()
+
+
+def test_not_with_the_threads_of_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setitem(sys.modules, "polars", np)
+    assert not can_fork_reader()
