@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ikeanalyze.analysis.steps import Finished, Looked
+    from ikeanalyze.analysis.pipeline import Finished, Looked
     from ikeanalyze.keys.detect import KeyFile
 
     KeyFiles = str | Path | Sequence[str | Path | KeyFile]

@@ -22,10 +22,10 @@ from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.cleartexts import Cleartext
-    from ikeanalyze.analysis.opening import CaptureKeys
+    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.options import KeyFiles
-    from ikeanalyze.analysis.tables import AnalysisTables
+    from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
 
 #: What is kept of a capture that is small, in bytes: more takes so long that it may as well be alone.
@@ -91,7 +91,7 @@ class _ReadState:
             files = [files]
         if not files:
             return more
-        from ikeanalyze.analysis.opening import CaptureKeys
+        from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
         from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 
         sets: list[KeySet] = list(more.sets) if more else []
@@ -135,7 +135,7 @@ class _ReadState:
     def result(self) -> Analysis:
         """All of it."""
         self._analyse_group()
-        from ikeanalyze.analysis.steps import join_tables
+        from ikeanalyze.analysis.pipeline import join_tables
 
         tables = self._tables
         whole = tables[0] if len(tables) == 1 else join_tables(tables)
@@ -156,9 +156,9 @@ class _ReadState:
             release_free_memory()
 
     def _analyse(self, traffic: CombinedFrames) -> None:
-        from ikeanalyze.analysis.ids import FROM_THE_START, RowNumbering
-        from ikeanalyze.analysis.steps import build_tables
-        from ikeanalyze.analysis.tables import get_next_ids
+        from ikeanalyze.analysis.pipeline import build_tables
+        from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
+        from ikeanalyze.analysis.tables.tables import get_next_ids
 
         first = FROM_THE_START if self._options.own_ids else get_next_ids(self._tables)
         numbering = RowNumbering(self._paths, first, self._options.own_ids)
@@ -175,7 +175,7 @@ def _text(path: str) -> str:
 
 
 def _load_steps() -> None:
-    import ikeanalyze.analysis.steps  # noqa: F401
+    import ikeanalyze.analysis.pipeline  # noqa: F401
 
 
 def _summary(path: str, capture: CaptureFrames) -> CaptureSummary:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-    from ikeanalyze.analysis.cleartexts import Cleartext
+    from ikeanalyze.analysis.decryption.export import Cleartext
 
 #: Every packet of a capture is counted under exactly one of these.
 ACCOUNTING = (

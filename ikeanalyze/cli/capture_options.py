@@ -17,7 +17,7 @@ from ikeanalyze.cli.progress import make_progress_bar
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, SkippedFile
-    from ikeanalyze.analysis.verification import Verification
+    from ikeanalyze.analysis.verification.verify import Verification
 
 _LARGEST_KEY_FILE: Final = 16 << 20  # bytes of a file named as a capture that is tested for keys
 _DEFAULT: Final = ReadOptions()

@@ -1,6 +1,8 @@
 """Sizes of the algorithms that protect IKE messages: keys, salts, IVs, blocks and ICVs, by transform ID.
 
 What is not in these tables cannot be decrypted or checked; it is no error to meet it.
+
+What a chosen proposal means for the keys of its IKE SA.
 """
 
 from collections.abc import Mapping
@@ -9,7 +11,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf
+from ikeanalyze.wire.ikev2.message import Proposal
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf, TransformType
 
 #: Truncated to 96 bits, as a draft had it before RFC 4868: never assigned by IANA, but known to Wireshark's key
 #: table and, under this number for private use, to strongSwan.
@@ -193,3 +196,26 @@ def find_prf(name: str) -> PrfAlgorithm | None:
     """The PRF that a log names as IANA does, PRF_HMAC_SHA2_256; None if it is not known."""
     member = Prf.__members__.get(name.removeprefix("PRF_"))
     return None if member is None else PRF.get(member)
+
+
+pass
+
+
+def get_suite(chosen: Proposal | None) -> IkeSuite | None:
+    """What protects the messages; None: nothing was chosen, or no encryption."""
+    if chosen is None:
+        return None
+    transforms = {transform.type: transform for transform in chosen.transforms}
+    encryption = transforms.get(TransformType.ENCR)
+    if encryption is None:
+        return None
+    integrity = transforms.get(TransformType.INTEG)
+    return IkeSuite(encryption.id, encryption.key_bits, integrity.id if integrity else 0)
+
+
+def get_prf(chosen: Proposal | None) -> PrfAlgorithm | None:
+    """What derives the keys; None: nothing was chosen, or a PRF that is not known."""
+    for transform in chosen.transforms if chosen is not None else ():
+        if transform.type == TransformType.PRF:
+            return PRF.get(transform.id)
+    return None

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from ikeanalyze.analysis.handshakes import REKEYED
+from ikeanalyze.analysis.handshakes.handshakes import REKEYED
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.dataset import statistics
 from ikeanalyze.dataset.compare_columns import (

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from ikeanalyze.analysis.radius import compute_aaa_wait
+from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.model.flow import (
     NON_ESP_MARKER,

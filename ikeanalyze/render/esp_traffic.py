@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ikeanalyze.analysis.esp_traffic import WINDOW, EspSa, EspTraffic
+from ikeanalyze.analysis.esp.traffic import WINDOW, EspSa, EspTraffic
 from ikeanalyze.model.esp_algorithms import EspCipherSuite
 from ikeanalyze.model.esp_overhead import compute_payload_bounds
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
@@ -21,7 +21,7 @@ from ikeanalyze.render.values import (
 )
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.esp_inside import EspPayloadStats
+    from ikeanalyze.analysis.esp.decrypt import EspPayloadStats
 
 #: What the capture has besides ESP packets that are counted, and what it is called.
 _LEFT: Final = {

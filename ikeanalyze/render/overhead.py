@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.analysis.esp_traffic import EspTraffic
+from ikeanalyze.analysis.esp.traffic import EspTraffic
 from ikeanalyze.model.esp_algorithms import EspCipherSuite
 from ikeanalyze.model.overhead import OverheadResult
 from ikeanalyze.render import esp_traffic

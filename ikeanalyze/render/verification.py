@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ikeanalyze.analysis.checks import VerificationCheck
-from ikeanalyze.analysis.verification import Verification, VerifiedHandshake
+from ikeanalyze.analysis.verification.checks import VerificationCheck
+from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, number_columns
 from ikeanalyze.render.values import UNKNOWN, escape_text, format_count, join_items

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any, Final
 
-from ikeanalyze.analysis.checks import VerificationCheck
-from ikeanalyze.analysis.verification import Verification
+from ikeanalyze.analysis.verification.checks import VerificationCheck
+from ikeanalyze.analysis.verification.verify import Verification
 
 SCHEMA: Final = "ikeanalyze.verification/1"
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ikeanalyze.analysis.verification import Verification
+from ikeanalyze.analysis.verification.verify import Verification
 from ikeanalyze.render import Format
 from ikeanalyze.render.formats import OutputFormats, make_json_writer, make_terminal_writer
 from ikeanalyze.render.verification import render_sections

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from ikeanalyze.analysis.suites import get_prf, get_suite
-from ikeanalyze.crypto.algorithms import IkeSuite, PrfAlgorithm
+from ikeanalyze.crypto.algorithms import IkeSuite, PrfAlgorithm, get_prf, get_suite
 from ikeanalyze.replay.answers import FIRST_STATUS, get_notify_name
 from ikeanalyze.replay.offer import is_offered
 from ikeanalyze.wire.cursor import WireError

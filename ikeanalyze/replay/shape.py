@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from ikeanalyze.analysis.contents import DecodedMessage
-from ikeanalyze.analysis.ike_sas import IkeSaRecord, collect_ike_sas
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, collect_ike_sas
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.replay.answers import get_notify_name

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.analysis.content_columns import list_payload_names
-from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import MESSAGES
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.analysis.tables.content_columns import list_payload_names
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.keys.detect import KeyFile

@@ -11,10 +11,10 @@ from polars.testing import assert_frame_equal
 
 import ikeanalyze
 from ikeanalyze import Analysis
-from ikeanalyze.analysis.contents import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.conversation import AnalysisState
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.keys.key_set import KeySet
 from tests.analysis.analysed import obey
 from tests.analysis.protected import Key, Sa

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ikeanalyze.analysis.clear_edits import plan_decryption_edits
+from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.formats.records import CaptureError

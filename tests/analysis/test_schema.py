@@ -3,8 +3,8 @@
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.outcome import Outcome
-from ikeanalyze.analysis.vantage import INITIATOR, RESPONDER, UNKNOWN_VANTAGE
+from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, UNKNOWN_VANTAGE
+from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 
 TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)

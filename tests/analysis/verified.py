@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ikeanalyze.analysis.checks import VerificationCheck
-from ikeanalyze.analysis.ike_sas import IkeSaRecord, collect_ike_sas
-from ikeanalyze.analysis.logged import DaemonLogIndex, index_daemon_logs
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.analysis.verification import Verification, verify_capture
+from ikeanalyze.analysis.verification.checks import VerificationCheck
+from ikeanalyze.analysis.verification.daemon_log_index import DaemonLogIndex, index_daemon_logs
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, collect_ike_sas
+from ikeanalyze.analysis.verification.verify import Verification, verify_capture
 from ikeanalyze.keys.detect import read_keys
 from tests.keys.logs_of import CAPTURES, LOGS
 

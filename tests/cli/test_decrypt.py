@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.analysis.clear_edits import plan_decryption_edits
+from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table

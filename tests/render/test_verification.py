@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from ikeanalyze.analysis.checks import VerificationCheck
-from ikeanalyze.analysis.verification import Verification, VerifiedHandshake
+from ikeanalyze.analysis.verification.checks import VerificationCheck
+from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
 from ikeanalyze.keys.key_set import Origin
 from ikeanalyze.render import Format
 from ikeanalyze.render.verification import format_check_label, format_summary

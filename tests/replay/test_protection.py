@@ -1,6 +1,6 @@
 """The keys of an IKE SA with an additional key exchange, and IntAuth, as charon logged them."""
 
-from ikeanalyze.analysis.suites import get_prf, get_suite
+from ikeanalyze.crypto.algorithms import get_prf, get_suite
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.replay.protection import IkeSaKeys
 from tests.analysis.verified import taken_apart

@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from ikeanalyze.analysis.ike_sas import collect_ike_sas
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
 from ikeanalyze.replay.shape import EVERYTHING, USUAL_ESP, extract_shape, read_shape
 from ikeanalyze.replay.steps import CannotReplayError
 from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet

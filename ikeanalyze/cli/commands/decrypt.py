@@ -56,9 +56,7 @@ def decrypt(
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
-    from ikeanalyze.analysis.clear_edits import (
-        plan_decryption_edits,  # loads polars, after which the capture reader cannot fork
-    )
+    from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 
     decrypted = plan_decryption_edits(analysis.frames, analysis.cleartexts)
     try:

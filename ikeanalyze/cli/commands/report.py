@@ -18,8 +18,8 @@ from ikeanalyze.render.figures import write_report
 from ikeanalyze.render.parquet import ParquetWriter
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.pipeline import Finished
     from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.analysis.steps import Finished
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.verification import Verification, verify_capture
+from ikeanalyze.analysis.verification.verify import Verification, verify_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.esp_traffic import EspTraffic, read_esp_traffic
+from ikeanalyze.analysis.esp.traffic import EspTraffic, read_esp_traffic
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, PortOption
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr

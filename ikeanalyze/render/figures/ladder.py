@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ikeanalyze.analysis.losses import LossEvidence, infer_losses
+from ikeanalyze.analysis.messages.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.columns import cast_text_columns
 from ikeanalyze.render.ladder import format_message_label, get_ladder_messages, get_message_notes, get_message_payloads

@@ -5,7 +5,7 @@ what was measured in a capture.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ikeanalyze.analysis.esp_traffic import EspTraffic
+from ikeanalyze.analysis.esp.traffic import EspTraffic
 from ikeanalyze.model.overhead import (
     CLEAR,
     EspProcessor,

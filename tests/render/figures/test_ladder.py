@@ -3,7 +3,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ikeanalyze.analysis.losses import LossEvidence
+from ikeanalyze.analysis.messages.losses import LossEvidence
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render import select
 from ikeanalyze.render.figures.ladder import MOST, build_ladder

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.analysis.esp_traffic import read_esp_traffic
+from ikeanalyze.analysis.esp.traffic import read_esp_traffic
 from ikeanalyze.model.esp_algorithms import parse_suite
 from ikeanalyze.model.esp_overhead import EspConfig
 from ikeanalyze.model.overhead import OverheadQuery, compute_overhead

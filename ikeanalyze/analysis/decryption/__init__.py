@@ -1,0 +1,1 @@
+"""Decrypted messages and what their payloads add to the analysis."""

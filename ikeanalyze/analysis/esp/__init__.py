@@ -1,0 +1,1 @@
+"""ESP SAs of a capture: packets, bytes, sequence numbers and, with keys, the sizes of the payloads."""

@@ -1,0 +1,322 @@
+"""ESP as a capture has it: each SA with its packets, bytes, sizes, sequence numbers and its rate over time.
+
+An SA here is a sender, a receiver and an SPI, so one direction (RFC 4303, section 2.1). Sequence numbers are looked at as a
+receiver does (section 3.4.3), with a window: a number that is more than `WINDOW` behind the highest is *late*, and
+nothing more is said of it. Of the others a number that was there before is *repeated* (a replay, or the capture's doing),
+one below the highest is *out of order*; a *jump* is a new highest number that is not the next one. What is *missing* are
+numbers between the lowest and the highest that never came in time.
+
+A packet carries the lower half of an extended sequence number (section 2.2.1). Only such numbers go on behind 2^32 - 1, so
+where one close above 0 follows one close below 2^32, its upper half is one more, as a receiver finds it (appendix A2.2).
+
+Memory grows with the number of SAs and not with the number of packets.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ikeanalyze.capture.decode.classify import Encapsulation
+from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, EspPacketFilter
+from ikeanalyze.capture.esp import read_esp as read_packets
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.keys.key_set import EspKey
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.esp.decrypt import EspPayloadStats
+
+#: Sequence numbers that are remembered behind the highest one. Receivers have 32 at least, 64 by default.
+WINDOW: Final = 1024
+
+#: A number closer than this above 0 that follows one closer than this below 2^32 goes on behind it.
+_NEAR_END: Final = 1 << 24
+_CYCLE: Final = 1 << 32
+
+#: Upper bounds in bytes of the classes of the size histogram.
+SIZE_BOUNDS: Final = (*range(64, 1537, 64), 2048, 4096, 9216, 65535)
+
+#: Times are counted in intervals; when there are more than so many, two become one.
+_MOST_INTERVALS: Final = 200
+_FIRST_WIDTH_NS: Final = 1_000_000
+
+_KEY: Final = ("source", "destination", "spi")
+_ENCAPSULATIONS: Final = {
+    Encapsulation.IP: "ip",
+    Encapsulation.UDP_4500: "udp-4500",
+    Encapsulation.UDP: "udp",
+}
+_SUMS: Final = (
+    "packets",
+    "frames",
+    "bytes",
+    "esp_bytes",
+    "unsized",
+    "distinct",
+    "repeated",
+    "late",
+    "out_of_order",
+    "jumps",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RateInterval:
+    """How much came within a stretch of time."""
+
+    start_ns: int  # since 1970-01-01 UTC
+    packets: int
+    bytes: int  # of frames
+
+
+@dataclass(frozen=True, slots=True)
+class EspSa:
+    """One ESP SA, as far as the capture has it."""
+
+    source: str
+    destination: str
+    spi: int
+    encapsulation: str  # "ip", "udp-4500" or "udp" (another port), that of its first packet
+    packets: int  # ESP packets
+    frames: int  # more than packets where IP fragmented them
+    bytes: int  # of frames, link header included
+    esp_bytes: int  # from SPI to ICV
+    unsized: int  # packets that `esp_bytes` lacks: an IP fragment is missing
+    first_ns: int
+    last_ns: int
+    lowest: int  # sequence numbers; extended ones as far as the capture shows: it counts on behind 2^32 - 1
+    highest: int
+    missing: int
+    jumps: int
+    repeated: int
+    late: int
+    out_of_order: int
+    histogram: tuple[tuple[int, int], ...]  # class of `SIZE_BOUNDS` by its upper bound, packets; no empty ones
+    rate: tuple[RateInterval, ...]  # no empty ones
+    inside: "EspPayloadStats | None"  # None: there is no key for it
+
+    @property
+    def mean_bps(self) -> float | None:
+        """Frames' bits per second from the first packet to the last; None: they came at once."""
+        span = self.last_ns - self.first_ns
+        return 8e9 * self.bytes / span if span > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class EspTraffic:
+    """All ESP of a capture."""
+
+    path: str
+    capture: EspCapture
+    sas: Sequence[EspSa]  # in the order in which they come up
+    interval_ns: int  # length of the intervals of `rate`
+    beyond: int = 0  # ESP packets of SAs beyond `MAX_ESP_SAS`, which are in none of `sas`
+    unusable_keys: Sequence[str] = ()  # where they stand, and why
+
+
+def read_esp_traffic(
+    path: str,
+    ports: Collection[int] = (),
+    progress: Callable[[int, int | None], None] | None = None,
+    keys: Sequence[EspKey] = (),
+) -> EspTraffic:
+    """Read the ESP packets of a capture; "-" is standard input. `ports`: as in `capture.frames.read_frames`.
+
+    With `keys` the packets of their SAs are opened, one by one.
+
+    Raises:
+        CaptureError: nothing of it can be read.
+    """
+    collected = _EspSaTable()
+    if not keys:
+        capture = read_packets(path, collected.add, ports, progress)
+        sas = collected.sas(capture.addresses, {})
+        return EspTraffic(path, capture, sas, collected.width, collected.beyond)
+    # ciphers are loaded with keys alone
+    from ikeanalyze.analysis.esp.decrypt import EspPacketDecryptor, collect_key_spis
+
+    opened = EspPacketDecryptor(keys)
+    capture = read_packets(path, collected.add, ports, progress, EspPacketFilter(collect_key_spis(keys), opened.add))
+    sas = collected.sas(capture.addresses, opened.insides)
+    unusable = [*opened.unusable, *opened.find_misplaced_keys(capture.addresses)]
+    return EspTraffic(path, capture, sas, collected.width, collected.beyond, unusable)
+
+
+class _EspSaTable:
+    """What is known of all SAs so far. `sa` numbers them from 0."""
+
+    def __init__(self) -> None:
+        self.width = _FIRST_WIDTH_NS
+        self.beyond = 0
+        self._keys: pl.DataFrame | None = None  # _KEY to sa
+        self._sums: pl.DataFrame | None = None  # one row an SA
+        self._seen: pl.DataFrame | None = None  # sa, sequence: the numbers within the window
+        self._sizes: pl.DataFrame | None = None  # sa, bound, packets
+        self._rates: pl.DataFrame | None = None  # sa, interval, packets, bytes
+
+    def add(self, block: Block) -> None:
+        """Take a block of packets."""
+        packets = self._numbered(pl.DataFrame(block))
+        self.beyond += len(block["spi"]) - packets.height
+        if not packets.height:
+            return
+        packets = self._sorted_out(packets)
+        self._add_sums(packets)
+        self._add_sizes(packets)
+        self._add_rates(packets)
+
+    def sas(self, ipv6: Sequence[bytes], insides: "Mapping[tuple[int, int, int], EspPayloadStats]") -> list[EspSa]:
+        """All of them; `insides` by source, destination and SPI."""
+        if self._keys is None or self._sums is None or self._sizes is None or self._rates is None:
+            return []
+        sizes = _by_sa(self._sizes.sort("bound"), "bound", "packets")
+        rates = _by_sa(self._rates.sort("interval"), "interval", "packets", "bytes")
+        return [
+            EspSa(
+                source=format_address_code(row["source"], ipv6),
+                destination=format_address_code(row["destination"], ipv6),
+                spi=row["spi"],
+                encapsulation=_ENCAPSULATIONS[row["encapsulation"]],
+                **{
+                    name: row[name]
+                    for name in (*_SUMS, "first_ns", "last_ns", "lowest", "highest")
+                    if name != "distinct"
+                },
+                missing=row["highest"] - row["lowest"] + 1 - row["distinct"],
+                histogram=tuple((bound, count) for bound, count in sizes.get(row["sa"], ())),
+                rate=tuple(RateInterval(n * self.width, count, size) for n, count, size in rates[row["sa"]]),
+                inside=insides.get((row["source"], row["destination"], row["spi"])),
+            )
+            for row in self._keys.join(self._sums, on="sa").sort("sa").iter_rows(named=True)
+        ]
+
+    def _numbered(self, packets: pl.DataFrame) -> pl.DataFrame:
+        """The packets with the number of their SA, new ones entered; without those of SAs for which there is no room."""
+        if self._keys is None:
+            self._keys = packets.clear().select(*_KEY, "encapsulation", pl.lit(0, pl.UInt32).alias("sa"))
+        firsts = packets.unique(_KEY, keep="first", maintain_order=True)
+        new = firsts.join(self._keys, on=_KEY, how="anti", maintain_order="left")
+        new = new.head(MAX_ESP_SAS - self._keys.height)
+        if new.height:
+            first = self._keys.height
+            numbers = pl.int_range(first, first + new.height, dtype=pl.UInt32, eager=True).alias("sa")
+            self._keys = self._keys.vstack(new.select(*_KEY, "encapsulation").with_columns(numbers))
+        known = self._keys.drop("encapsulation")
+        return packets.with_columns(pl.col("sequence").cast(pl.Int64)).join(
+            known, on=_KEY, how="inner", maintain_order="left"
+        )
+
+    def _sorted_out(self, packets: pl.DataFrame) -> pl.DataFrame:
+        """The packets with what their sequence numbers are: late, repeated, out of order, a jump."""
+        if self._sums is None:
+            packets = packets.with_columns(highest=pl.lit(None, pl.Int64))
+        else:
+            packets = packets.join(self._sums.select("sa", "highest"), on="sa", how="left", maintain_order="left")
+        packets = _counted_on(packets)
+        before = pl.max_horizontal(pl.col("sequence").cum_max().shift(1).over("sa"), "highest")
+        packets = packets.with_columns(before=before)
+        late = (pl.col("sequence") <= pl.col("before") - WINDOW).fill_null(False)
+        packets = packets.with_columns(late=late)
+        # no capture has so many packets that a number needs more than 40 bits
+        place = pl.col("sa").cast(pl.UInt64) * 2**40 + pl.col("sequence").cast(pl.UInt64)
+        timely = packets.filter(~pl.col("late"))
+        places = timely.select(place.alias("place")).to_series()
+        if self._seen is None:
+            seen = places.clear()
+        else:
+            seen = self._seen.select(place.alias("place")).to_series()
+        fresh = pl.concat([seen, places]).is_first_distinct()[len(seen) :]
+        behind = pl.col("sequence") < pl.col("before")
+        timely = timely.with_columns(fresh=fresh).with_columns(
+            repeated=~pl.col("fresh"),
+            out_of_order=(pl.col("fresh") & behind).fill_null(False),
+            jumps=(pl.col("sequence") > pl.col("before") + 1).fill_null(False),
+        )
+        self._remember(timely.filter("fresh"))
+        return pl.concat([timely, packets.filter("late")], how="diagonal")
+
+    def _remember(self, fresh: pl.DataFrame) -> None:
+        numbers = fresh.select("sa", "sequence")
+        if self._seen is not None:
+            numbers = self._seen.vstack(numbers)
+        self._seen = numbers.filter(pl.col("sequence") > pl.col("sequence").max().over("sa") - WINDOW)
+
+    def _add_sums(self, packets: pl.DataFrame) -> None:
+        timely = pl.col("sequence").filter(~pl.col("late"))
+        sums = packets.group_by("sa").agg(
+            pl.len().cast(pl.Int64).alias("packets"),
+            *(pl.col(name).cast(pl.Int64).sum() for name in ("frames", "bytes", "esp_bytes")),
+            (pl.col("esp_bytes") == 0).cast(pl.Int64).sum().alias("unsized"),
+            pl.col("fresh").cast(pl.Int64).sum().alias("distinct"),
+            *(pl.col(name).cast(pl.Int64).sum() for name in ("repeated", "late", "out_of_order", "jumps")),
+            pl.col("time_ns").min().alias("first_ns"),
+            pl.col("time_ns").max().alias("last_ns"),
+            timely.min().alias("lowest"),
+            timely.max().alias("highest"),
+        )
+        if self._sums is not None:
+            sums = (
+                self._sums.vstack(sums)
+                .group_by("sa")
+                .agg(
+                    *(pl.col(name).sum() for name in _SUMS),
+                    *(pl.col(name).min() for name in ("first_ns", "lowest")),
+                    *(pl.col(name).max() for name in ("last_ns", "highest")),
+                )
+            ).select(sums.columns)
+        self._sums = sums
+
+    def _add_sizes(self, packets: pl.DataFrame) -> None:
+        bounds = pl.Series(SIZE_BOUNDS, dtype=pl.Int64)
+        sized = packets.filter(pl.col("esp_bytes") > 0)
+        place = bounds.search_sorted(sized["esp_bytes"].clip(0, SIZE_BOUNDS[-1]), side="left")
+        sizes = sized.select("sa", bound=bounds.gather(place)).group_by("sa", "bound").agg(packets=pl.len())
+        if self._sizes is not None:
+            sizes = self._sizes.vstack(sizes).group_by("sa", "bound").agg(pl.col("packets").sum())
+        self._sizes = sizes
+
+    def _add_rates(self, packets: pl.DataFrame) -> None:
+        interval = pl.col("time_ns") // self.width
+        counts = (pl.col("packets").sum(), pl.col("bytes").sum())
+        rates = packets.group_by("sa", interval=interval).agg(packets=pl.len(), bytes=pl.col("bytes").sum())
+        if self._rates is not None:
+            rates = self._rates.vstack(rates).group_by("sa", "interval").agg(*counts)
+        low, high = rates["interval"].min(), rates["interval"].max()
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        while high - low >= _MOST_INTERVALS:
+            low, high, self.width = low // 2, high // 2, self.width * 2
+            rates = rates.group_by("sa", pl.col("interval") // 2).agg(*counts)
+        self._rates = rates
+
+
+def _counted_on(packets: pl.DataFrame) -> pl.DataFrame:
+    """The packets with sequence numbers that count on behind 2^32 - 1; `highest` is that of the blocks before."""
+    sequence = pl.col("sequence")
+    near = (sequence >= _CYCLE - _NEAR_END) | (pl.col("highest") >= _CYCLE - _NEAR_END)
+    # few SAs ever come so far, and these alone are looked at packet by packet
+    rows = packets.select(near.fill_null(False).any().over("sa")).to_series().arg_true()
+    if not len(rows):
+        return packets
+    numbers = packets["sequence"].to_numpy().copy()
+    known: dict[int, int] = {}
+    for row, sa, highest in zip(rows, packets["sa"].gather(rows), packets["highest"].gather(rows), strict=True):
+        low = int(numbers[row])
+        before = known.get(sa, low if highest is None else highest)
+        upper, place = divmod(before, _CYCLE)
+        if place >= _CYCLE - _NEAR_END and low < _NEAR_END:
+            upper += 1
+        elif place < _NEAR_END and low >= _CYCLE - _NEAR_END and upper:
+            upper -= 1
+        numbers[row] = number = upper * _CYCLE + low
+        known[sa] = max(before, number)
+    return packets.with_columns(sequence=pl.Series(numbers, dtype=pl.Int64))
+
+
+def _by_sa(table: pl.DataFrame, *columns: str) -> dict[int, list[tuple[int, ...]]]:
+    """The rows of each SA."""
+    found: dict[int, list[tuple[int, ...]]] = {}
+    for sa, *values in table.select("sa", *columns).iter_rows():
+        found.setdefault(sa, []).append(tuple(values))
+    return found

@@ -1,0 +1,1 @@
+"""Messages to exchanges: requests and responses, IKE_SA_INIT facts, NAT, RADIUS and timing."""

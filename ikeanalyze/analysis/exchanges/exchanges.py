@@ -1,0 +1,227 @@
+"""Messages to exchanges: each request with its responses, all transmissions together.
+
+An exchange is a message ID of one side of an IKE SA; where a request was repeated with another body (after COOKIE or
+INVALID_KE_PAYLOAD), each body is an attempt, and an exchange of its own. Which of the responses ended an exchange, and
+which transmission of the request it answers: `taken_responses`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+
+#: Unknown time, in a column of int64.
+UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
+#: Later than all times.
+NEVER: Final = np.int64(np.iinfo(np.int64).max)
+
+#: Exchanges of the initiator that set up the IKE SA.
+_SET_UP: Final = np.array(
+    [
+        ExchangeType.IKE_SA_INIT,
+        ExchangeType.IKE_AUTH,
+        ExchangeType.IKE_SESSION_RESUME,
+        ExchangeType.GSA_AUTH,
+        ExchangeType.IKE_INTERMEDIATE,
+    ],
+    np.uint8,
+)
+#: Of IKEv1, besides the first quick mode; a transaction is XAuth or mode config.
+_IKEV1_SET_UP: Final = np.array(
+    [
+        ikev1_registry.Ikev1ExchangeType.BASE,
+        ikev1_registry.Ikev1ExchangeType.MAIN_MODE,
+        ikev1_registry.Ikev1ExchangeType.AUTHENTICATION_ONLY,
+        ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE,
+        ikev1_registry.Ikev1ExchangeType.TRANSACTION,
+    ],
+    np.uint8,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeColumns:
+    """Columns of one length, ordered by handshake and time."""
+
+    handshake: Int64Array
+    protocol: UInt8Array
+    exchange_type: UInt8Array
+    message_id: npt.NDArray[np.uint32]
+    attempt: Int64Array  # from 0
+    initiator_asked: BoolArray
+    set_up: BoolArray
+    start_ns: Int64Array
+    request_messages: Int64Array  # 0: none in the capture
+    request_frames: Int64Array
+    request_bytes: Int64Array
+    request_ns: Int64Array
+    response_messages: Int64Array
+    response_frames: Int64Array
+    response_bytes: Int64Array
+    response_ns: Int64Array  # UNKNOWN: none
+
+    def __len__(self) -> int:
+        return len(self.handshake)
+
+    def select(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
+        """Some of the exchanges, or all in another order."""
+        return ExchangeColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+
+_COLUMNS: Final = tuple(ExchangeColumns.__dataclass_fields__)
+
+
+def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Array]:
+    """The exchanges of a capture's messages, and for each message the exchange that it belongs to."""
+    count = len(messages)
+    attempt = _attempts(messages)
+    pair = messages.slot >> 1
+    # requests before responses, each in order of body and transmission
+    order = np.arange(count)
+    several = np.flatnonzero(attempt > 0)
+    ordered = messages
+    if len(several):
+        rows = np.flatnonzero(np.isin(pair, pair[several]))
+        order[rows] = rows[np.lexsort((rows, messages.response[rows], attempt[rows], pair[rows]))]
+        ordered = messages.select(order)
+        pair, attempt = pair[order], attempt[order]
+    new = find_group_starts(pair, attempt)
+    start = np.flatnonzero(new)
+    exchange_of = np.cumsum(new) - 1
+    exchanges = _count(ordered, attempt, start)
+    sequence = _in_time(exchanges)
+    exchanges = exchanges.select(sequence)
+    place = np.empty(len(start), np.int64)
+    place[sequence] = np.arange(len(start))
+    exchange_of_message = np.empty(count, np.int64)
+    exchange_of_message[order] = place[exchange_of]
+    return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
+
+
+def _in_time(exchanges: ExchangeColumns) -> Int64Array:
+    """The order of exchanges by handshake and time; they are in order of handshake and mostly of time already."""
+    order = np.arange(len(exchanges))
+    handshake, start = exchanges.handshake, exchanges.start_ns
+    late = (handshake[1:] == handshake[:-1]) & (start[1:] < start[:-1])
+    if late.any():
+        rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
+        order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
+    return order
+
+
+def _attempts(messages: MessageColumns) -> Int64Array:
+    """Which attempt each message belongs to, where a request was repeated with another body.
+
+    A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side is answered by
+    the n-th of the other.
+    """
+    attempt = np.zeros(len(messages), np.int64)
+    old = messages.protocol == Protocol.IKEV1
+    attempt[old] = messages.body[old]
+    pair = messages.slot >> 1
+    several = np.unique(pair[(messages.body > 0) & ~old])
+    for low, high in zip(
+        np.searchsorted(pair, several).tolist(),
+        np.searchsorted(pair, several, side="right").tolist(),
+        strict=True,
+    ):
+        asked: list[int] = []
+        answered: dict[int, int] = {}
+        refusals: set[int] = set()
+        early: list[int] = []  # refusals of a request that is not in the capture
+        for row in range(low, high):
+            body, when = int(messages.body[row]), int(messages.first_ns[row])
+            if not messages.response[row]:
+                if body == len(asked):
+                    asked.append(when)
+                attempt[row] = body
+            else:
+                if body not in answered:
+                    answered[body] = max(sum(earlier <= when for earlier in asked) - 1, 0)
+                    # other responses begin with SA, or with a nonce (IKE_SESSION_RESUME)
+                    if int(messages.next_payload[row]) == PayloadType.NOTIFY:
+                        refusals.add(body)
+                        if asked and when < asked[0]:
+                            early.append(body)
+                attempt[row] = answered[body]
+        if len(set(answered.values())) < len(answered):
+            rows = np.arange(low, high)[messages.response[low:high]]
+            moved = _late_refusals(answered, refusals)
+            attempt[rows] -= np.isin(messages.body[rows], moved)
+            if early:
+                first = messages.response[low:high] & np.isin(messages.body[low:high], early)
+                attempt[low:high] += ~first
+    return attempt
+
+
+def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
+    """Responses, by body, that came during the attempt that followed theirs; `answered` says during which attempt they came.
+
+    A responder may refuse each transmission of a request in other words: a cookie has the time in it. An attempt has one
+    response: the one that is no refusal, or else the last; refusals beside it are those of the attempt before.
+    """
+    final: dict[int, int] = {}
+    for body in sorted(answered, key=lambda body: (body not in refusals, body)):
+        final[answered[body]] = body
+    return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
+
+
+def _count(messages: MessageColumns, attempt: Int64Array, start: Int64Array) -> ExchangeColumns:
+    count = len(start)
+    response = messages.response
+
+    def total(values: Int64Array, where: BoolArray) -> Int64Array:
+        return np.add.reduceat(np.where(where, values, 0), start) if count else np.zeros(0, np.int64)
+
+    def first(where: BoolArray) -> Int64Array:
+        if not count:
+            return np.zeros(0, np.int64)
+        when = np.minimum.reduceat(np.where(where, messages.first_ns, NEVER), start)
+        return np.where(when == NEVER, UNKNOWN, when)
+
+    request_ns, response_ns = first(~response), first(response)
+    ones = np.ones(len(messages), np.int64)
+    return ExchangeColumns(
+        handshake=messages.handshake[start],
+        protocol=messages.protocol[start],
+        exchange_type=messages.exchange_type[start],
+        message_id=messages.message_id[start],
+        attempt=attempt[start],
+        initiator_asked=messages.initiator_asked[start],
+        set_up=np.zeros(count, np.bool_),
+        start_ns=np.where(request_ns == UNKNOWN, response_ns, request_ns),
+        request_messages=total(ones, ~response),
+        request_frames=total(messages.frames, ~response),
+        request_bytes=total(messages.bytes, ~response),
+        request_ns=request_ns,
+        response_messages=total(ones, response),
+        response_frames=total(messages.frames, response),
+        response_bytes=total(messages.bytes, response),
+        response_ns=response_ns,
+    )
+
+
+def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
+    """Which exchanges set up the IKE SA; `exchanges` are ordered by handshake and time. (exchanges,)"""
+    ikev1 = exchanges.protocol == Protocol.IKEV1
+    sets_up = np.isin(exchanges.exchange_type, _SET_UP)
+    hip = exchanges.protocol == Protocol.HIP
+    if hip.any():
+        sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)
+    result: BoolArray = ~ikev1 & sets_up & exchanges.initiator_asked
+    result |= ikev1 & np.isin(exchanges.exchange_type, _IKEV1_SET_UP)
+    quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)))
+    if len(quick):
+        _, first, handshake = np.unique(exchanges.handshake[quick], return_index=True, return_inverse=True)
+        message_id = exchanges.message_id[quick]
+        result[quick[message_id == message_id[first][handshake]]] = True
+    return result

@@ -1,0 +1,155 @@
+"""Who is behind a NAT, by the NAT detection hashes of IKE_SA_INIT (RFC 7296, 2.23) and of IKEv1's phase 1 (RFC 3947, 3.2).
+
+Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to. A
+hash that does not fit what the capture saw tells that an address was changed on the way (or that a side forces
+UDP encapsulation by a false hash, which its peer cannot tell from a NAT either). IKEv1 uses the hash algorithm that the
+responder chose, and puts the hash of the receiver first.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.wire.ikev1.message import parse_phase1_message
+from ikeanalyze.wire.ikev2.message import InitMessage
+from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute, Phase1Hash
+
+#: Hash algorithms of IKEv1 as hashlib names them.
+_PHASE1_HASHES: Final[Mapping[int, str]] = {
+    Phase1Hash.MD5: "md5",
+    Phase1Hash.SHA1: "sha1",
+    Phase1Hash.SHA2_256: "sha256",
+    Phase1Hash.SHA2_384: "sha384",
+    Phase1Hash.SHA2_512: "sha512",
+}
+
+_SIZE: Final = 20
+_IPV4_END: Final = 6
+_IPV6_END: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointArray:
+    """An address and a port for each of many messages, as they are hashed."""
+
+    data: UInt8Array  # address and port, zeros behind those of IPv4. (n, 18)
+    size: Int64Array  # bytes of them. (n,)
+
+
+def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6: Sequence[bytes]) -> EndpointArray:
+    """Endpoints of these address codes and ports; `ipv6` are the addresses that the codes stand for."""
+    count = len(addresses)
+    addresses = strip_capture_numbers(addresses)
+    data = np.zeros((count, _IPV6_END), np.uint8)
+    size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
+    port = ports.astype(">u2").view(np.uint8).reshape(count, 2)
+    old, new = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
+    data[old, :4] = addresses[old].astype(">u4").view(np.uint8).reshape(-1, 4)
+    data[old, 4:6] = port[old]
+    if len(new):
+        book = np.frombuffer(b"".join(ipv6), np.uint8).reshape(-1, 16)
+        data[new, :16] = book[addresses[new] - np.uint64(FIRST_IPV6)]
+        data[new, 16:] = port[new]
+    return EndpointArray(data, size)
+
+
+def locate_nat_hashes(view: InitMessage, sample: bytes, kind: int) -> tuple[int, ...]:
+    """Where the hashes of one kind stand in messages of the sample's form."""
+    hashes = [data for notify, data in view.notifies if notify == kind and len(data) == _SIZE]
+    return tuple(sample.index(data) for data in hashes)
+
+
+class NatClaims:
+    """What many messages say about one of their ends."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._claims: list[tuple[Int64Array, UInt8Array]] = []
+
+    def add(self, rows: Int64Array, messages: UInt8Array, places: tuple[int, ...]) -> None:
+        """Take the hashes at these places of messages, which are those of `rows`."""
+        self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
+
+    def compare(self, spis: UInt8Array, seen: EndpointArray) -> npt.NDArray[np.int8]:
+        """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
+        (n,)
+
+        `spis` has both SPIs of each message, `seen` is where the end was seen.
+        """
+        result = np.full(self._count, -1, np.int8)
+        if not self._claims:
+            return result
+        for rows, _ in self._claims:
+            result[rows] = 1
+        claiming = np.flatnonzero(result == 1)
+        hashed = np.concatenate([spis[claiming], seen.data[claiming]], axis=1)
+        expected = np.empty((self._count, _SIZE), np.uint8)
+        expected[claiming] = _digests(hashed, seen.size[claiming] + spis.shape[1])
+        # a host with several addresses sends a hash for each
+        for rows, claimed in self._claims:
+            result[rows[(claimed == expected[rows]).all(axis=1)]] = 0
+        return result
+
+
+def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
+    """SHA-1 of the first bytes of each row. (n, 20)"""
+    result = np.empty((len(messages), _SIZE), np.uint8)
+    sha1 = hashlib.sha1  # the protocol has it so; no security hangs on it here
+    for used in np.unique(size).tolist():
+        rows = np.flatnonzero(size == used)
+        # numpy cuts the rows into bytes objects three times as fast as slices would
+        pieces = np.ascontiguousarray(messages[rows, :used]).view(f"V{used}").ravel().tolist()
+        digests = b"".join([sha1(piece).digest() for piece in pieces])
+        result[rows] = np.frombuffer(digests, np.uint8).reshape(-1, _SIZE)
+    return result
+
+
+def read_phase1_nat(
+    units: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Whether the initiator, and the responder, of each handshake is not where IKEv1's clear messages say: 1, 0 or -1."""
+    differs = np.full((2, association.count), -1, np.int8)
+    # most messages are encrypted, and have nothing to say
+    rows = np.flatnonzero(units.is_ikev1 & (units.flags & IKEV1_ENCRYPTED == 0))
+    sources = encode_endpoints(units.source[rows], units.source_port[rows], ipv6)
+    destinations = encode_endpoints(units.destination[rows], units.destination_port[rows], ipv6)
+    algorithm: dict[int, str] = {}
+    for place, row in enumerate(rows.tolist()):
+        view = parse_phase1_message(clear.get(int(units.unit[row]), b""))
+        handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
+        if sender and view.transforms:
+            name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
+            if name is not None:
+                algorithm[handshake] = name
+        if handshake not in algorithm or not view.nat_hashes:
+            continue
+        spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (units.spi_i, units.spi_r))
+        sent, received = (
+            hashlib.new(
+                algorithm[handshake], spis + ends.data[place, : ends.size[place]].tobytes(), usedforsecurity=False
+            ).digest()
+            for ends in (sources, destinations)
+        )
+        first, own = view.nat_hashes[:1], view.nat_hashes[1:]
+        for side, seen, hashes in ((sender, sent, own), (1 - sender, received, first)):
+            if any(len(claimed) == len(seen) for claimed in hashes):
+                differs[side, handshake] = max(differs[side, handshake], seen not in hashes)
+    return differs[0], differs[1]
+
+
+def classify_nat(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Index into WORDS for each handshake, from what is known of both its sides: 1, 0 or -1 each."""
+    word = np.maximum(initiator, 0) + 2 * np.maximum(responder, 0)
+    return np.where((initiator < 0) & (responder < 0), len(WORDS) - 1, word).astype(np.int8)
+
+
+#: The words of the handshakes table.
+WORDS: Final = ("none", "initiator", "responder", "both", None)

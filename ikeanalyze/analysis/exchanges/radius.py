@@ -1,0 +1,269 @@
+"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that
+waited for it.
+
+A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The
+same identifier with the same authenticator is a retransmission, with another authenticator a new request. The
+pairs of one EAP conversation are chained by the State attribute: the server sends it in Access-Challenge, and
+the next Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
+
+A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server
+was asked: every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in
+Calling-Station-Id and Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning
+says so.
+
+A proxy asks another server on behalf of the responder (RFC 2865, 2.3), with a packet of its own while that of the responder
+waits. Where the capture has both, the proxy's is no part of the link between responder and AAA server, and is given to no
+handshake.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT
+from ikeanalyze.wire.radius import RadiusPacket, parse_radius
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.radius import RadiusCode
+
+#: Requests sent by the client.
+_REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
+#: Requests sent by the server to the client (RFC 5176).
+_SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
+#: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
+_REMEMBERED: Final = 64
+
+
+@dataclass(slots=True)
+class RadiusExchange:
+    """One RADIUS request, all its transmissions, and its response."""
+
+    code: int
+    identifier: int
+    client: int  # address codes
+    server: int
+    from_client: bool
+    view: RadiusPacket  # of the request
+    requests: list[int] = field(default_factory=list)  # rows of the units, in order of time
+    responses: list[int] = field(default_factory=list)
+    response_view: RadiusPacket | None = None
+    conversation: int = -1
+    handshake: int | None = None
+    exchange: int | None = None
+    forwarded: bool = False  # a proxy asks, for a client whose request is in the capture
+    matched_by: str | None = None  # "EAP": its EAP message is in the IKE message, byte by byte; "time"
+
+    @property
+    def capture(self) -> int:
+        """The number of its capture."""
+        return self.client >> CAPTURE_BIT
+
+    def get_wait(self, units: Datagrams) -> tuple[int, int]:
+        """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
+        if not self.requests or not self.responses:
+            return 0, 0
+        return compute_aaa_wait(units.first_ns[self.requests].tolist(), units.last_ns[self.responses].tolist())
+
+
+@dataclass(slots=True)
+class RadiusMessages:
+    """RADIUS units and what was made of them."""
+
+    units: Datagrams
+    pairs: list[RadiusExchange]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponderIntervals:
+    """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""
+
+    start_ns: Int64Array
+    end_ns: Int64Array
+    handshake: Int64Array
+    exchange: Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAddresses:
+    """Who speaks in a handshake."""
+
+    initiator: str  # address as text
+    responder: str
+    initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
+
+
+def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
+    """From the transmission of a request that was answered to its response, and from the first transmission to that one.
+
+    As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that sends
+    again has not got what came before. It answers the latest transmission, unless there are as many responses as requests:
+    then they answer one another in order.
+
+    Args:
+        sent_ns: when each transmission of the request was sent, in order, at least one.
+        answers_ns: when each response was there, in order, at least one.
+    """
+    taken = next((place for place, when in enumerate(answers_ns) if when >= sent_ns[-1]), len(answers_ns) - 1)
+    answer = answers_ns[taken]
+    if len(sent_ns) == len(answers_ns):
+        answered = sent_ns[taken]
+    else:
+        answered = max((when for when in sent_ns if when <= answer), default=sent_ns[0])
+    return max(answer - answered, 0), answered - sent_ns[0]
+
+
+def pair_radius_messages(units: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
+    """Pairs of RADIUS units, which are in order of capture and time."""
+    pairs: list[RadiusExchange] = []
+    waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
+    states: dict[tuple[int, bytes], int] = {}
+    # the latest ones, by capture, code and EAP message
+    asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
+    conversations = 0
+    columns: list[npt.NDArray[Any]] = [units.source, units.source_port, units.destination, units.destination_port]
+    columns += [units.exchange_type, units.message_id, units.unit]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(rows):
+        view = parse_radius(clear.get(unit, b""))
+        if code in _REQUESTS or code in _SERVER_REQUESTS:
+            key = (source, source_port, destination, destination_port, identifier)
+            pair = waiting.get(key)
+            if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
+                from_client = code in _REQUESTS
+                client, server = (source, destination) if from_client else (destination, source)
+                pair = RadiusExchange(code, identifier, client, server, from_client, view)
+                pairs.append(pair)
+                waiting[key] = pair
+                alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_REMEMBERED))
+                pair.forwarded = _is_forwarded(pair, alike)
+                alike.append(pair)
+                earlier = states.get((server, view.state)) if view.state is not None else None
+                if earlier is None:
+                    earlier = conversations
+                    conversations += 1
+                pair.conversation = earlier
+            pair.requests.append(row)
+            continue
+        pair = waiting.get((destination, destination_port, source, source_port, identifier))
+        if pair is None:
+            # its request is not in the capture
+            pair = RadiusExchange(code, identifier, destination, source, True, view, conversation=conversations)
+            conversations += 1
+            pairs.append(pair)
+            waiting[(destination, destination_port, source, source_port, identifier)] = pair
+        pair.responses.append(row)
+        pair.response_view = view
+        if view.state is not None:
+            states[(source, view.state)] = pair.conversation
+    return pairs
+
+
+def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns) -> list[int]:
+    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response came.
+
+    EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused. `pairs` are
+    those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by handshake and time.
+    """
+    ended = []
+    for handshake, some in pairs.items():
+        last = some[-1]
+        if last.exchange is None or last.responses or len(last.requests) < 2 or last.view.eap_message is None:
+            continue
+        until = int(np.searchsorted(exchanges.handshake, handshake, side="right"))
+        followed = exchanges.set_up[last.exchange + 1 : until].any()
+        is_auth = exchanges.exchange_type[last.exchange] == ExchangeType.IKE_AUTH
+        if is_auth and exchanges.response_messages[last.exchange] > 0 and not followed:
+            ended.append(handshake)
+    return ended
+
+
+def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool:
+    """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
+
+    Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among them.
+    A responder may have its proxy beside it, under one address: what goes from there to there is for the proxy.
+    """
+    if pair.client == pair.server:
+        return False
+    for before in reversed([earlier for earlier in alike if not earlier.responses]):
+        if pair.from_client and before.server == pair.client:
+            return True
+        if before.client == pair.client:
+            return before.forwarded
+        if pair.from_client and pair.view.proxied:
+            return True
+    return False
+
+
+def assign_radius_exchanges(
+    pairs: list[RadiusExchange],
+    units: Datagrams,
+    turns: ResponderIntervals,
+    peers: Mapping[int, PeerAddresses],
+    ids: Int64Array,
+) -> list[tuple[int, str]]:
+    """Give each conversation of one capture to the handshake that waited for it; returns the warnings (frame, what).
+
+    Where a pair has been given to a handshake by its EAP messages, the others of its conversation follow.
+    `peers` are those of each handshake of the capture; `ids` the ids of all handshakes.
+    """
+    warnings: list[tuple[int, str]] = []
+    conversations: dict[int, list[RadiusExchange]] = {}
+    for pair in pairs:
+        if pair.code == RadiusCode.ACCESS_REQUEST and pair.requests and not pair.forwarded:
+            conversations.setdefault(pair.conversation, []).append(pair)
+    longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
+    for members in conversations.values():
+        places = [_holding(pair, units, turns, longest) for pair in members]
+        fitting = set(places[0])
+        for place in places[1:]:
+            fitting &= set(place)
+        known = {pair.handshake for pair in members if pair.handshake is not None}
+        if known:
+            fitting &= known
+        if len(fitting) > 1:
+            view = members[0].view
+            named = {candidate for candidate in fitting if _named(view, peers.get(candidate))}
+            by_port = {candidate for candidate in named if _named(view, peers.get(candidate), by_port=True)}
+            fitting = by_port or named or fitting
+        if len(fitting) == 1:
+            (handshake,) = fitting
+            for pair, place in zip(members, places, strict=True):
+                if pair.matched_by is None:
+                    pair.handshake, pair.exchange = handshake, place[handshake]
+                    pair.matched_by = "time"
+        elif fitting:
+            frame = int(units.number[members[0].requests[0]])
+            which = ", ".join(str(ids[candidate]) for candidate in sorted(fitting)[:5])
+            warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
+    return warnings
+
+
+def _holding(pair: RadiusExchange, units: Datagrams, turns: ResponderIntervals, longest: int) -> dict[int, int]:
+    """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
+
+    Further responses answer retransmissions; the responder has gone on when they come.
+    """
+    begin = int(units.first_ns[pair.requests[0]])
+    finish = int(units.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
+    low = int(np.searchsorted(turns.start_ns, begin - longest))
+    high = int(np.searchsorted(turns.start_ns, begin, side="right"))
+    around = np.flatnonzero(turns.end_ns[low:high] >= finish) + low
+    return {int(turns.handshake[row]): int(turns.exchange[row]) for row in around.tolist()}
+
+
+def _named(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
+    """The stations named in the request are these peers. strongSwan writes them as 192.0.2.1[4500]."""
+    if peers is None or view.calling_station_id is None:
+        return False
+    calling, _, port = view.calling_station_id.partition("[")
+    called = (view.called_station_id or "").partition("[")[0]
+    if by_port and port not in {f"{number}]" for number in peers.initiator_ports}:
+        return False
+    return calling == peers.initiator and (not called or called == peers.responder)

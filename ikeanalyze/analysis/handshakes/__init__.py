@@ -1,0 +1,1 @@
+"""Exchanges to handshakes: outcome, authentication methods, rekeying."""

@@ -1,0 +1,237 @@
+"""What the clear messages tell of proposals, abilities and authentication, in the words of the report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
+from ikeanalyze.capture.arrays import Float64Array, Int64Array
+from ikeanalyze.wire.ikev1.message import parse_phase1_message
+from ikeanalyze.wire.ikev2.message import InitMessage, Proposal
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm, NotifyType
+from ikeanalyze.wire.registries.ikev2_transforms import TransformType
+from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
+
+#: Notify types from here on are no errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
+FIRST_STATUS: Final = 16384
+#: Status notifies of IKE_SA_INIT that do not say what a peer supports.
+_NOT_ABILITIES: Final = frozenset(
+    {
+        NotifyType.NAT_DETECTION_SOURCE_IP,
+        NotifyType.NAT_DETECTION_DESTINATION_IP,
+        NotifyType.COOKIE,
+        NotifyType.REDIRECT,
+        NotifyType.REDIRECTED_FROM,
+    }
+)
+
+_HIP_EXCHANGES: Final = {I1_R1: "I1-R1", I2_R2: "I2-R2", CLOSE: "CLOSE-CLOSE_ACK"}
+
+#: The report's words for IKEv1's authentication methods; the others keep their registry's names.
+_IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "rsa", "DSS": "dss"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenProposal:
+    """A chosen proposal."""
+
+    encryption: str | None
+    prf: str | None
+    integrity: str | None
+    key_exchange: str | None
+    additional: tuple[tuple[int, str, int], ...] = ()  # slot (1 to 7), method, its number
+
+
+@dataclass(frozen=True, slots=True)
+class AuthMethods:
+    """How the peers authenticated."""
+
+    initiator: str | None
+    responder: str | None
+    eap: str | None
+    guessed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InitFacts:
+    """What one form of IKE_SA_INIT message tells."""
+
+    proposals: list[str]
+    chosen: ChosenProposal | None  # its first proposal: in a response, the one that was chosen
+    supports: list[str]
+    error: str | None  # an error notify, or REDIRECT: the responder did not take the request
+
+
+@dataclass(frozen=True, slots=True)
+class Phase1Facts:
+    """What the clear messages of an IKEv1 handshake tell."""
+
+    offered: list[str]
+    chosen: ChosenProposal | None
+    auth: AuthMethods | None
+    initiator_supports: list[str]
+    responder_supports: list[str]
+    error: str | None
+
+
+def get_exchange_name(version: int, kind: int) -> str:
+    """Name of an exchange type of IKEv2 or IKEv1; its number where there is none."""
+    return get_name(ExchangeType if version == 2 else ikev1_registry.Ikev1ExchangeType, kind)
+
+
+@cache
+def build_type_names() -> tuple[str, ...]:
+    """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet types and
+    behind these HIP exchanges (see `hip_types`).
+    """
+    names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names += [get_name(RadiusCode, code) for code in range(256)]
+    packets = [get_name(HipPacketType, kind) for kind in range(EXCHANGE)]
+    return (
+        *names,
+        *packets,
+        *(_HIP_EXCHANGES.get(EXCHANGE + kind, name) for kind, name in enumerate(packets)),
+    )
+
+
+def extract_init_facts(view: InitMessage) -> InitFacts:
+    """Facts of an IKE_SA_INIT message."""
+    supports: list[str] = []
+    error = None
+    for kind, data in view.notifies:
+        if kind < FIRST_STATUS or kind == NotifyType.REDIRECT:
+            error = error or get_name(NotifyType, kind)
+        elif kind == NotifyType.SIGNATURE_HASH_ALGORITHMS:
+            supports.append(_signature_hashes(data))
+        elif kind not in _NOT_ABILITIES:
+            supports.append(get_name(NotifyType, kind))
+    supports.extend(_vendors(view.vendor_ids))
+    return InitFacts(
+        proposals=[proposal.describe() for proposal in view.proposals],
+        chosen=_chosen(view.proposals[0]) if view.proposals else None,
+        supports=list(dict.fromkeys(supports)),
+        error=error,
+    )
+
+
+def extract_proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
+    """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
+    return InitFacts([proposal.describe() for proposal in offered], _chosen(chosen), [], None)
+
+
+def _signature_hashes(data: bytes) -> str:
+    numbers = [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data) - 1, 2)]
+    names = [get_name(HashAlgorithm, number) for number in numbers]
+    return f"SIGNATURE_HASH_ALGORITHMS({', '.join(names)})"
+
+
+def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
+    return [f"vendor {get_vendor_name(vendor_id) or vendor_id.hex()}" for vendor_id in vendor_ids]
+
+
+def _chosen(proposal: Proposal) -> ChosenProposal:
+    names: dict[int, str] = {}
+    additional: list[tuple[int, str, int]] = []
+    for transform in proposal.transforms:
+        if TransformType.ADDKE1 <= transform.type <= TransformType.ADDKE7:
+            if transform.id:
+                additional.append((transform.type - TransformType.ADDKE1 + 1, transform.name, transform.id))
+        else:
+            names.setdefault(transform.type, transform.name)
+    return ChosenProposal(
+        encryption=names.get(TransformType.ENCR),
+        prf=names.get(TransformType.PRF),
+        integrity=names.get(TransformType.INTEG),
+        key_exchange=names.get(TransformType.KE),
+        additional=tuple(sorted(additional)),
+    )
+
+
+def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
+    """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
+    offered: list[str] = []
+    chosen: ChosenProposal | None = None
+    auth: AuthMethods | None = None
+    error: str | None = None
+    supports: tuple[dict[str, None], dict[str, None]] = ({}, {})
+    for from_initiator, data in messages:
+        view = parse_phase1_message(data)
+        for name in _vendors(view.vendor_ids):
+            supports[not from_initiator][name] = None
+        if view.transforms and from_initiator and not offered:
+            offered = [transform.describe() for transform in view.transforms]
+        elif view.transforms and not from_initiator and chosen is None:
+            first = view.transforms[0]
+            chosen = ChosenProposal(first.encryption, first.hash, first.hash, first.group)
+            auth = _phase1_auth(first.auth)
+        for kind in view.notifies:
+            if kind < FIRST_STATUS:
+                error = error or get_name(ikev1_registry.Ikev1NotifyType, kind)
+    return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
+
+
+def _phase1_auth(method: str | None) -> AuthMethods | None:
+    """Who uses what, by the registry's name of the method: XAuthInitPSK is a pre-shared key and XAuth by the initiator."""
+    if method is None:
+        return None
+    for prefix, peers in (("XAuth", True), ("Hybrid", False)):
+        if method.startswith((f"{prefix}Init", f"{prefix}Resp")):
+            name = method[len(prefix) + 4 :]
+            word = _IKEV1_AUTH.get(name, name)
+            # hybrid authentication leaves the one who does XAuth without a method of its own
+            asked = f"{word}+xauth" if peers else "xauth"
+            both = (asked, word) if method.startswith(f"{prefix}Init") else (word, asked)
+            return AuthMethods(*both, None, guessed=False)
+    word = _IKEV1_AUTH.get(method, method.lower())
+    return AuthMethods(word, word, None, guessed=False)
+
+
+#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650 and more.
+_LARGEST_PSK: Final = 500
+#: Bytes per message below which it has no room for an identity and an AUTH payload: it is a refusal.
+_SMALLEST_AUTH: Final = 150
+
+
+def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> AuthMethods | None:
+    """Guess the authentication from what can be seen without keys: how many IKE_AUTH exchanges, and how large.
+
+    More than one exchange is EAP (RFC 7296, 2.16) or multiple authentication (RFC 4739). With one, messages too small for a certificate
+    mean a pre-shared key (or, rarely, signatures with certificates that were not sent); large ones mean signatures, of unknown kind.
+    """
+    if rounds > 1:
+        return AuthMethods("eap", None, None, guessed=True)
+    psk = [_SMALLEST_AUTH <= size <= _LARGEST_PSK for size in (request_bytes, response_bytes)]
+    if not any(psk):
+        return None
+    return AuthMethods("psk" if psk[0] else None, "psk" if psk[1] else None, None, guessed=True)
+
+
+def guess_auths(
+    rounds: Int64Array,
+    request_bytes: Float64Array,
+    response_bytes: Float64Array,
+) -> tuple[list[AuthMethods], Int64Array]:
+    """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
+    small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
+    kind = np.minimum(rounds, 2)
+    for fact in small:
+        kind = kind * 2 + fact
+    guesses: list[AuthMethods] = []
+    result = np.full(len(rounds), -1, np.int64)
+    for value in np.unique(kind).tolist():
+        rows = np.flatnonzero(kind == value)
+        first = rows[0]
+        guess = None
+        if rounds[first]:
+            guess = guess_auth(int(rounds[first]), float(request_bytes[first]), float(response_bytes[first]))
+        if guess is not None:
+            result[rows] = len(guesses)
+            guesses.append(guess)
+    return guesses, result

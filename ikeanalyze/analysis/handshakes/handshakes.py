@@ -1,0 +1,468 @@
+"""Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
+from ikeanalyze.analysis.exchanges.capture_point import NetworkPath, number_host_pairs
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
+from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
+from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
+from ikeanalyze.analysis.handshakes.auth_methods import (
+    AuthMethods,
+    InitFacts,
+    Phase1Facts,
+    extract_init_facts,
+    extract_phase1_facts,
+    extract_proposal_facts,
+    guess_auths,
+)
+from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
+from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
+from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.eap.packet import get_eap_method
+from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.radius import RadiusCode
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, HandshakeContents
+    from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
+    from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
+
+
+_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
+# plain numbers: numpy compares them faster than members of an enum
+_MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
+_AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
+_QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
+_IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
+#: Reason of a handshake that is none: the IKE SA replaced another one.
+REKEYED: Final = "REKEYED"
+#: Reason of a handshake whose AAA server did not answer, however often it was asked, until the responder ended it.
+AAA_SILENT: Final = "AAA server silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The hosts of each handshake: address codes and ports. (handshakes,)"""
+
+    initiator: UInt64Array
+    initiator_port: npt.NDArray[np.uint16]
+    responder: UInt64Array
+    responder_port: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeColumns:
+    """Columns of one length, one row per handshake, in order of their first units."""
+
+    start_ns: Int64Array  # of the first unit
+    protocol: UInt8Array
+    spi_i: UInt64Array
+    spi_r: UInt64Array
+    ends: Ends
+    outcome: UInt8Array
+    reason: Mapping[int, str]
+    vantage: UInt8Array
+    breakdown: TimeBreakdown
+    rtt_given: bool
+    one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
+    nat: npt.NDArray[np.int8]  # index into nat.WORDS
+    #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
+    request_form: Int64Array
+    response_form: Int64Array
+    facts: Sequence[InitFacts]
+    phase1: Mapping[int, Phase1Facts]
+    auths: Sequence[AuthMethods]
+    auth: Int64Array  # index into `auths`, -1: unknown
+    extra_round_trips: Mapping[int, list[str]]
+    extra_round_trip_of_exchange: Mapping[int, str]
+    pairs: Mapping[int, list[RadiusExchange]]
+    replaces: Mapping[int, int]  # rows of the IKE SAs that some replaced
+    hits: Mapping[int, tuple[bytes, bytes]]  # of HIP, see Conversation
+    inside: "Mapping[int, HandshakeContents] | None" = (
+        None  # contents of decrypted messages, by row; None: no keys were given
+    )
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeSources:
+    """What the handshakes are made of."""
+
+    conversation: AnalysisState
+    answers: AnsweredTransmissions
+    path: NetworkPath
+    pairs: Mapping[int, list[RadiusExchange]]  # of each handshake
+    aaa_times: AaaTimes  # how long each exchange waited for the AAA server
+    insides: "CaptureContents | None"  # what decrypted messages contain; None: no keys were given
+
+    @property
+    def inside(self) -> "Mapping[int, HandshakeContents]":
+        """Contents of the messages of each handshake that was looked into."""
+        return {} if self.insides is None else self.insides.of
+
+    @property
+    def count(self) -> int:
+        """How many handshakes there are."""
+        return self.conversation.association.count
+
+
+def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
+    """The handshakes of a capture."""
+    conversation, count = sources.conversation, sources.count
+    units, association, exchanges = conversation.units, conversation.association, conversation.exchanges
+    head = np.zeros(count, np.int64)  # row of the first unit of each
+    head[association.handshake[::-1]] = np.arange(len(units))[::-1]
+    request, response = _last_inits(units, association, count)
+    ends = _ends(conversation, head, request)
+    phase1 = _phase1(conversation, units.protocol[head])
+    hip = _hip(conversation)
+    facts = [extract_init_facts(view) for view in conversation.inits.inits.views]
+    request_form, response_form = conversation.inits.forms(request), conversation.inits.forms(response)
+    # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
+    final_form = np.where(_followed(conversation, request, response), -1, response_form)
+    reason = _reasons(facts, final_form, _not_agreed(phase1, exchanges), sources.pairs)
+    reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
+    reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
+    evidence = _evidence(sources, head, reason)
+    proved_outcome = decide_outcome(evidence)
+    outcome = proved_outcome.copy()
+    auths, auth = _auth(sources, phase1, hip)
+    extra_of_exchange, extra = _extra_round_trips(conversation)
+    spi_i = units.spi_i[np.where(request >= 0, request, head)]
+    spi_r = _responder_spis(units, association, count)
+    replaces: dict[int, int] = {}
+    for row, (before, successor) in _replaced(sources.insides, conversation.capture, spi_i, spi_r).items():
+        replaces[row] = before
+        # made and proved by its predecessor's messages
+        outcome[row] = Outcome.ESTABLISHED
+        request_form[row] = response_form[row] = len(facts)
+        facts.append(extract_proposal_facts(successor.offered, successor.chosen))
+    for row, fact in hip.items():
+        request_form[row], response_form[row] = len(facts), len(facts) + 1
+        facts += [fact.request, fact.response]
+    return HandshakeColumns(
+        start_ns=units.first_ns[head],
+        protocol=units.protocol[head],
+        spi_i=spi_i,
+        spi_r=spi_r,
+        ends=ends,
+        outcome=outcome,
+        reason=_shown_reasons(sources, reason, outcome) | dict.fromkeys(replaces, REKEYED),
+        vantage=sources.path.vantage,
+        breakdown=_break_down(sources, ends, evidence, proved_outcome),
+        rtt_given=sources.path.rtt_ns is not None,
+        one_sided=_one_sided(units, association, count),
+        nat=_nat(conversation, request, response, ends),
+        request_form=request_form,
+        response_form=response_form,
+        facts=facts,
+        phase1=phase1,
+        auths=auths,
+        auth=auth,
+        extra_round_trips=extra,
+        extra_round_trip_of_exchange=extra_of_exchange,
+        pairs=sources.pairs,
+        replaces=replaces,
+        hits=conversation.hits,
+        inside=None if sources.insides is None else sources.insides.of,
+    )
+
+
+def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outcome: UInt8Array) -> TimeBreakdown:
+    """The set-up times of the handshakes that the capture has from their beginning to their end."""
+    whole = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
+    whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
+    hosts = number_host_pairs(ends.initiator, ends.responder)
+    exchanges = sources.conversation.exchanges
+    return compute_time_breakdown(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
+
+
+def _ends(conversation: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
+    """The ends of each handshake, by its first unit and its last IKE_SA_INIT request, -1: none."""
+    units = conversation.units
+    by_initiator = conversation.association.from_initiator[head]
+    responder = np.where(by_initiator, units.destination[head], units.source[head])
+    responder_port = np.where(by_initiator, units.destination_port[head], units.source_port[head])
+    # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
+    return Ends(
+        initiator=np.where(by_initiator, units.source[head], units.destination[head]),
+        initiator_port=np.where(by_initiator, units.source_port[head], units.destination_port[head]),
+        responder=np.where(request >= 0, units.destination[request], responder),
+        responder_port=np.where(request >= 0, units.destination_port[request], responder_port),
+    )
+
+
+def _replaced(
+    insides: "CaptureContents | None",
+    capture: Int64Array,
+    spi_i: UInt64Array,
+    spi_r: UInt64Array,
+) -> "dict[int, tuple[int, RekeyedSa]]":
+    """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
+    known = {} if insides is None else insides.index_rekeyed_sas(capture)
+    if not known:
+        return {}
+    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for _, one, _ in known), np.uint64, len(known))))
+    keys = zip(capture[rows].tolist(), spi_i[rows].tolist(), spi_r[rows].tolist(), strict=True)
+    return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
+
+
+def _last_inits(units: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
+    """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
+    init = is_ikev2_init(units) & ~units.is_ikev1
+    request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    rows = np.flatnonzero(init & ~units.is_response)
+    request[association.handshake[rows]] = rows
+    rows = np.flatnonzero(init & units.is_response)
+    response[association.handshake[rows]] = rows
+    # a refusal that comes late does not undo the answer
+    rows = rows[units.next_payload[rows] != int(PayloadType.NOTIFY)]
+    response[association.handshake[rows]] = rows
+    return request, response
+
+
+def _followed(conversation: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
+    """Whether another request followed the last response, so that this was not the end."""
+    exchange = conversation.exchange_of_message[conversation.message_of_unit]
+    if not len(exchange):
+        return np.zeros(len(request), np.bool_)
+    return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
+
+
+def _responder_spis(units: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
+    """The responder's SPI: that of the protected messages, else the last one that it answered with."""
+    spi_r = np.zeros(count, np.uint64)
+    known = units.spi_r != 0
+    init = is_ikev2_init(units)
+    for rows in (known & init, known & ~init):
+        spi_r[association.handshake[rows]] = units.spi_r[rows]
+    return spi_r
+
+
+def _one_sided(units: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
+    """Whose messages alone are in the capture, though the other side must have sent some."""
+    initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
+    responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
+    # whoever knows the responder's SPI, or is beyond I1, has got a message
+    known = (units.spi_r != 0) | ((units.protocol == Protocol.HIP) & (units.exchange_type != I1_R1))
+    answered = np.bincount(association.handshake[known], minlength=count) > 0
+    result = np.full(count, -1, np.int8)
+    result[(responders == 0) & answered] = 0
+    result[(initiators == 0) & (responders > 0)] = 1
+    return result
+
+
+def _hip(conversation: AnalysisState) -> "Mapping[int, HipFacts]":
+    """What the packets of HIP tell."""
+    if not conversation.hits:
+        return {}
+    # what most captures do without
+    from ikeanalyze.analysis.handshakes.hip.facts import collect_hip_facts
+
+    return collect_hip_facts(conversation)
+
+
+def _phase1(conversation: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
+    """What the clear messages of IKEv1 tell."""
+    wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
+    if not wanted:
+        return {}
+    units, clear = conversation.units, conversation.clear
+    messages: dict[int, list[tuple[bool, bytes]]] = {one: [] for one in wanted}
+    for row in np.flatnonzero(units.is_ikev1).tolist():
+        data = clear.get(int(units.unit[row]))
+        if data is not None:
+            handshake = int(conversation.association.handshake[row])
+            messages[handshake].append((bool(conversation.association.from_initiator[row]), data))
+    return {handshake: extract_phase1_facts(some) for handshake, some in messages.items()}
+
+
+def _extra_round_trips(conversation: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
+    """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
+    exchanges = conversation.exchanges
+    init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
+    init = init[exchanges.protocol[init] == Protocol.IKEV2]
+    followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
+    if not len(followed):
+        return {}, {}
+    of_unit = conversation.exchange_of_message[conversation.message_of_unit]
+    rows = np.flatnonzero(np.isin(of_unit, followed) & conversation.units.is_response)
+    inits = conversation.inits
+    by_exchange: dict[int, str] = {}
+    for row, form in zip(rows.tolist(), inits.forms(rows).tolist(), strict=True):
+        for kind, _ in inits.inits.views[form].notifies:
+            if kind in ASKS_AGAIN:
+                by_exchange.setdefault(int(of_unit[row]), ASKS_AGAIN[kind])
+    by_handshake: dict[int, list[str]] = {}
+    for exchange in sorted(by_exchange):
+        by_handshake.setdefault(int(exchanges.handshake[exchange]), []).append(by_exchange[exchange])
+    return by_exchange, by_handshake
+
+
+def _reasons(
+    facts: list[InitFacts],
+    response_form: Int64Array,
+    phase1: dict[int, Phase1Facts],
+    pairs: Mapping[int, list[RadiusExchange]],
+) -> dict[int, str]:
+    """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
+    reasons: dict[int, str] = {}
+    failing = np.array([fact.error is not None for fact in facts] + [False])
+    for row in np.flatnonzero(failing[response_form]).tolist():
+        reasons[row] = facts[response_form[row]].error or ""
+    for row, fact in phase1.items():
+        if fact.error is not None:
+            reasons[row] = fact.error
+    for row, some in pairs.items():
+        if any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in some):
+            reasons[row] = "Access-Reject"
+    return reasons
+
+
+def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
+    """Why handshakes failed, by their contents or else by `reason`; and which IKE SAs replaced another one."""
+    exchanges = sources.conversation.exchanges
+    proved = {row: content.proof.reason for row, content in sources.inside.items() if content.proof.reason is not None}
+    failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
+    # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
+    inits = np.isin(exchanges.exchange_type, _INITS)
+    first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
+    rekeyed = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
+    return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
+
+
+def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
+    """The IKEv1 handshakes without an answered quick mode."""
+    quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
+    agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
+    return {row: fact for row, fact in phase1.items() if row not in agreed}
+
+
+def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
+    """What the rules of `outcome` need; `head` are rows of the first units, `reason` is why handshakes failed."""
+    conversation, count = sources.conversation, sources.count
+    units, exchanges = conversation.units, conversation.exchanges
+
+    def any_of(rows: BoolArray) -> BoolArray:
+        return np.bincount(exchanges.handshake[rows], minlength=count) > 0
+
+    def marked(rows: Iterable[int]) -> BoolArray:
+        mask = np.zeros(count, np.bool_)
+        mask[list(rows)] = True
+        return mask
+
+    ikev1 = exchanges.protocol == Protocol.IKEV1
+    kind, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
+    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    is_last = _last_requests(exchanges)
+    # the third message of IKEv1's aggressive and quick mode is not answered
+    of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
+    unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
+    open_last = unanswered & is_last
+    open_last |= find_unreceived_responses(conversation, sources.answers, is_last & set_up & asked & answered)
+    # the initiator owes that third message
+    owing = of_three & (attempt == 0) & answered & set_up & is_last
+
+    begun = any_of(~ikev1 & np.isin(kind, (*_INITS, I1_R1)) & asked & set_up)
+    auth_v2 = ~ikev1 & np.isin(kind, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
+    done_v1 = ikev1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
+    quick = ikev1 & (kind == _QUICK_MODE) & set_up
+    half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
+    last_sent = np.full(count, UNKNOWN)
+    last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
+    views = {row: pairs[-1].response_view for row, pairs in sources.pairs.items()}
+    proofs = {row: content.proof for row, content in sources.inside.items()}
+    repeated = open_last & (exchanges.request_messages > 1)
+    repeated |= owing & (exchanges.response_messages > 1)
+    return Evidence(
+        proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
+        proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
+        undone=marked(row for row, proof in proofs.items() if proof.undone),
+        refused=marked(reason),
+        begun=begun | (units.is_ikev1[head] & (units.spi_r[head] == 0)),
+        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked),
+        aaa_open=marked(
+            row for row, view in views.items() if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE
+        ),
+        last_unanswered=any_of(open_last | owing),
+        last_repeated=any_of(repeated),
+        waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns[conversation.capture] - last_sent),
+        finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
+    )
+
+
+def _last_requests(exchanges: ExchangeColumns) -> BoolArray:
+    """The last exchange of each handshake that somebody waits for: the initiator's, or one of the set-up (XAuth)."""
+    kind = exchanges.exchange_type
+    # informational messages are never answered
+    never = (exchanges.protocol == Protocol.IKEV1) & (kind == _IKEV1_INFORMATIONAL)
+    never |= (exchanges.protocol == Protocol.HIP) & (kind == NOTIFY)
+    requests = (exchanges.initiator_asked | exchanges.set_up) & (exchanges.request_messages > 0) & ~never
+    rows = np.flatnonzero(requests)
+    last = np.ones(len(rows), np.bool_)
+    last[:-1] = exchanges.handshake[rows[1:]] != exchanges.handshake[rows[:-1]]
+    is_last = np.zeros(len(exchanges), np.bool_)
+    is_last[rows[last]] = True
+    return is_last
+
+
+def _nat(conversation: AnalysisState, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
+    """Who is behind a NAT, by the clear messages and translated endpoints: index into nat.WORDS for each handshake."""
+    inits, association = conversation.inits, conversation.association
+    known = {*conversation.translated, *conversation.translated.values()}
+    end = ends.initiator << np.uint64(16) | ends.initiator_port
+    translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
+    initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
+    initiator = np.maximum(initiator, translated)
+    responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
+    old = read_phase1_nat(conversation.units, association, conversation.clear, conversation.addresses)
+    return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
+
+
+def _auth(
+    sources: HandshakeSources, phase1: Mapping[int, Phase1Facts], hip: "Mapping[int, HipFacts]"
+) -> tuple[list[AuthMethods], Int64Array]:
+    """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, else guessed from sizes
+    and counts.
+
+    Distinct methods, and for each handshake an index into them, -1: unknown.
+    """
+    count = sources.count
+    exchanges = sources.conversation.exchanges
+    rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
+    rounds = np.bincount(exchanges.handshake[rows], minlength=count)
+
+    def per_message(size: Int64Array, sent: Int64Array) -> Float64Array:
+        together = np.bincount(exchanges.handshake[rows], size[rows].astype(np.float64), minlength=count)
+        return together / np.maximum(np.bincount(exchanges.handshake[rows], sent[rows], minlength=count), 1)
+
+    asked = per_message(exchanges.request_bytes, exchanges.request_messages)
+    answered = per_message(exchanges.response_bytes, exchanges.response_messages)
+    methods, auth = guess_auths(rounds, asked, answered)
+
+    known = {row: fact.auth for row, fact in phase1.items() if fact.auth is not None}
+    known |= {row: fact.auth for row, fact in hip.items() if fact.auth is not None}
+    for row, pairs in sources.pairs.items():
+        if row in phase1 and phase1[row].auth is not None:
+            continue
+        eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
+        known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
+    known |= {row: content.proof.auth for row, content in sources.inside.items() if content.proof.auth is not None}
+    for row, method in known.items():
+        auth[row] = len(methods)
+        methods.append(method)
+    return methods, auth

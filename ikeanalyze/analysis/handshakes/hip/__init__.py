@@ -1,0 +1,1 @@
+"""Host Identity Protocol: host associations and the facts of a base exchange (RFC 7401)."""

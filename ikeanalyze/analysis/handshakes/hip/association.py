@@ -1,0 +1,264 @@
+"""HIP among the units: which host association a packet belongs to, who sent it, and its place in an exchange.
+
+HIP has neither message IDs nor flags. What a packet is follows from its type, its HITs and, in an UPDATE, from SEQ and
+ACK; so it is given the places that IKE messages have, and all later steps treat both alike:
+
+- I1 and R1 are one exchange of the initiator, I2 and R2 another; together they set the association up (RFC 7401, 4.1).
+- An UPDATE with SEQ asks, one with ACK answers the other side's UPDATE of that number (RFC 7401, 5.3.5). In a change
+  of address the answer asks as well (RFC 8046, 3.2.1): what acknowledges it is the third message of an exchange, a
+  request without response, like that of IKEv1's aggressive mode.
+- CLOSE asks, CLOSE_ACK answers. NOTIFY, and types without a rule here, are never answered.
+
+An association belongs to two HITs; I1 to R2 say who is the initiator, and where none of them is in the capture it is
+who speaks first. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it.
+Between the same hosts another association begins
+
+- with an I1 when anything behind R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum segment
+  lifetime, RFC 9293): an I1 never differs from the one before;
+- with an R1 or I2 with new contents when R2 or CLOSE_ACK has been seen: their beginning is not in the capture.
+
+How exchanges are numbered: `hip_types`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import FROM_INITIATOR, RESPONSE, Datagrams
+from ikeanalyze.capture.arrays import read_struct_array
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.wire.hip.packet import parse_hip
+from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
+from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+
+#: What each packet answers, where the packet type alone tells it.
+_ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        HipPacketType.R1: HipPacketType.I1,
+        HipPacketType.R2: HipPacketType.I2,
+        HipPacketType.CLOSE_ACK: HipPacketType.CLOSE,
+    }
+)
+_BASE: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.I2, HipPacketType.R2})
+_FROM_RESPONDER: Final = frozenset({HipPacketType.R1, HipPacketType.R2})
+#: What may be all that there is of an attempt.
+_OPENING: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.NOTIFY})
+_SILENCE_NS: Final = 120_000_000_000
+_HIT: Final = 16
+#: Of the header (RFC 7401, section 5.1): what stands before the HITs, and these; a zero HIT is an empty string.
+_HEADER: Final = np.dtype([("before", "S8"), ("sender", f"S{_HIT}"), ("receiver", f"S{_HIT}")])
+
+Hits = tuple[bytes, bytes]
+"""The initiator's and the responder's HIT, 16 bytes each; the responder's is zero where it is not known."""
+
+
+@dataclass(slots=True)
+class HostAssociations:
+    """Which association each unit belongs to, and whose associations they are."""
+
+    association: SaAssociation
+    hits: Mapping[int, Hits]  # of those of HIP
+
+
+@dataclass(slots=True)
+class _HostAssociationCandidate:
+    """An association under construction."""
+
+    index: int
+    initiator: bytes
+    responder: bytes
+    last_ns: int
+    beyond: bool = False  # a packet that comes after R1 was seen
+    established: bool = False  # R2
+    closed: bool = False  # CLOSE_ACK
+    contents: set[int] = field(default_factory=set)  # of R1 and I2
+    #: Numbers of UPDATEs by sender (True: the initiator), each with whether it was an answer too.
+    asked: dict[tuple[bool, int], bool] = field(default_factory=dict)
+    ordinals: dict[int, int] = field(default_factory=dict)  # packets that are never answered, by content
+
+
+@dataclass(frozen=True, slots=True)
+class _Packet:
+    """What a packet is told by."""
+
+    capture: int
+    kind: int
+    sender: bytes
+    receiver: bytes
+    digest: int
+    time_ns: int
+    source: int
+    destination: int
+
+
+def associate_hip(units: Datagrams, clear: MessageBytes) -> tuple[Datagrams, HostAssociations]:
+    """Tell the associations of HIP units apart; returns the units with exchange types, flags and message IDs.
+
+    `units` are in order of capture and time; `clear` has their bytes, by `units.unit`.
+    """
+    hosts = _HostAssociator()
+    count = len(units)
+    handshake, from_initiator = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
+    message_id = np.zeros(count, np.uint32)
+    for row, packet in enumerate(_packets(units, clear)):
+        candidate = hosts.assign(packet)
+        own = _sent_by_initiator(packet, candidate)
+        kind, asks, number = _role(packet, candidate, own, clear, int(units.unit[row]))
+        handshake[row], from_initiator[row] = candidate.index, own
+        exchange_type[row], message_id[row] = kind, number
+        flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
+    # numpy removes zeros at the end of a text
+    hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
+    units = replace(units, exchange_type=exchange_type, flags=flags, message_id=message_id)
+    return units, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
+
+
+def merge_associations(units: Datagrams, ike: SaAssociation, hip: HostAssociations) -> HostAssociations:
+    """The associations of all units as one, numbered in order of their first units.
+
+    `ike` is of those units that are no HIP, `hip` of the others, both in the order of `units`.
+    """
+    rows = np.equal(units.protocol, Protocol.HIP)
+    label = np.empty(len(units), np.int64)
+    label[~rows], label[rows] = ike.handshake, hip.association.handshake + ike.count
+    from_initiator = np.empty(len(units), np.bool_)
+    from_initiator[~rows], from_initiator[rows] = ike.from_initiator, hip.association.from_initiator
+    count = ike.count + hip.association.count
+    first = np.full(count, len(units), np.int64)
+    first[label[::-1]] = np.arange(len(units))[::-1]
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(count)
+    hits = {int(rank[index + ike.count]): both for index, both in hip.hits.items()}
+    return HostAssociations(SaAssociation(rank[label], from_initiator, count), hits)
+
+
+def _packets(units: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
+    begin, size = clear.places(units.unit)
+    header = read_struct_array(clear.heap, begin, _HEADER)
+    header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
+    columns: list[npt.NDArray[Any]] = [
+        get_capture_numbers(units.source),
+        units.exchange_type,
+        header["sender"],
+        header["receiver"],
+    ]
+    columns += [units.digest, units.first_ns, units.source, units.destination]
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        yield _Packet(*values)
+
+
+class _HostAssociator:
+    """Takes packets in order of capture and time."""
+
+    def __init__(self) -> None:
+        self.all: list[_HostAssociationCandidate] = []
+        self._of: dict[
+            tuple[int, bytes, bytes], _HostAssociationCandidate
+        ] = {}  # by capture, initiator's and responder's HIT
+        self._opportunistic: dict[
+            tuple[int, bytes, int], _HostAssociationCandidate
+        ] = {}  # by the address that I1 went to
+
+    def assign(self, packet: _Packet) -> _HostAssociationCandidate:
+        """The association of a packet."""
+        found = self._find(packet)
+        if found is None:
+            found = self._new(packet)
+        found.last_ns = packet.time_ns
+        found.beyond |= packet.kind not in _OPENING
+        found.established |= packet.kind == HipPacketType.R2
+        found.closed |= packet.kind == HipPacketType.CLOSE_ACK
+        if packet.kind in (HipPacketType.R1, HipPacketType.I2):
+            found.contents.add(packet.digest)
+        return found
+
+    def _find(self, packet: _Packet) -> _HostAssociationCandidate | None:
+        forth = self._of.get((packet.capture, packet.sender, packet.receiver))
+        back = self._of.get((packet.capture, packet.receiver, packet.sender))
+        match packet.kind:
+            case HipPacketType.I1:
+                if not packet.receiver:
+                    forth = self._opportunistic.get((packet.capture, packet.sender, packet.destination))
+                late = forth is not None and packet.time_ns - forth.last_ns > _SILENCE_NS
+                return None if late or (forth is not None and forth.beyond) else forth
+            case HipPacketType.I2:
+                return None if _over(forth, packet.digest) else forth
+            case HipPacketType.R1:
+                back = back or self._answered(packet)
+                return None if _over(back, packet.digest) else back
+            case HipPacketType.R2:
+                return back
+        known = [one for one in (forth, back) if one is not None]
+        return max(known, key=lambda one: one.last_ns, default=None)
+
+    def _answered(self, packet: _Packet) -> _HostAssociationCandidate | None:
+        """The opportunistic attempt that an R1 answers."""
+        found = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
+        if found is None or found.responder:
+            return None
+        found.responder = packet.sender
+        self._of[packet.capture, found.initiator, found.responder] = found
+        return found
+
+    def _new(self, packet: _Packet) -> _HostAssociationCandidate:
+        ends = (packet.sender, packet.receiver)
+        initiator, responder = ends[::-1] if packet.kind in _FROM_RESPONDER else ends
+        made = _HostAssociationCandidate(len(self.all), initiator, responder, packet.time_ns)
+        self.all.append(made)
+        if packet.kind == HipPacketType.I1 and not responder:
+            self._opportunistic[packet.capture, initiator, packet.destination] = made
+        else:
+            self._of[packet.capture, initiator, responder] = made
+        return made
+
+
+def _over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
+    """Whether a packet of the base exchange with this content cannot belong to an association any more."""
+    if candidate is None or digest in candidate.contents:
+        return False
+    return candidate.established or candidate.closed
+
+
+def _sent_by_initiator(packet: _Packet, candidate: _HostAssociationCandidate) -> bool:
+    if packet.kind in _BASE:
+        return packet.kind not in _FROM_RESPONDER
+    return packet.sender == candidate.initiator
+
+
+def _role(
+    packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, unit: int
+) -> tuple[int, bool, int]:
+    """Exchange type, whether the packet asks, and the number that tells the exchange from others of its type."""
+    if packet.kind == HipPacketType.UPDATE:
+        return _update(candidate, from_initiator, clear.get(unit, b""))
+    if packet.kind in _ANSWERS:
+        return EXCHANGE + _ANSWERS[packet.kind], False, 0
+    if packet.kind in _BASE or packet.kind == HipPacketType.CLOSE:
+        return EXCHANGE + packet.kind, True, 0
+    return EXCHANGE + packet.kind, True, candidate.ordinals.setdefault(packet.digest, len(candidate.ordinals))
+
+
+def _update(candidate: _HostAssociationCandidate, from_initiator: bool, data: bytes) -> tuple[int, bool, int]:
+    view = parse_hip(data)
+    seq = ack = None
+    if view is not None:
+        seq, ack = view.value(HipParameterType.SEQ), view.value(HipParameterType.ACK)
+    acknowledged = ack.numbers if isinstance(ack, HipAlgorithmList) else ()
+    if isinstance(seq, HipNumber):
+        candidate.asked.setdefault((from_initiator, seq.value), bool(acknowledged))
+    if not acknowledged:
+        return EXCHANGE + HipPacketType.UPDATE, True, seq.value if isinstance(seq, HipNumber) else 0
+    known = (one for one in acknowledged if (not from_initiator, one) in candidate.asked)
+    number = next(known, acknowledged[0])
+    if candidate.asked.get((not from_initiator, number)):
+        return HipPacketType.UPDATE, True, number
+    return EXCHANGE + HipPacketType.UPDATE, False, number

@@ -1,0 +1,169 @@
+"""What the packets of a HIP base exchange tell, in the words of the report.
+
+The responder offers in R1 and the initiator chooses in I2, the other way round than in IKE. HIP DEX is told by what it
+lacks: its R1 and I2 have host identities and no signature (draft-ietf-hip-dex); its hosts prove by a MAC that they hold
+their static Diffie-Hellman keys.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, ChosenProposal, InitFacts
+from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.hip.packet import HipPacket, parse_hip
+from ikeanalyze.wire.hip.parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.hip import HipParameterType, HostAlgorithm
+
+_P = HipParameterType
+_OFFERS: Final = (
+    _P.DH_GROUP_LIST,
+    _P.DH_GROUP_LIST_DRAFT,
+    _P.DIFFIE_HELLMAN,
+    _P.HIP_CIPHER,
+    _P.HIP_TRANSFORM,
+    _P.ESP_TRANSFORM,
+)
+_ABILITIES: Final = (
+    _P.NAT_TRAVERSAL_MODE,
+    _P.HIT_SUITE_LIST,
+    _P.REG_INFO,
+    _P.REG_REQUEST,
+    _P.TRANSPORT_FORMAT_LIST,
+)
+_SIGNATURES: Final = (_P.HIP_SIGNATURE, _P.HIP_SIGNATURE_2)
+_FIRST_STATUS: Final = 16384  # of the notify message types (RFC 7401, section 5.2.19)
+#: As IKE's methods are called; the others by their names.
+_WORDS: Final[Mapping[int, str]] = MappingProxyType({HostAlgorithm.DSA: "dss"})
+#: The hash that goes with a HIT suite (RFC 7401, section 3.2): of the key derivation, and of HIP_MAC.
+_HASHES: Final = {1: "HMAC-SHA2-256", 2: "HMAC-SHA2-384", 3: "HMAC-SHA1"}
+_CMAC: Final = "AES-CMAC"
+
+
+@dataclass(frozen=True, slots=True)
+class HipFacts:
+    """What the packets of one handshake tell."""
+
+    request: InitFacts  # as of an IKE_SA_INIT request: what is offered, what the initiator supports
+    response: InitFacts  # as of a response: what is chosen, what the responder supports
+    auth: AuthMethods | None
+    error: str | None  # an error notify, where there is no R2
+
+
+@dataclass(slots=True)
+class _BaseExchangePackets:
+    """Packets of one handshake, the last of each kind."""
+
+    i1: HipPacket | None = None
+    r1: HipPacket | None = None
+    i2: HipPacket | None = None
+    r2: bool = False
+    error: str | None = None
+
+
+def collect_hip_facts(conversation: AnalysisState) -> Mapping[int, HipFacts]:
+    """Facts of the HIP handshakes of a capture, by row."""
+    units = conversation.units
+    told = (I1_R1, I2_R2, NOTIFY)
+    rows = np.flatnonzero((units.protocol == Protocol.HIP) & np.isin(units.exchange_type, told))
+    seen: dict[int, _BaseExchangePackets] = {}
+    read: set[tuple[int, int]] = set()  # retransmissions tell nothing new
+    columns = (
+        conversation.association.handshake[rows], units.digest[rows], units.unit[rows], units.exchange_type[rows],
+        units.is_response[rows],
+    )  # fmt: skip
+    for handshake, digest, unit, kind, answers in zip(*(one.tolist() for one in columns), strict=True):
+        one = seen.setdefault(handshake, _BaseExchangePackets())
+        if kind == I2_R2 and answers:
+            one.r2 = True
+        elif (handshake, digest) not in read:
+            read.add((handshake, digest))
+            view = parse_hip(conversation.clear.get(unit, b""))
+            if view is not None:
+                _enter(one, view, kind, answers)
+    return {handshake: _facts(one, conversation.hits[handshake][1]) for handshake, one in seen.items()}
+
+
+def _enter(seen: _BaseExchangePackets, view: HipPacket, kind: int, answers: bool) -> None:
+    if kind == NOTIFY:
+        notification = view.first(HipNotification)
+        if notification is not None and notification.type < _FIRST_STATUS:
+            seen.error = notification.name
+    elif kind == I2_R2:
+        seen.i2 = view
+    elif answers:
+        seen.r1 = view
+    else:
+        seen.i1 = view
+
+
+def _facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
+    r1, i2 = seen.r1, seen.i2
+    diet = any(_is_diet(view) for view in (r1, i2))
+    chosen = None
+    if i2 is not None:
+        check = _CMAC if diet else _HASHES.get(_suite(responder))
+        chosen = ChosenProposal(
+            encryption=_first(i2, _P.HIP_CIPHER) or _first(i2, _P.HIP_TRANSFORM),
+            prf=check,
+            integrity=check,
+            key_exchange=_group(i2, r1, diet),
+        )
+    auth = None
+    if r1 is not None or i2 is not None:
+        auth = AuthMethods(_method(i2, diet), _method(r1, diet), None, guessed=False)
+    return HipFacts(
+        request=InitFacts(_told(r1, _OFFERS), None, _told(seen.i1, _OFFERS) + _told(i2, _ABILITIES), None),
+        response=InitFacts([], chosen, _told(r1, _ABILITIES), None),
+        auth=auth,
+        error=None if seen.r2 else seen.error,
+    )
+
+
+def _is_diet(view: HipPacket | None) -> bool:
+    """A packet of HIP DEX that is there to its end, where BEX has its signature."""
+    return view is not None and view.error is None and view.has(_P.HOST_ID) and not view.has(*_SIGNATURES)
+
+
+def _suite(hit: bytes) -> int:
+    """The HIT suite of a HIT (RFC 7343, section 2: behind the prefix 2001:20::/28); 0: a HIT of HIPv1, or none."""
+    return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
+
+
+def _told(view: HipPacket | None, kinds: tuple[HipParameterType, ...]) -> list[str]:
+    return [] if view is None else [one.describe() for one in view.parameters if one.type in kinds]
+
+
+def _first(view: HipPacket, kind: int) -> str | None:
+    value = view.value(kind)
+    return value.names[0] if isinstance(value, HipAlgorithmList) and value.names else None
+
+
+def _group(i2: HipPacket, r1: HipPacket | None, diet: bool) -> str | None:
+    """The Diffie-Hellman group; that of static keys is known if R1 names no other."""
+    exchanged = i2.first(DiffieHellman)
+    if exchanged is not None:
+        return exchanged.name
+    if not diet or r1 is None:
+        return None
+    listed = r1.value(_P.DH_GROUP_LIST) or r1.value(_P.DH_GROUP_LIST_DRAFT)
+    return listed.names[0] if isinstance(listed, HipAlgorithmList) and len(listed.names) == 1 else None
+
+
+def _method(view: HipPacket | None, diet: bool) -> str | None:
+    """How the sender of R1 or I2 proves its identity; in I2 the host identity may be encrypted."""
+    if view is None:
+        return None
+    host, signature = view.first(HostId), view.first(HipSignature)
+    if host is not None and host.curve is not None:
+        return f"ecdsa-{host.curve.removeprefix('P-')}"
+    algorithm = host.algorithm if host is not None else signature.algorithm if signature is not None else None
+    if algorithm is None:
+        return "ecdh" if diet else None
+    return _WORDS.get(algorithm) or get_name(HostAlgorithm, algorithm).lower()

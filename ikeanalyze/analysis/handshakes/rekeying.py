@@ -1,0 +1,59 @@
+"""IKE SAs that replace others: what a CREATE_CHILD_SA exchange about an IKE SA says of the new one (RFC 7296, 2.18)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.wire.ikev2.message import Proposal, parse_sa
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
+
+_SPI: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RekeyedSa:
+    """The IKE SA that a CREATE_CHILD_SA exchange made."""
+
+    spi_i: int  # of who asked for it, who is its initiator
+    spi_r: int
+    chosen: Proposal
+    offered: tuple[Proposal, ...]
+    nonces: bytes | None  # Ni | Nr; None: one of them is missing
+    exchange: int  # row in the capture's exchanges
+
+
+def find_rekeyed_sas(contents: Sequence[DecodedMessage]) -> Iterator[RekeyedSa]:
+    """The IKE SAs that replace one, whose contents are in order of their exchanges."""
+    requests: dict[int, DecodedMessage] = {}
+    for content in contents:
+        if content.exchange_type != ExchangeType.CREATE_CHILD_SA or not content.encrypted:
+            continue
+        if not content.response:
+            requests[content.exchange] = content
+            continue
+        request = requests.get(content.exchange)
+        chosen = _ike_proposals(content)
+        offered = () if request is None else _ike_proposals(request)
+        if request is None or not chosen or not offered:
+            continue
+        nonces = [*request.get_bodies(PayloadType.NONCE), *content.get_bodies(PayloadType.NONCE)]
+        yield RekeyedSa(
+            int.from_bytes(offered[0].spi, "big"),
+            int.from_bytes(chosen[0].spi, "big"),
+            chosen[0],
+            offered,
+            b"".join(nonces) if len(nonces) == 2 else None,
+            content.exchange,
+        )
+
+
+def _ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
+    """Proposals for an IKE SA, each with its sender's SPI."""
+    for body in content.get_bodies(PayloadType.SA):
+        return tuple(
+            proposal
+            for proposal in parse_sa(body).proposals
+            if proposal.protocol == ProtocolId.IKE and len(proposal.spi) == _SPI
+        )
+    return ()

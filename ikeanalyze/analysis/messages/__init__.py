@@ -1,0 +1,1 @@
+"""Frames to IKE messages: capture duplicates, IKE SAs, retransmissions, losses."""

@@ -1,0 +1,146 @@
+"""Frames that the capture holds twice because it was taken on several interfaces, and that crossed each link once.
+
+A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such
+a second sighting from a retransmission, which has the same content too:
+
+- within a millisecond (retransmission timers are a hundred times longer): the same IP identification; where
+  there is none (IPv6, and IPv4 from stacks that leave it 0), another TTL or another interface, because a
+  responder that answers two queued requests at once does send the same bytes twice within microseconds;
+- within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP
+  identification and a lower TTL, which only a router makes. Each sighting with a higher TTL has one such
+  echo, so that of two transmissions seen on both sides two are left.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.grouping import group_order, number_within_captures
+from ikeanalyze.analysis.messages.datagrams import RESPONSE
+from ikeanalyze.capture.arrays import BoolArray
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import NO_IDENT
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+#: A packet crosses a machine that does not hold it back within this time.
+WITHIN_NS: Final = 1_000_000
+#: The longest that a router is believed to have held a packet back.
+HELD_NS: Final = 10_000_000_000
+
+
+@dataclass(slots=True)
+class DuplicateFrames:
+    """Second sightings."""
+
+    mask: BoolArray  # of the frames
+    #: Rows of second sightings, each with the row of the first: one of each unit.
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _FirstSighting:
+    """A first sighting, and which TTLs its echoes had."""
+
+    row: int
+    echoes: set[int] = field(default_factory=set)
+
+
+def find_duplicates(columns: Columns) -> DuplicateFrames:
+    """Which frames are later sightings of a frame that the capture holds already.
+
+    IP fragments of one datagram are judged as a whole, by their first frames.
+    """
+    known = columns["capture_duplicate"].astype(np.bool_)
+    time, unit, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
+    digest = number_within_captures(columns["digest"], columns["source"])
+    order = group_order(digest)
+    content = digest[order]
+    same = np.flatnonzero(content[1:] == content[:-1])
+    earlier_rows, later_rows = order[same], order[same + 1]
+    apart = np.abs(time[later_rows] - time[earlier_rows])
+    same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later_rows] != ttl[earlier_rows]))]
+    if not len(same):
+        return DuplicateFrames(known)
+    # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
+    candidates = np.flatnonzero(np.isin(digest, np.unique(content[same])))
+    judged: set[int] = set()
+    seen: dict[tuple[int, int, int, int], list[_FirstSighting]] = {}
+    pairs: list[tuple[int, int]] = []
+    names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
+    looked_at = [column[candidates].tolist() for column in (unit, digest, *map(columns.__getitem__, names))]
+    for row, datagram, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
+        if datagram in judged or known[row]:
+            continue
+        judged.add(datagram)
+        has_ident = key[1] not in (0, NO_IDENT)
+        earlier = seen.setdefault((key[0], key[1], key[2], key[3]), [])
+        while earlier and now - int(time[earlier[0].row]) > HELD_NS:
+            earlier.pop(0)
+        for first in earlier:
+            near = now - int(time[first.row]) <= WITHIN_NS
+            elsewhere = life != int(ttl[first.row]) or interface != int(columns["interface"][first.row])
+            echo = life < int(ttl[first.row]) and life not in first.echoes
+            if (near and (has_ident or elsewhere)) or echo:
+                first.echoes.add(life)
+                pairs.append((row, first.row))
+                break
+        else:
+            earlier.append(_FirstSighting(row))
+    if pairs:
+        units = unit[[row for row, _ in pairs]]
+        known = known | np.isin(unit, units)
+    return DuplicateFrames(known, pairs)
+
+
+def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
+    """Endpoints of initiators that a NAT translated before the eyes of the capture: each with the one that stands for both.
+
+    An endpoint is `address << 16 | port`. IKE_SA_INIT alone is looked at: later messages are known by their SPIs.
+    """
+    same: dict[int, int] = {}
+
+    def representative(end: int) -> int:
+        while end in same:
+            end = same[end]
+        return end
+
+    response = (columns["flags"] & RESPONSE) != 0
+    for row, first in duplicates.pairs:
+        if columns["exchange_type"][row] != ExchangeType.IKE_SA_INIT or columns["protocol"][row] != Protocol.IKEV2:
+            continue
+        side = "destination" if response[row] else "source"
+        ends = [int(columns[side][at]) << 16 | int(columns[f"{side}_port"][at]) for at in (row, first)]
+        lower, higher = sorted(map(representative, ends))
+        if lower != higher:
+            same[higher] = lower
+    return {end: representative(end) for end in list(same)}
+
+
+def relabel_duplicates(
+    columns: Mapping[str, npt.NDArray[Any]],
+    duplicate: BoolArray,
+    message: npt.NDArray[np.int32],
+    handshake: npt.NDArray[np.int32],
+) -> None:
+    """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
+    time, digest = columns["time_ns"], number_within_captures(columns["digest"], columns["source"])
+    originals: dict[int, list[tuple[int, int]]] = {}
+    rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
+    for row in rows[np.argsort(time[rows], kind="stable")].tolist():
+        originals.setdefault(int(digest[row]), []).append((int(time[row]), int(columns["unit"][row])))
+    for row in np.flatnonzero(duplicate).tolist():
+        unit = int(columns["unit"][row])
+        # a duplicate of one IP fragment is of the unit of all of them
+        if message[unit] < 0 and handshake[unit] < 0:
+            same = originals.get(int(digest[row]), [])
+            when = int(time[row])
+            place = bisect_left(same, (when, 0))
+            around = same[max(place - 1, 0) : place + 1]
+            if around:
+                _, original = min(around, key=lambda sighting: abs(sighting[0] - when))
+                message[unit], handshake[unit] = message[original], handshake[original]

@@ -1,0 +1,198 @@
+"""Units to messages: one row per IKE message, each time that it was sent."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, find_group_starts
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.retransmission import classify_transmissions
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
+
+
+@dataclass(slots=True)
+class MessageColumns:
+    """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
+
+    slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
+    handshake: Int64Array
+    from_initiator: BoolArray
+    initiator_asked: BoolArray  # the exchange is the initiator's
+    response: BoolArray
+    protocol: UInt8Array
+    exchange_type: UInt8Array
+    next_payload: UInt8Array
+    message_id: npt.NDArray[np.uint32]
+    body: Int64Array  # from 0
+    transmission: Int64Array  # from 1
+    first_ns: Int64Array
+    last_ns: Int64Array
+    first_frame: Int64Array
+    frames: Int64Array
+    bytes: Int64Array
+    needed_bytes: Int64Array
+    fragments: Int64Array  # 0: not fragmented
+    fragments_seen: Int64Array  # 0: not fragmented
+    new_fragments: Int64Array  # of these, the ones that no earlier transmission had
+    ip_fragments: Int64Array
+    digest: UInt64Array
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def select(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
+        """Some of the messages, or all in another order."""
+        return MessageColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+
+_COLUMNS: Final = tuple(MessageColumns.__dataclass_fields__)
+
+
+def group_messages(units: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
+    """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
+    asked, response = _roles(units, association)
+    slot = _slots(units, association, asked, response)
+    order, slot, turn, first_copy = _in_order(units, slot)
+    totals = units.fragments[order].astype(np.int64)
+    new = find_group_starts(slot, turn)
+    runs = RowGroups(new)
+    start = runs.start
+    message_of_unit = np.empty(len(slot), np.int64)
+    message_of_unit[order] = np.cumsum(new) - 1
+
+    size = units.bytes[order]
+    fragment = units.fragment[order]
+    # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
+    part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
+    needed = np.where(first_copy, size, 0)
+    # nearly always, no unit has several frames, and what that means need not be added up
+    several = bool((units.frames > 1).any())
+    if several:
+        needed -= np.where(first_copy, units.resent_bytes[order], 0)
+    ip_fragments = units.ip_fragments[order] if units.ip_fragments.any() else None
+    if ip_fragments is not None:
+        _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)
+    head = order[start]
+    fragmented = fragment[start] > 0
+    messages = MessageColumns(
+        slot=slot[start],
+        handshake=association.handshake[head],
+        from_initiator=association.from_initiator[head],
+        initiator_asked=asked[head],
+        response=response[head],
+        protocol=units.protocol[head],
+        exchange_type=units.exchange_type[head],
+        next_payload=units.next_payload[head],
+        message_id=units.message_id[head],
+        body=turn[start] >> 20,
+        transmission=turn[start] & 0xFFFFF,
+        first_ns=units.first_ns[head],  # units are in order of time
+        last_ns=runs.max(units.last_ns[order]),
+        first_frame=runs.min(units.number[order]).astype(np.int64),
+        frames=runs.sum(units.frames[order]) if several else runs.size,
+        bytes=runs.sum(size),
+        needed_bytes=runs.sum(needed),
+        fragments=runs.max(totals),
+        fragments_seen=np.where(fragmented, runs.size, 0),
+        new_fragments=np.where(fragmented, runs.sum(first_copy.astype(np.int64)), 0),
+        ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.sum(ip_fragments),
+        digest=runs.sum(part),
+    )
+    return messages, message_of_unit
+
+
+def _in_order(units: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+    """The order of the units by slot, body and transmission; and in that order slot, turn and first copy of each.
+
+    A turn is the body in the high bits and the transmission in the low 20. (n,) each
+    """
+    order = argsort_stable(slot)
+    slot = slot[order]
+    body, transmission, first_copy = classify_transmissions(
+        slot,
+        units.first_ns[order],
+        units.fragment[order].astype(np.int64),
+        units.fragments[order].astype(np.int64),
+        units.digest[order],
+        units.is_ikev1[order],
+    )
+    turn = body << 20
+    turn |= transmission
+    del body, transmission  # a million numbers each
+    moved = np.flatnonzero((slot[1:] == slot[:-1]) & (turn[1:] < turn[:-1])) + 1
+    if len(moved):
+        rows = np.flatnonzero(np.isin(slot, slot[moved]))
+        sorted_rows = rows[np.lexsort((turn[rows], slot[rows]))]
+        for column in (order, turn, first_copy):
+            column[rows] = column[sorted_rows]
+    return order, slot, turn, first_copy
+
+
+def _complete(
+    needed: Int64Array,
+    size: Int64Array,
+    slot: Int64Array,
+    body: Int64Array,
+    fragment: npt.NDArray[np.uint16],
+    ip_fragments: Int64Array,
+) -> None:
+    """Where IP fragments of a first copy are lost, what a later copy has more than it is needed too."""
+    rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
+    if not len(rows):
+        return
+    most: dict[tuple[int, int, int], int] = {}
+    for row in np.flatnonzero(np.isin(slot, slot[rows])).tolist():
+        place = int(slot[row]), int(body[row]), int(fragment[row])
+        before = most.get(place)
+        if before is not None and ip_fragments[row]:
+            needed[row] = max(int(size[row]) - before, 0)
+        most[place] = max(int(size[row]), before or 0)
+
+
+def _roles(units: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
+    """Whose exchange each unit belongs to (True: the initiator's), and whether it is the response in it.
+
+    IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
+    never answered (RFC 2408, 4.8).
+    """
+    response = units.is_response.copy()
+    asked = units.from_initiator ^ response
+    old = np.flatnonzero(units.is_ikev1)
+    if len(old):
+        sender = association.from_initiator[old]
+        asked[old] = sender
+        response[old] = False
+        spoken = old[units.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
+        exchange = association.handshake[spoken] << 40 | units.exchange_type[spoken].astype(np.int64) << 32
+        exchange |= units.message_id[spoken]
+        _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)
+        asked[spoken] = association.from_initiator[spoken[first]][inverse]
+        response[spoken] = asked[spoken] != association.from_initiator[spoken]
+    return asked, response
+
+
+def _slots(units: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray) -> Int64Array:
+    """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
+    message_id = units.message_id.astype(np.int64)
+    if len(message_id) and message_id.max() >= 1 << 16:
+        # IKEv1 draws them at random from 32 bits
+        message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
+    width = int(message_id.max()).bit_length() if len(message_id) else 0
+    slot = association.handshake << width | message_id
+    slot = slot << 8 | units.exchange_type
+    slot = slot << 1 | ~asked
+    return slot << 1 | response
+
+
+def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
+    """Rows of the messages, in their first transmissions, of which all transmissions together lack fragments (RFC 7383)."""
+    if not len(messages) or not messages.fragments.any():
+        return np.zeros(0, np.int64)
+    start = np.flatnonzero(find_group_starts(messages.slot, messages.body))
+    seen = np.add.reduceat(messages.new_fragments, start)
+    lacking: Int64Array = start[seen < messages.fragments[start]]
+    return lacking

@@ -1,0 +1,31 @@
+"""IKE and HIP traffic taken apart, for the steps that look at all of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.exchanges.init_messages import InitMessages
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisState:
+    """The IKE and HIP traffic of one capture or of several, taken apart: what the handshakes are made of."""
+
+    units: Datagrams
+    association: SaAssociation
+    messages: MessageColumns
+    message_of_unit: Int64Array
+    exchanges: ExchangeColumns
+    exchange_of_message: Int64Array
+    inits: InitMessages
+    clear: MessageBytes
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    capture: Int64Array  # number of the capture that each handshake is in, rising
+    last_ns: Int64Array  # of each capture: the time of its last packet
+    translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
+    hits: Mapping[int, tuple[bytes, bytes]]  # of the handshakes of HIP: the initiator's and the responder's HIT

@@ -1,0 +1,1 @@
+"""The polars tables (frames, messages, exchanges, handshakes), built from the columns of the analysis."""

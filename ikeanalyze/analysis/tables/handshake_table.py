@@ -1,0 +1,272 @@
+"""The handshakes table: one row per IKE SA."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.exchanges.nat import WORDS
+from ikeanalyze.analysis.exchanges.radius import RadiusMessages
+from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.polars_columns import (
+    Array,
+    format_addresses,
+    format_spis,
+    make_list_column,
+    make_table,
+    null_unknown,
+    scatter_texts,
+)
+from ikeanalyze.analysis.tables.tables import TableSources
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.wire.text import format_address as packed_address
+
+#: Parts of the set-up time, and the time itself.
+_TIMES: Final = ("setup", "network", "initiator", "responder")
+
+
+def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
+    """All rows."""
+    ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
+    count = len(handshakes)
+    if not count:
+        return pl.DataFrame(schema=schema.HANDSHAKES)
+    ends, breakdown = handshakes.ends, handshakes.breakdown
+    has_aaa = np.zeros(count, np.bool_)
+    has_aaa[list(handshakes.pairs)] = True
+    rtt_source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
+    extra = handshakes.extra_round_trips
+    columns: dict[str, Any] = {
+        "handshake": ids.handshake,
+        "protocol": handshakes.protocol,
+        **_identifiers(handshakes),
+        "initiator_address": format_addresses(ends.initiator, addresses),
+        "initiator_port": _ports(handshakes, ends.initiator_port),
+        "responder_address": format_addresses(ends.responder, addresses),
+        "responder_port": _ports(handshakes, ends.responder_port),
+        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "start_ns": handshakes.start_ns,
+        "end_ns": null_unknown(breakdown.end_ns),
+        "outcome": handshakes.outcome,
+        "reason": scatter_texts(handshakes.reason, count),
+        **_methods(handshakes),
+        **_volumes(sources, count),
+        **_aaa(addresses, sources.radius, handshakes, count),
+        **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
+        "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
+        "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
+        "vantage": handshakes.vantage,
+        "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
+        "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
+        "extra_round_trips": make_list_column([extra.get(row, []) for row in range(count)] if extra else [[]]).gather(
+            np.arange(count) if extra else np.zeros(count, np.int64)
+        ),
+        "capture_duplicates": sources.capture_duplicates,
+        "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
+    }
+    if handshakes.inside is not None:
+        from ikeanalyze.analysis.tables.content_columns import build_handshake_content_columns
+
+        columns.update(
+            build_handshake_content_columns(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange)
+        )
+    return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
+
+
+def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
+    """Messages, frames and bytes of each handshake, and what was sent again."""
+    messages = sources.messages
+    set_up = sources.exchanges.set_up[sources.exchange_of_message]
+    columns: dict[str, Any] = {}
+
+    def total(values: Array | None, where: Array) -> Int64Array:
+        weights = None if values is None else values[where]
+        # sums of bytes stay far below 2**53, where float64 weights are exact
+        return np.bincount(messages.handshake[where], weights, minlength=count).astype(np.int64)
+
+    def add(prefix: str, where: Array) -> None:
+        columns[f"{prefix}_messages"] = total(None, where)
+        columns[f"{prefix}_frames"] = total(messages.frames, where)
+        columns[f"{prefix}_bytes"] = total(messages.bytes, where)
+
+    for side, sent in (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator)):
+        add(side, sent & set_up)
+        add(f"after_setup_{side}", sent & ~set_up)
+    add("retransmitted", set_up & (messages.transmission > 1))
+    volume, needed = total(messages.bytes, set_up), total(messages.needed_bytes, set_up)
+    return columns | {
+        "phases": _phases(messages, set_up, count),
+        "blowup": (volume / np.maximum(needed, 1), needed > 0),
+        "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)),
+        "ike_fragments": total(messages.fragments_seen, set_up),
+        "ip_fragments": total(messages.ip_fragments, set_up),
+    }
+
+
+def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
+    """SPIs of IKE, HITs of HIP."""
+    spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
+    hits = handshakes.hits
+    if not hits:
+        return spis
+    count = len(handshakes)
+    is_ike = pl.Series([row not in hits for row in range(count)])
+    sides = (("initiator", 0), ("responder", 1))
+    return {
+        **{name: spi.set(~is_ike, None) for name, spi in spis.items()},
+        **{
+            f"{side}_hit": scatter_texts(
+                {row: packed_address(both[index]) for row, both in hits.items() if any(both[index])}, count
+            )
+            for side, index in sides
+        },
+    }
+
+
+def _ports(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
+    """HIP outside UDP has no ports."""
+    return (ports, ports > 0) if handshakes.hits else ports
+
+
+def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
+    """Proposals, what the peers support, and how they authenticated."""
+    facts = handshakes.facts
+    request, response = handshakes.request_form, handshakes.response_form
+    # one row for each form and an empty one for "not seen", which -1 picks
+    chosen = [fact.chosen for fact in facts]
+
+    def texts(values: list[str | None], form: Int64Array) -> pl.Series:
+        return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
+
+    def listed(values: list[list[str]], form: Int64Array) -> pl.Series:
+        return make_list_column([*values, []]).gather(np.where(form < 0, len(values), form))
+
+    additional = schema.HANDSHAKES["additional_key_exchanges"]
+    slots = [
+        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional] if one else []
+        for one in chosen
+    ]
+    methods: dict[str, Any] = {
+        "encryption": texts([one.encryption if one else None for one in chosen], response),
+        "prf": texts([one.prf if one else None for one in chosen], response),
+        "integrity": texts([one.integrity if one else None for one in chosen], response),
+        "key_exchange": texts([one.key_exchange if one else None for one in chosen], response),
+        "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
+            np.where(response < 0, len(slots), response)
+        ),
+        "offered": listed([fact.proposals for fact in facts], request),
+        "initiator_supports": listed([fact.supports for fact in facts], request),
+        "responder_supports": listed([fact.supports for fact in facts], response),
+    }
+    if handshakes.phase1:
+        _add_phase1(methods, handshakes)
+    auths, which = handshakes.auths, handshakes.auth
+    methods["auth_initiator"] = texts([one.initiator for one in auths], which)
+    methods["auth_responder"] = texts([one.responder for one in auths], which)
+    methods["auth_eap"] = texts([one.eap for one in auths], which)
+    methods["auth_guessed"] = np.array([one.guessed for one in auths] + [False])[which]
+    return methods
+
+
+def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
+    """The same columns for IKEv1's handshakes, which have them in other messages."""
+    columns = {name: series.to_list() for name, series in methods.items()}
+    for row, fact in handshakes.phase1.items():
+        if fact.chosen is not None:
+            columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
+            columns["integrity"][row], columns["key_exchange"][row] = (
+                fact.chosen.integrity,
+                fact.chosen.key_exchange,
+            )
+        columns["offered"][row] = fact.offered
+        columns["initiator_supports"][row] = fact.initiator_supports
+        columns["responder_supports"][row] = fact.responder_supports
+    for name, values in columns.items():
+        methods[name] = pl.Series(values, dtype=methods[name].dtype)
+
+
+def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
+    """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
+    rows = np.flatnonzero(set_up)
+    layout = schema.HANDSHAKES["phases"]
+    names = build_type_names()
+    kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
+    # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
+    present = np.flatnonzero(np.bincount(kind))
+    place = np.searchsorted(present, kind)
+    width = len(present)
+    cell = messages.handshake[rows] * width + place
+    size = count * width
+    sent = np.bincount(cell, minlength=size)
+    frames = np.bincount(cell, messages.frames[rows], minlength=size).astype(np.int64)
+    volume = np.bincount(cell, messages.bytes[rows], minlength=size).astype(np.int64)
+    begin = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(begin, cell, messages.first_ns[rows])
+    used = np.flatnonzero(sent)
+    owner = used // max(width, 1)
+    if ((owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])).any():  # mostly in order of type
+        used = used[np.lexsort((begin[used], owner))]
+    kinds = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
+    # as many phases make one kind of list, which is cut out of all phases in one piece
+    length = np.bincount(used // max(width, 1), minlength=count)
+    of = np.repeat(length, length)
+    pieces: list[pl.Series] = []
+    for phases in np.unique(length).tolist():
+        rows = used[of == phases]
+        flat = pl.DataFrame(
+            {
+                "type": kinds.gather(rows % max(width, 1)),
+                "messages": sent[rows].astype(np.uint32),
+                "frames": frames[rows].astype(np.uint32),
+                "bytes": volume[rows].astype(np.uint64),
+            }
+        )
+        if phases:
+            pieces.append(flat.to_struct().reshape((-1, phases)).arr.to_list())
+        else:
+            pieces.append(pl.Series([[]], dtype=layout).gather(np.zeros((length == 0).sum(), np.int64)))
+    if len(pieces) == 1:
+        return pieces[0]
+    place = np.empty(count, np.int64)
+    place[np.argsort(length, kind="stable")] = np.arange(count)
+    return pl.concat(pieces).gather(place)
+
+
+def _aaa(
+    addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, count: int
+) -> dict[str, Any]:
+    """The link to the AAA server."""
+    names = [
+        f"aaa_{kind}_{unit}"
+        for kind in ("request", "response", "retransmitted")
+        for unit in ("messages", "frames", "bytes")
+    ]
+    sums = {name: np.zeros(count, np.int64) for name in names}
+    nas: dict[int, str | None] = {}
+    aaa: dict[int, str | None] = {}
+    for handshake, pairs in handshakes.pairs.items():
+        nas[handshake] = format_address_code(pairs[0].client, addresses)
+        aaa[handshake] = format_address_code(pairs[0].server, addresses)
+        for pair in pairs:
+            again = pair.requests[1:] + pair.responses[1:]
+            for kind, rows in (
+                ("request", pair.requests),
+                ("response", pair.responses),
+                ("retransmitted", again),
+            ):
+                sums[f"aaa_{kind}_messages"][handshake] += len(rows)
+                sums[f"aaa_{kind}_frames"][handshake] += int(radius.units.frames[rows].sum())
+                sums[f"aaa_{kind}_bytes"][handshake] += int(radius.units.bytes[rows].sum())
+    known = np.zeros(count, np.bool_)
+    known[list(handshakes.pairs)] = True
+    return {
+        "nas_address": scatter_texts(nas, count),
+        "aaa_address": scatter_texts(aaa, count),
+        **{name: (values, known) for name, values in sums.items()},
+    }

@@ -1,0 +1,117 @@
+"""Arrays to the columns of a table: names for numbers, null for what is not known."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.capture.arrays import UInt64Array
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.capture.frames import format_address_code
+
+Array = npt.NDArray[Any]
+
+
+def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
+    """A frame in the layout's order and types, `capture` in front.
+
+    A pair (values, known) becomes a column with nulls, a column that is not given one of nothing else.
+    """
+    height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
+    plain: dict[str, Any] = {}
+    masks: dict[str, Array] = {}
+    for name, value in columns.items():
+        if isinstance(value, tuple):
+            plain[name], known = value
+            if not known.all():  # else polars takes the column as it is, without a copy
+                masks[f"known {name}"] = known
+        else:
+            plain[name] = value
+        dtype = layout.get(name)
+        plain[name] = narrow_integers(plain[name], dtype)
+        if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
+            # physical values become names
+            plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
+    table = pl.DataFrame({**plain, **masks})
+    present = table.schema  # asked for once: polars makes it anew each time
+    expressions: list[pl.Series | pl.Expr] = []
+    for name, dtype in layout.items():
+        if name == "capture":
+            expressions.append(capture.alias(name))
+            continue
+        if name not in plain:
+            expressions.append(pl.lit(None, dtype=dtype).alias(name))
+            continue
+        column = pl.col(name)
+        if f"known {name}" in masks:
+            column = pl.when(pl.col(f"known {name}")).then(column)
+        if present[name] != dtype:
+            column = column.cast(dtype)
+        expressions.append(column.alias(name))
+    if not height:
+        return pl.DataFrame(schema=layout)
+    return table.select(expressions)
+
+
+_NARROW: Final = {
+    pl.UInt8: np.uint8, pl.UInt16: np.uint16, pl.UInt32: np.uint32, pl.UInt64: np.uint64, pl.Int64: np.int64,
+}  # fmt: skip
+
+
+def narrow_integers(values: Any, dtype: Any) -> Any:
+    """An array of whole numbers as a table's column will have them, so that polars need not copy it."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
+        return values.astype(_NARROW[dtype], copy=False)
+    return values
+
+
+def null_unknown(values: Array) -> tuple[Array, Array]:
+    """Null where UNKNOWN."""
+    return values, values != UNKNOWN
+
+
+def null_zero(values: Array) -> tuple[Array, Array]:
+    """Null where 0."""
+    return values, values > 0
+
+
+def format_spis(values: UInt64Array) -> pl.Series:
+    """SPIs as 16 hex digits."""
+    digits = values.astype(">u8").tobytes().hex().encode()
+    return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
+
+
+def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
+    """Addresses as text, each distinct one written once."""
+    different, place = find_distinct(codes)
+    different = strip_capture_numbers(different)
+    old = different < np.uint64(FIRST_IPV6)
+    # each of the four numbers of an IPv4 address is picked from 256 texts
+    numbers = different[old].astype(">u4").view(np.uint8).reshape(-1, 4)
+    decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
+    parts = [decimal.gather(numbers[:, index]).alias(str(index)) for index in range(4)]
+    texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
+    if not old.all():
+        new = pl.Series([format_address_code(code, ipv6) for code in different[~old].tolist()], dtype=pl.String)
+        order = np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])
+        where = np.empty(len(order), np.uint32)
+        where[order] = np.arange(len(order), dtype=np.uint32)
+        place, texts = where[place], pl.concat([texts, new])
+    return texts.cast(dtype).gather(place)
+
+
+def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
+    """Texts by row, null in the other rows."""
+    if not values:
+        return pl.Series([None], dtype=pl.String).gather(np.zeros(count, np.int64))
+    return pl.Series([values.get(row) for row in range(count)], dtype=pl.String)
+
+
+def make_list_column(values: Sequence[Sequence[str]]) -> pl.Series:
+    """A list of texts in each row."""
+    return pl.Series(values, dtype=pl.List(pl.String))

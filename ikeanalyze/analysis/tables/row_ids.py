@@ -1,0 +1,85 @@
+"""The ids of handshakes, messages and exchanges, through all captures of an analysis or within each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.decode.ip import get_capture_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRowIds:
+    """What ids begin with."""
+
+    handshake: int = 1
+    message: int = 0
+    exchange: int = 0
+
+
+FROM_THE_START: Final = FirstRowIds()
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumbering:
+    """How the rows of the captures that are analysed together are numbered."""
+
+    paths: Sequence[str]  # of the captures
+    first: FirstRowIds = FROM_THE_START
+    own: bool = False  # ids begin anew in each capture
+
+    def get_ids(self, captures: Int64Array, first: int) -> Int64Array:
+        """The ids of rows of these captures, which must rise; `first` is that of the first row. (n,)"""
+        ids = np.arange(first, first + len(captures))
+        if self.own and len(self.paths) > 1:
+            ids -= np.searchsorted(captures, captures)
+        return ids
+
+    def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
+        """The paths of these captures, as the tables have them. (n,)"""
+        if len(self.paths) == 1:
+            return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
+        return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRowIds:
+    """The ids that the messages of IKE and of RADIUS have together."""
+
+    order: Int64Array  # row (those of RADIUS behind those of IKE) of each message, by capture and time
+    of_row: Int64Array  # id of each row
+    capture: Int64Array  # of each message in `order`
+
+
+@dataclass(frozen=True, slots=True)
+class RowIds:
+    """The ids of all rows."""
+
+    numbering: RowNumbering
+    capture: Int64Array  # of each row of Handshakes
+    handshake: Int64Array
+    exchange: Int64Array
+    message: MessageRowIds
+
+
+def number_messages(
+    numbering: RowNumbering, capture: Int64Array, messages: MessageColumns, radius: Datagrams
+) -> MessageRowIds:
+    """Number the messages; `capture` is that of each handshake, `radius` are the units of RADIUS."""
+    first_ns, captures = messages.first_ns, capture[messages.handshake]
+    if len(radius):
+        first_ns = np.concatenate([first_ns, radius.first_ns])
+        captures = np.concatenate([captures, get_capture_numbers(radius.source)])
+    if len(numbering.paths) == 1:
+        order = np.argsort(first_ns, kind="stable")
+    else:
+        order = np.lexsort((first_ns, captures))
+    captures = captures[order]
+    of_row = np.empty(len(order), np.int64)
+    of_row[order] = numbering.get_ids(captures, numbering.first.message)
+    return MessageRowIds(order, of_row, captures)

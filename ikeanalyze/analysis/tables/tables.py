@@ -1,0 +1,317 @@
+"""The analysis of one capture as the four tables of `schema`: names for numbers, null for what is not known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.exchanges.radius import RadiusMessages
+from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
+from ikeanalyze.analysis.handshakes.hip.exchange_types import get_exchange_types
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.polars_columns import (
+    Array,
+    format_addresses,
+    make_table,
+    narrow_integers,
+    null_unknown,
+    null_zero,
+)
+from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
+from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+
+
+_INITIATOR, _RESPONDER, _AAA = 0, 1, 2
+_ENDS: Final = ("source", "destination")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisTables:
+    """The four tables of one capture or of several."""
+
+    frames: pl.DataFrame
+    messages: pl.DataFrame
+    exchanges: pl.DataFrame
+    handshakes: pl.DataFrame
+
+
+def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
+    """The ids that follow those of the captures before."""
+    first = FirstRowIds()
+    return FirstRowIds(
+        first.handshake + sum(len(earlier.handshakes) for earlier in tables),
+        first.message + sum(len(earlier.messages) for earlier in tables),
+        first.exchange + sum(len(earlier.exchanges) for earlier in tables),
+    )
+
+
+def _names(protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
+    """Names of messages or exchanges."""
+    names = pl.Series(build_type_names(), dtype=pl.Categorical)
+    return names.gather(protocol.astype(np.uint32) * 256 + kind)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSources:
+    """What the tables of messages, exchanges and handshakes are made of."""
+
+    ids: RowIds
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    messages: MessageColumns
+    exchanges: ExchangeColumns
+    exchange_of_message: Int64Array  # of each message of IKE and HIP
+    answers: AnsweredTransmissions
+    radius: RadiusMessages
+    handshakes: HandshakeColumns
+    capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
+    insides: "CaptureContents | None"  # None: no keys were given
+
+
+@dataclass(frozen=True, slots=True)
+class _RadiusColumns:
+    """What each RADIUS packet is: columns of the length of its units."""
+
+    handshake: Int64Array  # row, -1: none
+    exchange: Int64Array  # row, -1: none
+    transmission: Int64Array
+    response: BoolArray
+    from_client: BoolArray
+
+
+def _radius_columns(radius: RadiusMessages) -> _RadiusColumns:
+    count = len(radius.units)
+    columns = _RadiusColumns(
+        handshake=np.full(count, -1, np.int64),
+        exchange=np.full(count, -1, np.int64),
+        transmission=np.ones(count, np.int64),
+        response=np.zeros(count, np.bool_),
+        from_client=np.ones(count, np.bool_),
+    )
+    for pair in radius.pairs:
+        for rows, answers in ((pair.requests, False), (pair.responses, True)):
+            for ordinal, row in enumerate(rows):
+                columns.transmission[row], columns.response[row] = ordinal + 1, answers
+                columns.from_client[row] = pair.from_client != answers
+                if pair.handshake is not None and pair.exchange is not None:
+                    columns.handshake[row], columns.exchange[row] = pair.handshake, pair.exchange
+    return columns
+
+
+def build_messages_table(sources: TableSources) -> pl.DataFrame:
+    """Messages of IKE, HIP and RADIUS in order of time."""
+    ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
+    units, radius = sources.radius.units, _radius_columns(sources.radius)
+    extra = len(units)
+    not_fragmented = np.zeros(extra, np.int64)
+
+    def both(of_ike: Array, of_radius: Array) -> Array:
+        return np.concatenate([of_ike, of_radius]) if extra else of_ike
+
+    handshakes, exchanges = both(ike.handshake, radius.handshake), both(exchange, radius.exchange)
+    by_client = np.where(radius.from_client, _RESPONDER, _AAA)
+    protocol = both(ike.protocol, units.protocol)
+    columns: dict[str, Any] = {
+        "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
+        "exchange": (_ids_of(ids.exchange, exchanges), exchanges >= 0),
+        "protocol": protocol,
+        "type": _names(protocol, both(get_exchange_types(ike), units.exchange_type)),
+        "message_id": both(ike.message_id, units.message_id),
+        "sender": both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
+        "kind": both(ike.response, radius.response).astype(np.uint8),
+        "set_up": both(sources.exchanges.set_up[exchange], radius.handshake >= 0),
+        "transmission": both(ike.transmission, radius.transmission),
+        "first_frame": both(ike.first_frame, units.number.astype(np.int64)),
+        "first_ns": both(ike.first_ns, units.first_ns),
+        "last_ns": both(ike.last_ns, units.last_ns),
+        "frames": both(ike.frames, units.frames),
+        "bytes": both(ike.bytes, units.bytes),
+        "needed_bytes": both(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
+        "fragments": null_zero(both(ike.fragments, not_fragmented)),
+        "fragments_seen": null_zero(both(ike.fragments_seen, not_fragmented)),
+        "ip_fragments": both(ike.ip_fragments, units.ip_fragments),
+        "digest": both(ike.digest, units.digest),
+    }
+    if sources.radius.pairs:
+        from ikeanalyze.analysis.tables.content_columns import build_match_column
+
+        columns["matched_by"] = build_match_column(len(ike), extra, sources.radius)
+    if sources.insides is not None:
+        from ikeanalyze.analysis.tables.content_columns import build_message_content_columns
+
+        columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.insides))
+    order = ids.message.order
+    ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
+    for name, dtype in schema.MESSAGES.items():
+        value = columns.pop(name, None)
+        if isinstance(value, tuple):
+            ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
+        elif isinstance(value, pl.Series):
+            ordered[name] = value.gather(order)
+        elif value is not None:
+            ordered[name] = narrow_integers(value, dtype)[order]
+    return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
+
+
+def _ids_of(ids: Array, rows: Array) -> Array:
+    """The ids of rows; anything for a row of -1."""
+    return ids[rows] if len(ids) else rows
+
+
+@dataclass(frozen=True, slots=True)
+class DatagramLabels:
+    """What each unit, IKE or RADIUS, is a part of; -1: nothing."""
+
+    message: npt.NDArray[np.int32]  # id
+    handshake: npt.NDArray[np.int32]  # row of Handshakes
+
+    def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Int64Array:
+        """How many of these frames, by their units, each handshake has. (handshakes,)"""
+        handshake = self.handshake[unit]
+        return np.bincount(handshake[handshake >= 0], minlength=handshakes)
+
+
+def label_datagrams(
+    columns: Columns,
+    duplicate: BoolArray,
+    ike: Datagrams,
+    handshake_of_unit: Int64Array,
+    message_of_unit: Int64Array,
+    radius: RadiusMessages,
+    ids: MessageRowIds,
+) -> DatagramLabels:
+    """Label the units by their numbers; RADIUS must have been assigned.
+
+    `handshake_of_unit` and `message_of_unit` are rows, of the units of IKE.
+    """
+    unit = columns["unit"]
+    units = int(unit.max()) + 1 if len(unit) else 0
+    message = np.full(units, -1, np.int32)
+    handshake = np.full(units, -1, np.int32)
+    message[ike.unit] = ids.of_row[message_of_unit]
+    message[radius.units.unit] = ids.of_row[len(ids.of_row) - len(radius.units) :]
+    handshake[ike.unit] = handshake_of_unit
+    for pair in radius.pairs:
+        if pair.handshake is not None:
+            handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
+    if duplicate.any():
+        relabel_duplicates(columns, duplicate, message, handshake)
+    return DatagramLabels(message, handshake)
+
+
+def build_frames_table(
+    numbering: RowNumbering,
+    columns: Columns,
+    addresses: Sequence[bytes],
+    duplicate: BoolArray,
+    labels: DatagramLabels,
+    handshake_ids: Int64Array,
+) -> pl.DataFrame:
+    """Frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
+    unit = columns["unit"]
+    message, handshake = labels.message[unit], labels.handshake[unit]
+    known_handshake = handshake >= 0
+    handshake = _ids_of(handshake_ids.astype(np.uint32), handshake)
+    is_ike = columns["protocol"] <= Protocol.IKEV1
+    fragmented = columns["fragment"] > 0
+    # each distinct address is written once
+    source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    has_ports = columns["encapsulation"] != int(Encapsulation.IP)
+    several = len(numbering.paths) > 1
+    captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
+    return make_table(
+        {
+            "number": columns["number"],
+            "time_ns": columns["time_ns"],
+            "interface": columns["interface"],
+            "bytes": columns["bytes"],
+            "captured": columns["captured"],
+            "protocol": columns["protocol"],
+            "encapsulation": columns["encapsulation"],
+            "source": source,
+            "source_port": (columns["source_port"], has_ports),
+            "destination": destination,
+            "destination_port": (columns["destination_port"], has_ports),
+            "ttl": columns["ttl"],
+            "ip_id": (columns["ip_id"], columns["ip_id"] != NO_IDENT),
+            "ip_fragment": columns["ip_fragment"],
+            "capture_duplicate": duplicate,
+            "spi_i": (columns["spi_i"], is_ike),
+            "spi_r": (columns["spi_r"], is_ike),
+            "next_payload": (columns["next_payload"], is_ike),
+            "exchange_type": columns["exchange_type"],
+            "flags": (columns["flags"], is_ike),
+            "message_id": (columns["message_id"], columns["protocol"] != Protocol.HIP),
+            "ike_bytes": columns["ike_bytes"],
+            "fragment": (columns["fragment"], fragmented),
+            "fragments": (columns["fragments"], columns["fragments"] > 0),
+            "digest": columns["digest"],
+            "message": (message, message >= 0),
+            "handshake": (handshake, known_handshake),
+        },
+        schema.FRAMES,
+        numbering.capture_column(captures),
+    )
+
+
+def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
+    """Exchanges, those of a handshake together."""
+    ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
+    count = len(exchanges)
+    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    extra = np.full(count, None, object)
+    for row, reason in sources.handshakes.extra_round_trip_of_exchange.items():
+        extra[row] = reason
+    contents: dict[str, Any] = {}
+    if sources.insides is not None:
+        from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
+
+        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.insides.contents)
+    return make_table(
+        {
+            "exchange": ids.exchange,
+            "handshake": ids.handshake[exchanges.handshake],
+            "type": _names(exchanges.protocol, exchanges.exchange_type),
+            "message_id": exchanges.message_id,
+            "attempt": exchanges.attempt + 1,
+            "initiated_by": np.where(exchanges.initiator_asked, _INITIATOR, _RESPONDER).astype(np.uint8),
+            "set_up": exchanges.set_up,
+            "extra_round_trip": pl.Series(extra.tolist(), dtype=pl.String),
+            "request_messages": (exchanges.request_messages, asked),
+            "request_frames": (exchanges.request_frames, asked),
+            "request_bytes": (exchanges.request_bytes, asked),
+            "request_ns": null_unknown(exchanges.request_ns),
+            "response_messages": (exchanges.response_messages, answered),
+            "response_frames": (exchanges.response_frames, answered),
+            "response_bytes": (exchanges.response_bytes, answered),
+            "response_ns": null_unknown(exchanges.response_ns),
+            "rtt_ns": null_unknown(answers.rtt_ns),
+            "wait_ns": null_unknown(answers.wait_ns),
+            "end_ns": null_unknown(answers.end_ns),
+            **contents,
+        },
+        schema.EXCHANGES,
+        ids.numbering.capture_column(ids.capture[exchanges.handshake]),
+    )
+
+
+EMPTY: Final = AnalysisTables(
+    pl.DataFrame(schema=schema.FRAMES),
+    pl.DataFrame(schema=schema.MESSAGES),
+    pl.DataFrame(schema=schema.EXCHANGES),
+    pl.DataFrame(schema=schema.HANDSHAKES),
+)

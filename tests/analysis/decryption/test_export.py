@@ -1,0 +1,109 @@
+"""Decrypted messages as they would stand in clear."""
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
+from ikeanalyze.analysis.decryption.export import build_cleartext_message, collect_cleartexts
+from tests.analysis.decryption.test_authenticated_outcome import content
+from tests.analysis.looked import look
+from tests.analysis.phases import NAME, Phase
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import Trace, ike
+from tests.craft.ike import ike_header
+
+
+def texts(found):
+    """By handshake's SPI, message ID, flags."""
+    return {
+        (text.message[:8].hex(), int.from_bytes(text.message[20:24], "big"), text.message[19]): text
+        for text in found.analysis.cleartexts.values()
+    }
+
+
+def test_what_was_sealed_stands_in_clear():
+    sa = Sa()
+    trace = Trace()
+    trace.play(sa.whole(fragments=(3, 2), auth=(4, 1)))
+    found = look(trace, table(*sa.key_sets), cleartext=True)
+    assert len(texts(found)) == 4
+    for (ident, exchange, initiator, response), put in sa.inside.items():
+        flags = ike.INITIATOR * initiator | ike.RESPONSE * response
+        text = texts(found)[sa.spi_i.hex(), ident, flags]
+        length = 28 + len(put.plaintext)
+        header = ike_header(sa.spi_i, sa.spi_r, put.first, exchange, flags, ident, length)
+        assert text.message == header + put.plaintext
+        assert (text.epoch, text.verified) == (put.epoch, True)
+    assert sorted(text.fragments for text in texts(found).values()) == [1, 2, 3, 4]
+
+
+def test_clear_payloads_stay_in_front():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    notify, strange = ike.notify(ike.COOKIE, b"clear"), (200, b"critical")
+    messages = [
+        *sa.init(),
+        sa.put(ike.IKE_AUTH, [IDENTITIES[True], PSK, *CHILD], clear=[notify, strange]),
+        sa.put(ike.INFORMATIONAL, [], message_id=2, clear=[notify]),
+    ]
+    trace = Trace()
+    trace.play(messages)
+    found = look(trace, table(*sa.key_sets), cleartext=True)
+    inside = [notify, strange, IDENTITIES[True], PSK, *CHILD]
+    whole = ike.message(sa.spi_i, sa.spi_r, ike.IKE_AUTH, ike.INITIATOR, 1, inside)
+    alone = ike.message(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, [notify])
+    assert [text.message for text in found.analysis.cleartexts.values()] == [whole, alone]
+
+
+def test_the_critical_bit_stays():
+    listed = content(ike.IKE_AUTH, [ike.nonce(b"n"), (200, b"c")])
+
+    payloads = (listed.payloads[0], replace(listed.payloads[1], critical=True))
+    header = ike_header(bytes(8), bytes(8), 46, ike.IKE_AUTH, 8, 1, 100)
+    text = build_cleartext_message(replace(listed, payloads=payloads, clear=2, header=header))
+    assert text[28:] == struct.pack(">BBH", 200, 0, 5) + b"n" + struct.pack(">BBH", 0, 0x80, 5) + b"c"
+    assert text[16] == ike.NONCE
+    assert int.from_bytes(text[24:28], "big") == len(text)
+
+
+def test_an_empty_message():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    trace = Trace()
+    trace.play([*sa.whole(), *sa.swap(ike.INFORMATIONAL, [], [])])
+    found = look(trace, table(*sa.key_sets), cleartext=True)
+    empty = texts(found)[sa.spi_i.hex(), 2, 8].message
+    assert empty == ike.message(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, [])
+    assert len(empty) == 28
+
+
+def test_ikev1():
+    phase = Phase()
+    found = look(phase.trace(), phase.table(), cleartext=True)
+    first, _ = found.analysis.cleartexts.values()
+    payloads = [NAME, phase.sender.hash_payload()]
+    kind, chain = ike.chain(payloads)
+    # the encryption bit is 0 (RFC 2408, section 3.1)
+    header = phase.sealed[0][:16] + bytes([kind, 0x10, 2, 0]) + bytes(4) + (28 + len(chain)).to_bytes(4, "big")
+    assert first.message == header + chain
+    assert (first.epoch, first.verified, first.fragments) == (None, False, 1)
+
+
+def test_clear_messages_are_left_alone():
+    one = content(ike.IKE_SA_INIT, [ike.nonce(b"n")], encrypted=False)
+    nobody = np.zeros(1, np.bool_)
+    contents = DecodedMessages(np.zeros(1, np.int64), [one], nobody, nobody, [])
+    assert collect_cleartexts(contents, np.array([5])) == {}
+
+
+@pytest.mark.parametrize("rows", [[0, 0, -1], [-1, -1, 0]])
+def test_by_the_ids_of_all_transmissions(rows):
+    header = ike_header(bytes(8), bytes(8), 46, ike.IKE_AUTH, 8, 1, 100)
+
+    one = replace(content(ike.IKE_AUTH, []), header=header)
+    nobody = np.zeros(3, np.bool_)
+    contents = DecodedMessages(np.array(rows), [one], nobody, nobody, [])
+    found = collect_cleartexts(contents, np.array([7, 8, 9]))
+    assert sorted(found) == [number for number, row in zip((7, 8, 9), rows, strict=True) if row == 0]
+    assert len({id(text) for text in found.values()}) == 1

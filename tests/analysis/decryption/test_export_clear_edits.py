@@ -1,0 +1,157 @@
+"""Which packets of a capture a decrypted message stands in place of."""
+
+import polars as pl
+import pytest
+
+from ikeanalyze.analysis.decryption.export import Cleartext, plan_decryption_edits
+from tests.analysis.looked import look
+from tests.analysis.phases import Phase
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
+
+
+def edits_of(trace, *keys):
+    found = look(trace, *keys, cleartext=True)
+    return plan_decryption_edits(found.analysis.frames, found.analysis.cleartexts)
+
+
+def shape(found):
+    """By packet number: how many clear messages stand there, or the packet in whose place its message stands."""
+    return {number: edit.into or len(edit.clear) for number, edit in sorted(found.edits.items())}
+
+
+def comments(found):
+    return {n: one.comment for n, edit in sorted(found.edits.items()) for one in edit.clear}
+
+
+def whole(auth=(1, 1)):
+    sa = Sa(proposals=(ike.CLASSIC,))
+    return sa, sa.whole(auth=auth)
+
+
+def test_a_message_in_one_frame():
+    sa, messages = whole()
+    trace = Trace()
+    trace.play(messages)
+    found = edits_of(trace, table(*sa.key_sets))
+    assert shape(found) == {3: 1, 4: 1}
+    assert found.messages == 2
+    assert comments(found)[3] == "decrypted by ikeanalyze from frame 3 of the capture; epoch 0; ICV verified"
+    assert found.edits[3].clear[0].ports == (4500, 4500)
+    assert not found.edits[3].keep
+
+
+def test_the_last_fragment_is_the_place():
+    sa, (*inits, request, response) = whole(auth=(3, 1))
+    trace = Trace()
+    trace.play(inits)
+    for step, number in enumerate((2, 3, 1)):
+        trace.message(SECOND + step * MS, request, only=[number], gap=0)
+    trace.message(2 * SECOND, response)
+    found = edits_of(trace, table(*sa.key_sets))
+    assert shape(found) == {3: 5, 4: 5, 5: 1, 6: 1}
+    what = "decrypted by ikeanalyze from frames 3, 4, 5 of the capture; 3 fragments; epoch 0; ICV verified"
+    assert comments(found)[5] == what
+
+
+def test_each_whole_transmission_is_a_message():
+    sa, (*inits, request, response) = whole(auth=(2, 1))
+    trace = Trace()
+    trace.play(inits)
+    trace.message(SECOND, request)
+    trace.message(2 * SECOND, request, only=[2])
+    trace.message(3 * SECOND, request)
+    trace.message(4 * SECOND, response)
+    found = edits_of(trace, table(*sa.key_sets))
+    # frame 5 is a fragment of a transmission that lacks another one: it stays as it is
+    assert shape(found) == {3: 4, 4: 1, 6: 7, 7: 1, 8: 1}
+    assert found.messages == 3
+
+
+def test_where_no_transmission_is_whole():
+    sa, (*inits, request, response) = whole(auth=(4, 1))
+    trace = Trace()
+    trace.play(inits)
+    trace.message(SECOND, request, only=[1, 2])
+    trace.message(2 * SECOND, request, only=[1, 4])
+    trace.message(3 * SECOND, request, only=[1, 3])
+    trace.message(4 * SECOND, response)
+    found = edits_of(trace, table(*sa.key_sets))
+    # 1 and 2 of the first transmission, 4 of the second, 3 of the third
+    assert shape(found) == {3: 8, 4: 8, 6: 8, 8: 1, 9: 1}
+    assert found.messages == 2
+
+
+def test_seen_in_two_places():
+    """The same frames on two interfaces: each gets the message in clear, which is one message."""
+    sa, messages = whole(auth=(2, 1))
+    trace = Trace()
+    for number, message in enumerate(messages):
+        first = trace.message(number * SECOND, message)
+        for packet in first:
+            trace.add(packet.time_ns - trace.start_ns + 50_000, packet.data, interface=1)
+    data = trace.pcapng(interfaces=[Interface(), Interface()])
+    found = edits_of(data, table(*sa.key_sets))
+    assert found.messages == 2
+    assert sum(len(edit.clear) for edit in found.edits.values()) == 4
+
+
+def test_in_tcp_the_segment_stays():
+    sa, messages = whole()
+    trace = Trace()
+    sequence = {True: 1, False: 1}
+    prefix = transport.TCP_PREFIX
+    for number, message in enumerate(messages):
+        ours = message.from_initiator
+        data = transport.tcp_framed(message.ike[0])
+        if number == 0:
+            data = prefix + data
+        ports = (40000, 4500) if ours else (4500, 40000)
+        ends = ("192.0.2.1", "192.0.2.2") if ours else ("192.0.2.2", "192.0.2.1")
+        trace.ip(number * 10 * MS, transport.tcp_packet(data, *ports, sequence[ours], sequence[not ours],
+                                                        transport.ACK | transport.PSH, *ends))  # fmt: skip
+        sequence[ours] += len(data)
+    found = edits_of(trace, table(*sa.key_sets))
+    assert shape(found) == {3: 1, 4: 1}
+    assert all(edit.keep for edit in found.edits.values())
+    assert {one.marker for edit in found.edits.values() for one in edit.clear} == {True}
+
+
+def test_ikev1_fragments():
+    """They do not say how many there are: a transmission that lacks some stays as it is, if another is whole."""
+    phase = Phase()
+    trace = phase.trace()
+    sender = phase.sender
+    long = sender.send(ikev1.QUICK_MODE, 7, [sender.hash_payload(), (ikev1.SA, bytes(1000))])
+    parts = ikev1.fragments(long, 400)
+    for time, numbers in ((1, (1, 2)), (3, (1, 2, 3))):
+        for number in numbers:
+            trace.send(time * SECOND + number * MS, parts[number - 1])
+    found = edits_of(trace, phase.table())
+    assert shape(found) == {5: 1, 6: 1, 9: 11, 10: 11, 11: 1}
+    assert comments(found)[11].endswith("3 fragments; no ICV to check: unverified")
+
+
+def test_a_long_list_of_frames_is_cut_short():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    messages = sa.init()
+    messages += sa.authenticated(
+        request=[IDENTITIES[True], PSK, *CHILD, ike.notify(40960, bytes(600))], fragments=(25, 1)
+    )
+    trace = Trace()
+    trace.play(messages)
+    found = edits_of(trace, table(*sa.key_sets))
+    numbers = ", ".join(map(str, range(3, 23)))
+    assert comments(found)[27].startswith(
+        f"decrypted by ikeanalyze from frames {numbers} and 5 more of the capture; 25 fragments"
+    )
+
+
+@pytest.mark.parametrize("texts", [{}, {99: Cleartext(b"", None, True)}])
+def test_nothing_to_do(texts):
+    sa, messages = whole()
+    trace = Trace()
+    trace.play(messages)
+    frames = look(trace, table(*sa.key_sets)).analysis.frames
+    assert plan_decryption_edits(frames, texts).edits == {}
+    assert plan_decryption_edits(frames.filter(pl.lit(False)), texts).messages == 0

@@ -1,0 +1,110 @@
+"""What the contents of a capture's messages tell of its handshakes."""
+
+import tempfile
+
+import numpy as np
+import pytest
+
+from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
+from ikeanalyze.wire.header import Header
+from tests.analysis.looked import look
+from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of
+from tests.craft import Trace, ike
+
+
+def played(*messages):
+    trace = Trace()
+    trace.play(messages)
+    return trace
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_the_parts_add_up_to_the_bytes_of_the_link(name):
+    """`look` holds the law; no recorded peer sent anything that there is something to say about."""
+    (path,) = CAPTURES.glob(f"{name}.pcap*")
+    found = look(path, log_of(name))
+    assert not found.findings
+    assert found.analysis.handshakes["payload_bytes"].null_count() == 0
+
+
+def test_findings_have_the_frame_and_the_payload():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    short = ike.nonce(bytes(5))
+    unknown = 200, b"x"
+    messages = [
+        *sa.init(),
+        *sa.authenticated(
+            request=[IDENTITIES[True], PSK, *CHILD, short, unknown],
+            response=[IDENTITIES[False], PSK, PSK, *CHILD, (ike.NOTIFY, b"\0")],
+        ),
+    ]
+    found = look(played(*messages), table(*sa.key_sets))
+    assert found.outcomes == [("established", None)]
+    frames = {what.partition(":")[0]: frame for frame, what in found.findings}
+    assert frames == {"No": 3, "AUTH": 4, "N": 4}
+    assert (3, "No: a nonce of 5 bytes, it has to have 16 to 256") in found.findings
+
+
+def test_a_chain_that_breaks_off():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    messages = sa.init()
+    good = sa.authenticated()
+    sa.message_id[True] = 2
+    first, plaintext = ike.chain([(ike.VENDOR_ID, b"four"), (ike.VENDOR_ID, b"five")])
+    for cut in (len(plaintext) - 1, 9):
+        sa.inside.clear()
+        broken = _sealed(sa, first, plaintext[:cut])
+        found = look(played(*messages, *good, broken), table(*sa.key_sets))
+        ((frame, what),) = found.findings
+        assert frame == 5
+        assert what.startswith("payloads: ")
+        content = next(one for one in found.contents.all if one.frame == 5)
+        assert [payload.body for payload in content.payloads] == [b"four"]
+
+
+def _sealed(sa, first, plaintext):
+
+    header = Header(sa.spi_i, sa.spi_r, 0, 0x20, ike.INFORMATIONAL, ike.INITIATOR, 2, 0)
+    data = encrypt_message(Decryptor(sa.key_sets[0]), header, first, plaintext, bytes(16))
+    return sa._message([data], ike.INFORMATIONAL, 2, True, False)
+
+
+def test_successors_by_their_spis():
+    seen = []
+    with_keys = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    handshakes = with_keys.analysis.handshakes
+
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(followup_keys())
+        file.flush()
+        read_captures(
+            CAPTURES / "pq-followup-ke.pcap",
+            ReadOptions(keys=file.name, looked=lambda *all_: seen.append(summarise_contents(*all_))),
+        )
+    (insides,) = seen
+    told = insides.index_rekeyed_sas(np.zeros(len(handshakes), np.int64))
+    assert {capture for capture, _, _ in told} == {0}
+    found = {f"{a:016x}{b:016x}": before for (_, a, b), (before, _) in told.items()}
+    spis = [row["spi_i"] + row["spi_r"] for row in handshakes.iter_rows(named=True)]
+    assert found == {spis[1]: 0, spis[2]: 1}
+
+
+def test_without_anything_open_nothing_is_told():
+    sa, other = Sa(1), Sa(2)
+    found = look(played(*sa.whole()), nameless(*other.key_sets))
+    handshakes = found.analysis.handshakes
+    for column in ("payload_bytes", "key_exchanges", "certificates", "child_error"):
+        assert handshakes[column].to_list() == [None]
+
+
+def test_clear_messages_alone():
+    sa = Sa(1)
+    found = look(played(*sa.whole()), payloads=True)
+    parts = found.analysis.handshakes["payload_bytes"].to_list()[0]
+    assert parts[0]["payload"] == "not read"
+    assert found.outcomes == [("completed", None)]
+    assert found.analysis.messages["decrypted"].drop_nulls().to_list() == [False] * 4

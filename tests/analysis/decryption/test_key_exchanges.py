@@ -1,0 +1,247 @@
+"""Which exchange carries which key exchange, and whether that is what was negotiated."""
+
+from random import Random
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze.analysis.decryption.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, encapsulation_key, nameless, table
+from tests.analysis.recordings import CAPTURES, followup_keys
+from tests.craft import Trace, ike
+
+TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_1024)])
+RNG = Random(5)
+
+
+def played(*messages):
+    trace = Trace()
+    trace.play(messages)
+    return trace
+
+
+def listed(look_or_row, *columns):
+    (row,) = look_or_row.analysis.handshakes.iter_rows(named=True)
+    return [tuple(one[column] for column in columns) for one in row["key_exchanges"]]
+
+
+def findings(found):
+    """Beside those of the capture as a whole."""
+    return [(frame, what) for frame, what in found.findings if what.startswith(("KE", "payloads"))]
+
+
+SHORT = ("purpose", "slot", "method", "linked_to", "request", "request_bytes", "response", "response_bytes")
+
+
+def test_the_slots_of_a_set_up():
+    sa = Sa(proposals=(TWICE,))
+    found = look(played(*sa.whole()), table(*sa.key_sets))
+    # FIPS 203, table 3
+    assert listed(found, *SHORT) == [
+        ("IKE SA", 0, "X25519", None, "public value", 32, "public value", 32),
+        ("IKE SA", 1, "ML-KEM-768", None, "encapsulation key", 1184, "ciphertext", 1088),
+        ("IKE SA", 2, "ML-KEM-1024", None, "encapsulation key", 1568, "ciphertext", 1568),
+    ]
+    assert not found.findings
+
+
+def wrong(method, request, response):
+    """A set-up with HYBRID whose IKE_INTERMEDIATE has these KE payloads."""
+    sa = Sa()
+    messages = [
+        *sa.init(),
+        *sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(method, request)], [ike.ke(method, response)]),
+    ]
+    sa.epoch = 1
+    return look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+
+
+GOOD = encapsulation_key(RNG)
+CIPHERTEXT = RNG.randbytes(1088)
+
+
+def test_a_wrong_size():
+    found = wrong(ike.ML_KEM_768, GOOD[:-1], CIPHERTEXT + b"x")
+    request, response = findings(found)
+    assert request == (3, "KE: ML-KEM-768 encapsulation key of 1183 bytes instead of 1184")
+    assert response == (4, "KE: ML-KEM-768 ciphertext of 1089 bytes instead of 1088")
+    assert [one for (one,) in listed(found, "findings")] == [
+        [],
+        [what.removeprefix("KE: ") for _, what in (request, response)],
+    ]
+    assert found.outcomes == [("established", None)]
+
+
+@pytest.mark.parametrize("coefficient", [3329, 4095])
+def test_a_coefficient_that_is_too_large(coefficient):
+    """FIPS 203, section 7.2: the first 12 bits are the first coefficient, low byte first."""
+    bad = bytes([coefficient & 255, GOOD[1] & 0xF0 | coefficient >> 8]) + GOOD[2:]
+    found = wrong(ike.ML_KEM_768, bad, CIPHERTEXT)
+    ((frame, what),) = findings(found)
+    assert frame == 3
+    assert "3329" in what
+    fine = bytes([3328 & 255, GOOD[1] & 0xF0 | 3328 >> 8]) + GOOD[2:]
+    assert not findings(wrong(ike.ML_KEM_768, fine, CIPHERTEXT))
+
+
+def test_another_method_than_the_negotiated_one():
+    other = encapsulation_key(RNG, ike.ML_KEM_1024)
+    found = wrong(ike.ML_KEM_1024, other, RNG.randbytes(1568))
+    what = "KE: key exchange with ML-KEM-1024, but ML-KEM-768 was negotiated"
+    # the request is two IP fragments
+    assert findings(found) == [(3, what), (5, what)]
+
+
+def test_the_first_key_exchange_is_compared_too():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    request, response = sa.init()
+    data = ike.ke(ike.CURVE25519, RNG.randbytes(32))
+    offer, chosen = ike.sa([ike.CLASSIC]), ike.sa([ike.CLASSIC])
+    sa.moved = False
+    request = sa.clear(ike.IKE_SA_INIT, [offer, data, ike.nonce(bytes(range(32)))], spi_r=bytes(8))
+    response = sa.clear(ike.IKE_SA_INIT, [chosen, data, ike.nonce(bytes(32))], from_initiator=False, response=True)
+    sa.moved = True
+    found = look(played(request, response, *sa.authenticated()), table(*sa.key_sets))
+    what = "KE: key exchange with X25519, but ECP-256 was negotiated"
+    assert findings(found) == [(1, what), (2, what)]
+
+
+@pytest.mark.parametrize("kinds", [[b""], [b"\0"], [b"\0\x24\0"]])
+def test_a_payload_that_is_none(kinds):
+    sa = Sa()
+    (body,) = kinds
+    messages = [
+        *sa.init(),
+        *sa.swap(ike.IKE_INTERMEDIATE, [(ike.KE, body)], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)]),
+    ]
+    sa.epoch = 1
+    found = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    ((frame, what),) = findings(found)
+    assert frame == 3
+    assert what.startswith("KE: ")
+    assert listed(found, "slot", "request", "response")[1] == (1, None, "ciphertext")
+
+
+def test_two_payloads_where_one_is_allowed():
+    sa = Sa()
+    ke = ike.ke(ike.ML_KEM_768, GOOD)
+    messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [ke, ke], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)])]
+    sa.epoch = 1
+    found = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    assert findings(found) == [(3, "KE: 2 times, one is allowed")]
+
+
+def test_a_key_exchange_that_is_not_readable_takes_its_slot():
+    """With the keys of later epochs alone, the first IKE_INTERMEDIATE stays closed: the second is slot 2 all the same."""
+    sa = Sa(proposals=(TWICE,))
+    messages = sa.whole()
+    for trace, keys in (
+        (played(*messages), sa.key_sets[1:]),
+        (played(*messages[:2], *messages[4:]), sa.key_sets),
+    ):
+        found = look(trace, table(*keys))
+        assert listed(found, "slot", "method", "findings") == [
+            (0, "X25519", []),
+            (2, "ML-KEM-1024", []),
+        ]
+        assert not findings(found)
+
+
+def test_an_intermediate_exchange_without_a_key_exchange():
+    sa = Sa()
+    empty = [ike.notify(16445)]
+    messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, empty, empty)]
+    messages += sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(36, GOOD)], [ike.ke(36, CIPHERTEXT)])
+    sa.epoch = 1
+    found = look(played(*messages, *sa.authenticated()), nameless(*sa.key_sets))
+    assert listed(found, "slot", "method", "findings") == [(0, "X25519", []), (1, "ML-KEM-768", [])]
+
+
+def test_refused_key_exchanges():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    messages = [*sa.init(before="INVALID_KE_PAYLOAD"), *sa.authenticated()]
+    found = look(played(*messages), table(*sa.key_sets))
+    assert listed(found, "slot", "method", "request_bytes", "response_bytes") == [
+        (0, "MODP-2048", 256, None),
+        (0, "ECP-256", 64, 64),
+    ]
+    assert not found.findings
+
+
+# ---- after the set-up
+
+
+def linked(sa, kem=True, *, links=(b"one", b"one"), answer=()):
+    """A CHILD_SA is made with two key exchanges after the first."""
+    transforms = [
+        ike.Transform(ike.ENCR, ike.ENCR_AES_GCM_16, 256),
+        ike.Transform(ike.DH, ike.CURVE25519),
+        ike.Transform(ike.ADDKE1, ike.ML_KEM_768),
+        ike.Transform(ike.ADDKE2, ike.ML_KEM_512),
+        ike.Transform(ike.ESN, 0),
+    ]
+    proposal = ike.sa([ike.Proposal(transforms, 3, b"spi.")])
+    first, second = (ike.notify(ike.ADDITIONAL_KEY_EXCHANGE, link) for link in links)
+    start = [proposal, ike.nonce(bytes(32)), ike.ke(ike.CURVE25519, RNG.randbytes(32))]
+    small = encapsulation_key(RNG, ike.ML_KEM_512)
+    return [
+        *sa.swap(ike.CREATE_CHILD_SA, start, [*start, first]),
+        *sa.swap(ike.IKE_FOLLOWUP_KE, [ike.ke(36, GOOD), first], [ike.ke(36, CIPHERTEXT), second]),
+        *sa.swap(ike.IKE_FOLLOWUP_KE, [ike.ke(35, small), second], [ike.ke(35, RNG.randbytes(768))]),
+    ]
+
+
+@pytest.mark.parametrize("links", [(b"one", b"two"), (b"same", b"same")])
+def test_followup_key_exchanges_belong_to_what_their_link_names(links):
+    sa = Sa(proposals=(ike.CLASSIC,))
+    messages = sa.whole()
+    made = linked(sa, links=links)
+    found = look(played(*messages, *made), table(*sa.key_sets))
+    assert listed(found, *SHORT)[1:] == [
+        ("CHILD_SA", 0, "X25519", None, "public value", 32, "public value", 32),
+        ("CHILD_SA", 1, "ML-KEM-768", 2, "encapsulation key", 1184, "ciphertext", 1088),
+        ("CHILD_SA", 2, "ML-KEM-512", 2, "encapsulation key", 800, "ciphertext", 768),
+    ]
+    assert not found.findings
+    # without the exchange that has the link, it is not known what they are for
+    found = look(played(*messages, *made[2:]), table(*sa.key_sets))
+    first, second = listed(found, "purpose", "slot", "linked_to")[1:]
+    assert first == second == ("not known", None, None)
+
+
+#: The daemons' lines "selected proposal: IKE:.../ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768" and "ESP:.../ECP_256/.../KE1_ML_KEM_768",
+#: and the message IDs of their CREATE_CHILD_SA requests (data/pq-followup-ke.generated.txt).
+IKE = [(0, "ECP-384"), (1, "ML-KEM-1024"), (2, "ML-KEM-768")]
+ESP = [(0, "ECP-256"), (1, "ML-KEM-768")]
+RECORDED = [
+    [
+        *[("IKE SA", *one, None) for one in IKE],
+        *[("CHILD_SA", *one, 4 if one[0] else None) for one in ESP],
+        *[("rekeying", *one, 7 if one[0] else None) for one in IKE],
+    ],
+    [("rekeying", *one, 0 if one[0] else None) for one in IKE],
+    [("CHILD_SA", *one, 0 if one[0] else None) for one in ESP],
+]
+
+
+def test_the_recorded_rekeyings():
+    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    assert not found.findings
+    rows = found.analysis.handshakes["key_exchanges"].to_list()
+    columns = ("purpose", "slot", "method", "linked_to")
+    assert [[tuple(one[name] for name in columns) for one in row] for row in rows] == RECORDED
+    assert not any(one["findings"] for row in rows for one in row)
+
+
+def test_no_messages_have_no_key_exchanges():
+    assert collect_key_exchanges([]) == ([], [])
+    row = KeyExchangeRow(0, "IKE SA", 0, 14, None, KePayloadSummary("public value", 256, ()), None)
+    assert row.response is None
+
+
+def test_an_ordinary_capture_without_keys():
+    analysis = ikeanalyze.read(CAPTURES / "invalid-ke.pcap", payloads=True)
+    (exchanges,) = analysis.handshakes["key_exchanges"].to_list()
+    assert [(one["request_bytes"], one["response_bytes"]) for one in exchanges][1][1] is not None
+    assert exchanges[0]["response"] is None

@@ -1,0 +1,111 @@
+"""IKE SAs that replace others."""
+
+import polars as pl
+import pytest
+
+from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
+from tests.analysis.daemon_log import differences, generated, looked_into
+from tests.analysis.decryption.test_authenticated_outcome import content
+from tests.analysis.looked import look
+from tests.analysis.protected import Sa, table
+from tests.analysis.recordings import CAPTURES, followup_keys, generated_of
+from tests.craft import SECOND, Trace, ike
+
+SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
+
+
+def offer(spi, nonce=b"n" * 32, transforms=ike.CLASSIC.transforms, protocol=1):
+    return [ike.sa([ike.Proposal(transforms, protocol, spi)]), ike.nonce(nonce), ike.ke(19, bytes(64))]
+
+
+def exchange(request, response, *, by_initiator=True, ident=5):
+    pair = [(request, False), (response, True)]
+    return [
+        content(ike.CREATE_CHILD_SA, payloads, initiator=by_initiator != answers, response=answers, ident=ident)
+        for payloads, answers in pair
+        if payloads is not None
+    ]
+
+
+def test_the_recorded_rekeying():
+    """The daemons' log: IKE_SA c[2] replaces c[1], rekeyed by the initiator, then c[3] replaces c[2]."""
+    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    handshakes = found.analysis.handshakes
+    assert found.outcomes == [("established", None), ("established", "REKEYED"), ("established", "REKEYED")]
+    assert handshakes["replaces"].to_list() == [None, 1, 2]
+    # selected proposal: IKE:AES_CBC_256/HMAC_SHA2_384_192/PRF_HMAC_SHA2_384/ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768
+    algorithms = handshakes.select("encryption", "integrity", "prf", "key_exchange").rows()
+    assert algorithms == [("AES-CBC-256", "HMAC-SHA2-384-192", "HMAC-SHA2-384", "ECP-384")] * 3
+    # the first CHILD_SA was rekeyed by the original initiator, the second IKE SA and CHILD_SA by the responder
+    first = handshakes.row(0, named=True)
+    third = handshakes.row(2, named=True)
+    assert first["initiator_address"] == "10.1.0.2"
+    assert third["initiator_address"] == "10.2.0.2"
+    assert looked_into(found.analysis.messages).total() == 38
+
+
+def test_every_message_of_it_is_what_the_daemons_made():
+    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    assert differences(looked_into(found.analysis.messages), generated(generated_of("pq-followup-ke"))) == (
+        [],
+        [],
+    )
+    assert found.analysis.messages.filter(pl.col("decrypted").not_()).is_empty()
+
+
+@pytest.mark.parametrize("by_initiator", [True, False])
+def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
+    (one,) = find_rekeyed_sas(exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator))
+    assert (one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) == (SPI_I, SPI_R)
+    assert one.nonces == b"i" * 32 + b"r" * 16
+    assert one.exchange == 5
+    assert (one.chosen.spi, one.offered[0].spi) == (SPI_R, SPI_I)
+
+
+@pytest.mark.parametrize(
+    ("request_", "response"),
+    [
+        (None, offer(SPI_R)),  # not readable
+        (offer(SPI_I), None),
+        (offer(SPI_I), [ike.notify(ike.NO_PROPOSAL_CHOSEN)]),
+        (offer(SPI_I), [ike.notify(43)]),  # TEMPORARY_FAILURE
+        (offer(b"spi4", protocol=3), offer(b"spi4", protocol=3)),  # a CHILD_SA
+        (offer(SPI_I[:4]), offer(SPI_R)),  # no SPI of an IKE SA
+        ([(ike.SA, b"\xff")], [(ike.SA, b"")]),
+    ],
+)
+def test_what_makes_no_ike_sa(request_, response):
+    assert list(find_rekeyed_sas(exchange(request_, response))) == []
+
+
+def test_a_nonce_that_is_missing():
+    without = [payload for payload in offer(SPI_R) if payload[0] != ike.NONCE]
+    (one,) = find_rekeyed_sas(exchange(offer(SPI_I), without))
+    assert one.nonces is None
+
+
+def test_both_rekey_at_once():
+    """RFC 7296, section 2.25.1: two come of it, until one is deleted."""
+    both = [
+        *exchange(offer(SPI_I), offer(SPI_R), ident=5),
+        *exchange(offer(SPI_R[::-1]), offer(SPI_I[::-1]), by_initiator=False, ident=6),
+    ]
+    found = [(one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) for one in find_rekeyed_sas(both)]
+    assert found == [(SPI_I, SPI_R), (SPI_R[::-1], SPI_I[::-1])]
+
+
+def test_without_its_predecessors_keys_it_is_a_stranger():
+    first, second = (Sa(number, proposals=(ike.CLASSIC,)) for number in (1, 2))
+    offers = [offer(first.rng.randbytes(8)), offer(second.spi_r)]
+    offers[0] = offer(second.spi_i)
+    messages = [*first.whole(), *first.swap(ike.CREATE_CHILD_SA, *offers)]
+    second.moved = True
+    trace = Trace()
+    trace.play(messages)
+    trace.play(second.swap(ike.INFORMATIONAL, [ike.delete()], []), at=SECOND)
+    found = look(trace, table(*second.key_sets))
+    assert found.outcomes == [("completed", None), ("cut", "REKEYED")]
+    assert found.analysis.handshakes["replaces"].to_list() == [None, None]
+    found = look(trace, table(*first.key_sets))
+    assert found.outcomes == [("established", None), ("established", "REKEYED")]
+    assert found.analysis.handshakes["replaces"].to_list() == [None, 1]

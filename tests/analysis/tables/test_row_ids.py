@@ -1,0 +1,25 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from ikeanalyze.analysis.tables.row_ids import FirstRowIds, RowNumbering
+
+CAPTURES = np.array([0, 0, 2, 2, 2, 3])
+PATHS = ["a", "b", "c", "d"]
+
+
+def test_ids_through_all_captures():
+    assert RowNumbering(PATHS, FirstRowIds(7, 0, 0)).get_ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
+
+
+def test_ids_of_each_capture():
+    assert RowNumbering(PATHS, own=True).get_ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
+    assert RowNumbering(PATHS, own=True).get_ids(CAPTURES[:0], 1).tolist() == []
+
+
+@pytest.mark.parametrize(("paths", "expected"), [(PATHS, list("aacccd")), (["x"], ["x"] * 6)])
+def test_the_column_of_captures(paths, expected):
+    column = RowNumbering(paths).capture_column(CAPTURES)
+    table = pl.DataFrame({"row": range(6)}).select("row", column.alias("capture"))
+    assert table["capture"].dtype == pl.Categorical
+    assert table["capture"].to_list() == expected

@@ -1,0 +1,129 @@
+"""Which ICVs pass, on recorded captures with what was recorded changed."""
+
+import json
+
+import dpkt
+import pytest
+
+from ikeanalyze.analysis.verification.verify import verify_capture
+from tests.analysis.verified import capture_of, log_of, outcomes, recorded
+from tests.keys.logs_of import CAPTURES, LOGS
+
+
+def icvs(verification):
+    return [check for check in verification.checks if check.what == "ICV"]
+
+
+def rewritten(name, path, change):
+    """The capture with `change(number, frame)` in place of each frame; None leaves it out."""
+    with capture_of(name).open("rb") as source, path.open("wb") as target:
+        writer = dpkt.pcap.Writer(target, nano=True)
+        for number, (time, frame) in enumerate(dpkt.pcap.Reader(source), 1):
+            if (changed := change(number, bytearray(frame))) is not None:
+                writer.writepkt(bytes(changed), time)
+    return path
+
+
+def test_every_message_of_both_epochs():
+    checks = icvs(recorded("pq-mlkem768-psk"))
+    assert [(check.exchange, check.side, check.epoch, check.outcome) for check in checks] == [
+        ("IKE_INTERMEDIATE 1 request", "initiator", 0, "passed"),
+        ("IKE_INTERMEDIATE 1 response", "responder", 0, "passed"),
+        ("IKE_AUTH 2 request", "initiator", 1, "passed"),
+        ("IKE_AUTH 2 response", "responder", 1, "passed"),
+    ]
+
+
+def test_one_bit_of_a_message_changed(tmp_path):
+    """The last byte of the last packet, which is an IKE_AUTH response's ICV."""
+
+    def change(number, frame):
+        if number == 4:
+            frame[-1] ^= 1
+        return frame
+
+    path = rewritten("psk-classic", tmp_path / "x.pcap", change)
+    good, bad = icvs(verify_capture(path, log_of("psk-classic")))
+    assert (good.outcome, good.frame) == ("passed", 3)
+    assert (bad.outcome, bad.frame, bad.exchange) == ("failed", 4, "IKE_AUTH 1 response")
+    assert bad.why == "it fits with none of the keys of its IKE SA"
+
+
+def test_a_missing_fragment(tmp_path):
+    """The IKE_INTERMEDIATE request has two, and the capture of it but the first."""
+    total = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())["ini"]
+    assert ["gen", "IKE_INTERMEDIATE", "request", 1, "EF(2/2)"] in total
+    numbers = [check.frame for check in icvs(recorded("pq-mlkem768-psk")) if "IKE_INTERMEDIATE 1 req" in check.exchange]
+
+    path = rewritten("pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame)
+    found = verify_capture(path, log_of("pq-mlkem768-psk"))
+    (missing,) = (check for check in icvs(found) if check.outcome != "passed")
+    assert (missing.outcome, missing.why) == ("not made", "of its 2 fragments, the capture lacks 2")
+    # what IKE_INTERMEDIATE adds to the signed octets of both sides is not known now
+    auths = [check for check in found.checks if check.what == "AUTH"]
+    assert {(check.outcome, check.why) for check in auths} == {
+        ("not made", "not all IKE_INTERMEDIATE messages could be decrypted")
+    }
+
+
+def test_keys_of_another_handshake():
+    (check,) = recorded("psk-classic", log_of("loss20-classic")).checks
+    assert (check.what, check.outcome) == ("ICV", "not made")
+    assert check.why == "the key files have no key of its IKE SA"
+
+
+def test_nothing_to_check_it_with(tmp_path):
+    """Wireshark's integrity algorithms "ANY n-bits [No Checking]" decrypt without a check."""
+    keys = json.loads((CAPTURES / "psk-classic.keys.json").read_text())[0]
+    (verified,) = recorded("psk-classic").handshakes
+    row = [
+        verified.spi_i, verified.spi_r, keys["Sk_ei"], keys["Sk_er"], '"AES-CBC-128 [RFC3602]"',
+        "", "", '"ANY 128-bits of Authentication [No Checking]"',
+    ]  # fmt: skip
+    table = tmp_path / "table"
+    table.write_text(",".join(row) + "\n")
+    checks = icvs(recorded("psk-classic", table))
+    assert [(check.outcome, check.why) for check in checks] == [
+        ("not made", "the keys come without a way to check it")
+    ] * 2
+
+
+def test_keys_that_cannot_be_used(tmp_path):
+    """A key of a length that its cipher does not have."""
+    (verified,) = recorded("psk-classic").handshakes
+    table = tmp_path / "table"
+    row = [
+        verified.spi_i,
+        verified.spi_r,
+        "00" * 16,
+        "00" * 16,
+        '"AES-CBC-256 [RFC3602]"',
+        "00" * 32,
+        "00" * 32,
+    ]
+    table.write_text(",".join(row) + ',"HMAC_SHA2_256_128 [RFC4868]"\n')
+    found = recorded("psk-classic", table)
+    assert {check.outcome for check in found.checks} == {"not made"}
+
+
+def test_wrong_keys_that_name_the_ike_sa(tmp_path):
+    (verified,) = recorded("psk-classic").handshakes
+    table = tmp_path / "table"
+    row = [
+        verified.spi_i,
+        verified.spi_r,
+        "00" * 16,
+        "00" * 16,
+        '"AES-CBC-128 [RFC3602]"',
+        "00" * 32,
+        "00" * 32,
+    ]
+    table.write_text(",".join(row) + ',"HMAC_SHA2_256_128 [RFC4868]"\n')
+    assert {check.outcome for check in icvs(recorded("psk-classic", table))} == {"failed"}
+
+
+@pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
+def test_ikev1(keys):
+    found = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)
+    assert outcomes(found.checks) == {"not made": {"ICV": 1}}
+    assert "IKEv1" in found.checks[0].why

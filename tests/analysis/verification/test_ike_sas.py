@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
+from tests.analysis.analysed import timed
+from tests.analysis.verified import log_of, taken_apart
+from tests.craft import Handshake
+from tests.keys.logs_of import CAPTURES
+from tests.wire.recorded import ike_messages
+
+
+def test_messages_as_they_were_sent():
+    (sa,), _ = taken_apart("pq-mlkem768-psk")
+    request, response = ike_messages("pq-mlkem768-psk")[:2]
+    assert sa.request.message == request
+    assert sa.response.message == response
+    assert (sa.spi_i, sa.spi_r) == (response[:8], response[8:16])
+    # of a message in fragments, the first
+    assert sa.messages[2].message == ike_messages("pq-mlkem768-psk")[2]
+    assert sa.closed == []
+
+
+def test_the_request_that_was_answered():
+    """The first one was refused with INVALID_KE_PAYLOAD."""
+    (sa,), _ = taken_apart("invalid-ke")
+    messages = ike_messages("invalid-ke")
+    assert (sa.request.message, sa.response.message) == messages[2:4]
+
+
+def test_key_sets_by_epoch():
+    (sa,), _ = taken_apart("pq-mlkem768-psk")
+    expected = json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text())
+    assert [(one.epoch, one.keys.sk_d.hex()) for one in sa.key_sets] == [
+        (epoch, keys["Sk_d"]) for epoch, keys in enumerate(expected)
+    ]
+    assert sa.additional == 1
+
+
+def test_a_file_twice():
+    (sa,), _ = taken_apart("pq-mlkem768-psk", log_of("pq-mlkem768-psk"), log_of("pq-mlkem768-psk"))
+    assert [one.epoch for one in sa.key_sets] == [0, 1]
+
+
+def test_what_rekeying_made():
+    sas, _ = taken_apart("followup")
+    first, second, third = sas
+    assert (first.parent, second.parent, third.parent) == (None, first, second)
+    assert [one.epoch for one in first.key_sets] == [0, 1, 2]
+    assert [len(one.key_sets) for one in (second, third)] == [1, 1]
+    # the log has the nonces of each
+    for sa in sas:
+        assert {one.keys.derivation.nonces for one in sa.key_sets} == {sa.nonces}
+
+
+def test_keys_of_others():
+    """None of them is given to an IKE SA that it is not of."""
+    sas, _ = taken_apart("psk-classic", log_of("loss20-classic"))
+    assert [sa.key_sets for sa in sas] == [[]]
+    assert [(one.message_id, one.response) for one in sas[0].closed] == [(1, False), (1, True)]
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_captures_with_next_to_nothing(tmp_path, messages):
+    path = tmp_path / "x.pcap"
+    sent = [(0, Handshake().init()[0])][:messages]
+    path.write_bytes(timed(*sent).pcap())
+    found = []
+    read_captures(path, ReadOptions(payloads=True, looked=lambda *looked: found.extend(collect_ike_sas(*looked, []))))
+    assert [(sa.nonces, sa.response) for sa in found] == [(None, None)] * messages
