@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ikeanalyze.dataset.opened import Dataset
+    from ikeanalyze.dataset.dataset import Dataset
 
 __all__ = ["open"]
 
@@ -15,6 +15,6 @@ __all__ = ["open"]
 def open(path: str | Path) -> "Dataset":  # noqa: A001 - named like the built-in
     """Open the dataset in a folder: see `opened.open_dataset`."""
     # here, because polars must not be loaded by importing the package
-    from ikeanalyze.dataset.opened import open_dataset
+    from ikeanalyze.dataset.dataset import open_dataset
 
     return open_dataset(path)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from ikeanalyze.dataset.finding import CaptureFile, format_path, get_capture_stem
+from ikeanalyze.dataset.batch.discovery import CaptureFile, format_path, get_capture_stem
 
 Kind = Literal["int", "float", "str", "bool"]
 Value = int | float | str | bool

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from math import floor, log10
 from typing import Final
 
-from ikeanalyze.dataset.compare_columns import format_value
-from ikeanalyze.dataset.comparison import Comparison, Estimate, MetricComparison
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison, Estimate, MetricComparison
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, min_distinct_width, number_columns
 from ikeanalyze.render.values import UNKNOWN, escape_text, format_count

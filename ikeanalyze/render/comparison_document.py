@@ -3,7 +3,7 @@
 import csv
 from typing import Any, Final, TextIO
 
-from ikeanalyze.dataset.comparison import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
+from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
 
 SCHEMA: Final = "ikeanalyze.comparison/1"
 

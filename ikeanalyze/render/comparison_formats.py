@@ -2,7 +2,7 @@
 
 from typing import Final, TextIO
 
-from ikeanalyze.dataset.comparison import Comparison
+from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.render import Format, RenderOptions, comparison_document
 from ikeanalyze.render.comparison import render_sections
 from ikeanalyze.render.formats import (

@@ -141,7 +141,7 @@ def test_a_folder_that_is_something_else(run):
 
 
 def test_a_cluster_that_is_not_there(run, monkeypatch):
-    from ikeanalyze.dataset import cluster
+    from ikeanalyze.dataset.batch import cluster
 
     monkeypatch.setattr(cluster, "_PATIENCE", "0.5s")
     done = run("batch", "runs", "-o", "out", "--cluster", "tcp://127.0.0.1:9")
@@ -159,7 +159,7 @@ class Terminal(io.StringIO):
 
 def test_progress_for_people_who_look(monkeypatch):
     from ikeanalyze.cli.commands.batch import _show_progress
-    from ikeanalyze.dataset.batch import BatchStatus
+    from ikeanalyze.dataset.batch.run import BatchStatus
 
     screen = Terminal()
     monkeypatch.setenv("COLUMNS", "120")

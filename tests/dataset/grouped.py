@@ -7,7 +7,7 @@ import polars as pl
 
 import ikeanalyze
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
-from ikeanalyze.dataset.compare_source import ComparisonTables
+from ikeanalyze.dataset.compare.source import ComparisonTables
 
 LAB = Path(__file__).parents[2] / "captures" / "lab"
 

@@ -5,10 +5,10 @@ import json
 from concurrent.futures import Future
 from pathlib import Path
 
-from ikeanalyze.dataset import plan
-from ikeanalyze.dataset.batch import BatchOptions, BatchSummary, run_batch
+from ikeanalyze.dataset.batch import plan
+from ikeanalyze.dataset.batch.run import BatchOptions, BatchSummary, run_batch
+from ikeanalyze.dataset.batch.task import run_task
 from ikeanalyze.dataset.labels import parse_pattern
-from ikeanalyze.dataset.task import run_task
 from tests.craft.handshake import Handshake
 from tests.craft.packet import MS
 from tests.craft.trace import Trace

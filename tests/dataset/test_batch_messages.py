@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.dataset.batch import BatchOptions, run_batch
+from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from tests.dataset.made import Here, Told, batch, capture, runs, small_groups
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

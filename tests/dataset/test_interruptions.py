@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ikeanalyze.dataset.batch.task import TaskError
+from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.opened import open_dataset
-from ikeanalyze.dataset.task import TaskError
 from tests.dataset.made import (
     MESSAGES,
     TABLES,

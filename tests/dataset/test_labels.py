@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import CaptureFile
+from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, PatternError, label_captures, merge_label_columns, parse_pattern
 
 LAB = Path(__file__).parent.parent.parent / "captures" / "lab"

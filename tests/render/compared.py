@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ikeanalyze.dataset.compare_columns import RowCondition
-from ikeanalyze.dataset.comparison import (
+from ikeanalyze.dataset.compare.columns import RowCondition
+from ikeanalyze.dataset.compare.result import (
     Comparison,
     ComparisonGroup,
     Estimate,

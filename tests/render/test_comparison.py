@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.comparison import Estimate
+from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.comparison import format_interval, format_p_value, format_significant, render_sections
 from ikeanalyze.render.comparison_formats import FORMATS

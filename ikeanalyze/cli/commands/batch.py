@@ -13,12 +13,12 @@ from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
-from ikeanalyze.dataset.batch import BatchOptions, BatchStatus, BatchSummary, run_batch
-from ikeanalyze.dataset.dispatch import Workers
+from ikeanalyze.dataset.batch.dispatch import Workers
+from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.batch.run import BatchOptions, BatchStatus, BatchSummary, run_batch
+from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskError
 from ikeanalyze.dataset.labels import LabelError, LabelPattern, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.processes import LocalWorkers, count_processors
-from ikeanalyze.dataset.task import BatchReadOptions, TaskError
 from ikeanalyze.render.values import format_count
 
 _FAILURE_LIMIT: Final = 10
@@ -115,7 +115,7 @@ def _parse_patterns(texts: Sequence[str]) -> list[LabelPattern] | None:
 
 def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Workers:
     if cluster is not None:
-        from ikeanalyze.dataset.cluster import DaskWorkers  # needs Dask, which is optional
+        from ikeanalyze.dataset.batch.cluster import DaskWorkers  # needs Dask, which is optional
 
         return DaskWorkers(cluster)
     return LocalWorkers(min(workers or count_processors(), tasks))

@@ -8,11 +8,11 @@ import typer
 from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
-from ikeanalyze.dataset.compare import SUCCESS, USUAL, compare_groups
-from ikeanalyze.dataset.compare_columns import RowCondition
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import open_tables
-from ikeanalyze.dataset.comparison import Comparison
+from ikeanalyze.dataset.compare.columns import RowCondition
+from ikeanalyze.dataset.compare.compare import SUCCESS, USUAL, compare_groups
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare.result import Comparison
+from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render.comparison_formats import FORMATS
 from ikeanalyze.render.figures import write_comparison
 from ikeanalyze.render.values import format_count

@@ -14,7 +14,7 @@ from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_s
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.dataset.finding import CaptureFile
+from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, label_captures
 from ikeanalyze.model.layout import LayoutError
 from ikeanalyze.model.link import IkeTransport, LinkError, LinkModel, LossBurst, ResponseTrigger, validate_link

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.dataset.comparison import Comparison
+    from ikeanalyze.dataset.compare.result import Comparison
     from ikeanalyze.model.prediction import Prediction
 
 #: Handshakes whose ladders are all written; of more, the noteworthy ones.

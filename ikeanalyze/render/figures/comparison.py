@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ikeanalyze.dataset.compare_columns import format_value
-from ikeanalyze.dataset.comparison import Comparison, ComparisonGroup, Estimate, MetricComparison
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, MetricComparison
 from ikeanalyze.render.comparison import format_interval, format_significant
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.distribution import make_distribution_figures

@@ -1,7 +1,7 @@
 """A comparison as a page: what goes into its template."""
 
-from ikeanalyze.dataset.compare_columns import format_value
-from ikeanalyze.dataset.comparison import Comparison
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.render.comparison import render_sections
 from ikeanalyze.render.figures.comparison import make_figures
 from ikeanalyze.render.html.page import prepare_figure, render_template

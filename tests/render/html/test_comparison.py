@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ikeanalyze.dataset.compare import compare_groups
+from ikeanalyze.dataset.compare.compare import compare_groups
 from ikeanalyze.render.comparison_document import build_document
 from ikeanalyze.render.figures.comparison import make_figures, make_group_labels
 from ikeanalyze.render.figures.style import PAGE, SINGLE

@@ -1,9 +1,9 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze.dataset.compare import compare_groups
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import open_tables
+from ikeanalyze.dataset.compare.compare import compare_groups
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render import parquet
 from tests.dataset.grouped import LAB
 from tests.dataset.made import batch, capture

@@ -16,7 +16,7 @@ from hashlib import file_digest, sha256
 from itertools import takewhile
 from typing import Final
 
-from ikeanalyze.dataset.finding import CaptureFile, get_capture_stem, is_capture_name
+from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem, is_capture_name
 
 #: Ends of names of files of the lab in which there are no keys.
 _NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")

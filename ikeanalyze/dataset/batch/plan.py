@@ -16,11 +16,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ikeanalyze.dataset.finding import CaptureFile, format_path
-from ikeanalyze.dataset.key_files import FileState, KeyFileFinder, hash_file, hash_files
+from ikeanalyze.dataset.batch.discovery import CaptureFile, format_path
+from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, hash_file, hash_files
+from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskCapture
 from ikeanalyze.dataset.labels import Kind, Labels, merge_label_columns
 from ikeanalyze.dataset.manifest import CaptureEntry, DatasetManifest, Shard
-from ikeanalyze.dataset.task import BatchReadOptions, TaskCapture
 
 #: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
 _MOST_CAPTURES: Final = 128

@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ikeanalyze.dataset.task import BatchTask, TaskResult
+    from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
 
 #: Tasks that `dispatch` has under way for each process.
 _PLACES: Final = 2
@@ -100,7 +100,7 @@ def _end_with_parent() -> None:
 
 def _perform(task: "BatchTask", place: int) -> "TaskResult":
     # here, because polars reads POLARS_MAX_THREADS, which `_begin` sets, when it is loaded
-    from ikeanalyze.dataset.task import run_task
+    from ikeanalyze.dataset.batch.task import run_task
 
     def progress(done: int, _: int | None) -> None:
         _read[place] = done

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.metrics import aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare.metrics import aggregate_exchanges, select_metrics
 from tests.dataset.grouped import LAB
 
 ROOT = LAB.parent

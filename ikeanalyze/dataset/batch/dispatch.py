@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
 
-from ikeanalyze.dataset.task import BatchTask, TaskResult, make_failed_shard
+from ikeanalyze.dataset.batch.task import BatchTask, TaskResult, make_failed_shard
 
 _TURN: Final = 0.5  # seconds between progress reports
 _PATIENCE: Final = 5.0  # seconds without a finished task before the reason is requested

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.dataset.compare_columns import RowCondition, Value
+from ikeanalyze.dataset.compare.columns import RowCondition, Value
 
 Values = npt.NDArray[np.float64]
 

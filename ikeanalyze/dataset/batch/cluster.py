@@ -5,10 +5,10 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ikeanalyze.dataset.task import TaskError, run_task
+from ikeanalyze.dataset.batch.task import TaskError, run_task
 
 if TYPE_CHECKING:
-    from ikeanalyze.dataset.task import BatchTask, TaskResult
+    from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
 
 _PATIENCE = "10s"
 

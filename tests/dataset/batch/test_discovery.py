@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import find_captures, get_capture_stem
+from ikeanalyze.dataset.batch.discovery import find_captures, get_capture_stem
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ from statistics import mean, median
 
 import pytest
 
-from ikeanalyze.dataset import measured
-from ikeanalyze.dataset.compare_columns import RowCondition
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.measured import compute_group_values
+from ikeanalyze.dataset.compare import compare
+from ikeanalyze.dataset.compare.columns import RowCondition
+from ikeanalyze.dataset.compare.compare import compute_group_values
+from ikeanalyze.dataset.compare.errors import CompareError
 from tests.dataset.grouped import tables, times
 
 PSK, RSA = [10.0, 12.0, 20.0], [30.0, 50.0]
@@ -20,7 +20,7 @@ def dataset(monkeypatch):
         *times("none"),
     ]
     rows += [{"config": "broken", "outcome": "unanswered"}]
-    monkeypatch.setattr(measured, "open_tables", lambda path: tables(rows))
+    monkeypatch.setattr(compare, "open_tables", lambda path: tables(rows))
 
 
 def test_statistics():

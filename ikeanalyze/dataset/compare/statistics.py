@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from scipy import stats
 
-from ikeanalyze.dataset.comparison import Estimate, RankTest, Values
+from ikeanalyze.dataset.compare.result import Estimate, RankTest, Values
 
 #: Greatest sample that BCa is made for.
 LARGEST_BCA: Final = 5_000

@@ -10,8 +10,8 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.processes import LocalWorkers, count_processors
-from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
+from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
 

@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ikeanalyze.dataset.statistics import (
+from ikeanalyze.dataset.compare.statistics import (
     LARGEST_BCA,
     compute_standard_deviation,
     correct_p_values,

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import polars as pl
 from polars.datatypes import DataType
 
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.metrics import Columns
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare.metrics import Columns
 
 #: What a column has of a handshake; None: it is not known.
 Value = str | int | float | bool | None

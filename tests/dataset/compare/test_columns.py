@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.schema import HANDSHAKES
-from ikeanalyze.dataset.compare_columns import (
+from ikeanalyze.dataset.compare.columns import (
     RowCondition,
     format_value,
     get_group_column,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.dataset.finding import CaptureFile
-from ikeanalyze.dataset.key_files import KeyFileFinder, get_file_state, hash_files
+from ikeanalyze.dataset.batch.discovery import CaptureFile
+from ikeanalyze.dataset.batch.key_files import KeyFileFinder, get_file_state, hash_files
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 

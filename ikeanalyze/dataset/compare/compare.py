@@ -4,6 +4,8 @@
 
 The sample of a metric has the handshakes that succeeded (or those with the given outcomes). The number of other handshakes is
 reported too, because the mean of the successful handshakes improves as more handshakes fail.
+
+Computes one value per group of a dataset, such as for a ranking.
 """
 
 from collections import Counter
@@ -15,19 +17,20 @@ import polars as pl
 
 from ikeanalyze.analysis.handshakes.handshakes import REKEYED
 from ikeanalyze.analysis.schema import OUTCOMES
-from ikeanalyze.dataset import statistics
-from ikeanalyze.dataset.compare_columns import (
+from ikeanalyze.dataset.compare import statistics
+from ikeanalyze.dataset.compare.columns import (
     RowCondition,
     Value,
+    format_value,
     get_group_column,
     join_values,
     match_conditions,
     matches_value,
     sort_groups,
 )
-from ikeanalyze.dataset.compare_error import CompareError
-from ikeanalyze.dataset.compare_source import UNREADABLE, ComparisonTables, find_unreadable_file
-from ikeanalyze.dataset.comparison import (
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.result import (
     Comparison,
     ComparisonGroup,
     Estimate,
@@ -36,7 +39,7 @@ from ikeanalyze.dataset.comparison import (
     MetricSummary,
     Values,
 )
-from ikeanalyze.dataset.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
 
 #: Metrics that are compared if none is named.
 USUAL: Final = ("setup_ms", "bytes", "retransmissions")
@@ -219,3 +222,29 @@ def _measured(
         against=against,
         sample=sample,
     )
+
+
+pass
+
+#: No interval is wanted, so few resamples do.
+_RESAMPLES: Final = 100
+
+
+def compute_group_values(
+    path: str, by: str, metric: str, statistic: str, where: Sequence[RowCondition] = ()
+) -> dict[str, float]:
+    """A statistic of `metric` for each value of the column `by`, as text; groups without a value are left out.
+
+    `statistic` is mean, median, p95 or p99; `path` and `where` are as in `compare_groups`; handshakes that did not succeed do not count.
+
+    Raises:
+        CompareError: there is no such dataset, column or metric.
+    """
+    comparison = compare_groups(open_tables(path), [by], metrics=[metric], where=where, resamples=_RESAMPLES)
+    (measured,) = comparison.metrics
+    values = {}
+    for group, summary in zip(comparison.groups, measured.groups, strict=True):
+        estimate = getattr(summary, statistic)
+        if estimate is not None and group.values[0] is not None:
+            values[format_value(group.values[0])] = float(estimate.value)
+    return values

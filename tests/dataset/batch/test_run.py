@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.dataset import task
+from ikeanalyze.dataset.batch import task
+from ikeanalyze.dataset.batch.task import BatchReadOptions
 from ikeanalyze.dataset.labels import LabelError
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.task import BatchReadOptions
 from tests.dataset.made import (
     MESSAGES,
     TABLES,

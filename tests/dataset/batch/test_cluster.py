@@ -15,9 +15,9 @@ import dask
 import distributed
 import pytest
 
-from ikeanalyze.dataset.cluster import DaskWorkers
-from ikeanalyze.dataset.processes import LocalWorkers
-from ikeanalyze.dataset.task import TaskError
+from ikeanalyze.dataset.batch.cluster import DaskWorkers
+from ikeanalyze.dataset.batch.processes import LocalWorkers
+from ikeanalyze.dataset.batch.task import TaskError
 from tests.dataset.made import MESSAGES, batch, files, manifest, runs, small_groups, tables
 
 pytestmark = pytest.mark.alone
@@ -94,7 +94,7 @@ def test_a_worker_is_lost(cluster, captures):
 
 
 def test_no_scheduler(monkeypatch):
-    from ikeanalyze.dataset import cluster as module
+    from ikeanalyze.dataset.batch import cluster as module
 
     monkeypatch.setattr(module, "_PATIENCE", "0.5s")
     with pytest.raises(TaskError, match=r"--cluster tcp://127.0.0.1:9: no scheduler there \("):
@@ -152,7 +152,7 @@ def test_a_scheduler_that_goes(captures):
 @pytest.mark.parametrize("given_up", [False, True])
 def test_a_scheduler_that_is_gone_is_no_disk_that_is_full(captures, monkeypatch, given_up):
     """What Dask raises then is an error of the system, as those of a disk are; or another one when it has given up."""
-    from ikeanalyze.dataset import cluster as module
+    from ikeanalyze.dataset.batch import cluster as module
 
     monkeypatch.setattr(module, "_PATIENCE", "2s")
     with scheduler(captures, os.environ) as (process, address):

@@ -3,7 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ikeanalyze.dataset.task import TaskError
+from ikeanalyze.dataset.batch.task import TaskError
 from tests.dataset.made import Here, Told, batch, runs, small_groups, tables
 
 
@@ -78,7 +78,7 @@ def test_an_error_of_the_task_ends_the_batch(out):
 def test_why_nothing_goes_on_is_said_once(out, monkeypatch):
     from concurrent.futures import Future
 
-    from ikeanalyze.dataset import dispatch
+    from ikeanalyze.dataset.batch import dispatch
 
     monkeypatch.setattr(dispatch, "_TURN", 0.01)
     monkeypatch.setattr(dispatch, "_PATIENCE", 0.01)

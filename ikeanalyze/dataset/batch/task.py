@@ -20,9 +20,9 @@ from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
+from ikeanalyze.dataset.batch.discovery import format_path
+from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
-from ikeanalyze.dataset.finding import format_path
-from ikeanalyze.dataset.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.labels import Kind, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys

@@ -9,9 +9,9 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
-from ikeanalyze.dataset.compare_error import CompareError
+from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.opened import open_dataset
 
 
 @dataclass(frozen=True, slots=True)

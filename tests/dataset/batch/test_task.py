@@ -9,8 +9,15 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.key_files import get_file_state
-from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskCapture, TaskError, make_failed_shard, run_task
+from ikeanalyze.dataset.batch.key_files import get_file_state
+from ikeanalyze.dataset.batch.task import (
+    BatchReadOptions,
+    BatchTask,
+    TaskCapture,
+    TaskError,
+    make_failed_shard,
+    run_task,
+)
 from tests.dataset.made import MESSAGES, TABLES, capture
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -91,7 +98,7 @@ def test_accounting_adds_up(task):
 
 
 def test_shared_keys_are_read_once_and_used(task, monkeypatch):
-    from ikeanalyze.dataset import task as module
+    from ikeanalyze.dataset.batch import task as module
 
     keys = get_file_state(str(CAPTURES / "psk-classic.keys.json"))
     psk = TaskCapture("psk", str(CAPTURES / "psk-classic.pcap"), {}, ())

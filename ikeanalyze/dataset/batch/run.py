@@ -16,10 +16,12 @@ from typing import Final
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
+from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
+from ikeanalyze.dataset.batch.dispatch import Workers, run_tasks
+from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, get_file_state
+from ikeanalyze.dataset.batch.plan import BatchPlan, BatchRequest, make_plan
+from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskError, TaskResult
 from ikeanalyze.dataset.columns import describe_columns, get_reserved_names
-from ikeanalyze.dataset.dispatch import Workers, run_tasks
-from ikeanalyze.dataset.finding import DiscoveryResult, find_captures
-from ikeanalyze.dataset.key_files import FileState, KeyFileFinder, get_file_state
 from ikeanalyze.dataset.labels import LabelPattern, label_captures, parse_pattern
 from ikeanalyze.dataset.manifest import (
     CaptureEntry,
@@ -31,8 +33,6 @@ from ikeanalyze.dataset.manifest import (
     lock_dataset,
     save_manifest,
 )
-from ikeanalyze.dataset.plan import BatchPlan, BatchRequest, make_plan
-from ikeanalyze.dataset.task import BatchReadOptions, BatchTask, TaskError, TaskResult
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 
 #: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.

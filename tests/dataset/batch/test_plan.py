@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from ikeanalyze.dataset.plan import group_captures
-from ikeanalyze.dataset.task import TaskCapture
+from ikeanalyze.dataset.batch.plan import group_captures
+from ikeanalyze.dataset.batch.task import TaskCapture
 
 MIB = 1 << 20
 

@@ -1,0 +1,1 @@
+"""Many captures to a dataset: discovery, planning, workers, tasks."""

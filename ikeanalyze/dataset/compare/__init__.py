@@ -1,0 +1,1 @@
+"""Comparisons of groups of handshakes in a dataset, with intervals and tests."""
