@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ikeanalyze.analysis.esp.traffic import WINDOW, EspSa, EspTraffic
-from ikeanalyze.model.esp_algorithms import EspCipherSuite
-from ikeanalyze.model.esp_overhead import compute_payload_bounds
+from ikeanalyze.model.esp.algorithms import EspCipherSuite
+from ikeanalyze.model.esp.packet_size import compute_payload_bounds
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, number_columns
 from ikeanalyze.render.values import (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.esp.traffic import EspTraffic
-from ikeanalyze.model.esp_algorithms import EspCipherSuite
-from ikeanalyze.model.overhead import OverheadResult
+from ikeanalyze.model.esp.algorithms import EspCipherSuite
+from ikeanalyze.model.esp.overhead import OverheadResult
 from ikeanalyze.render import esp_traffic
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, number_columns

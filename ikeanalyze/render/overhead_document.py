@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from ikeanalyze.model.overhead import EspProcessor, OverheadResult, PacketCost, QueueDelay
-from ikeanalyze.model.peer_queue import MeanDelay
+from ikeanalyze.model.esp.overhead import EspProcessor, OverheadResult, PacketCost, QueueDelay
+from ikeanalyze.model.esp.queue import MeanDelay
 from ikeanalyze.render import esp_traffic
 from ikeanalyze.render.overhead import OverheadReport
 

@@ -6,10 +6,10 @@ What all predictions have in common stands once, above; what they differ in make
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ikeanalyze.model.flow import HandshakeFlow
-from ikeanalyze.model.link import IkeTransport, LinkModel, ResponseTrigger
-from ikeanalyze.model.policy import RetransmissionPolicy
-from ikeanalyze.model.prediction import Distribution, Prediction
+from ikeanalyze.model.prediction.flow import HandshakeFlow
+from ikeanalyze.model.prediction.link import IkeTransport, LinkModel, ResponseTrigger
+from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, number_columns
 from ikeanalyze.render.values import (

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final, TextIO
 
-from ikeanalyze.model.flow import FlowMessage, HandshakeFlow
-from ikeanalyze.model.link import LinkModel
-from ikeanalyze.model.prediction import Distribution, Prediction
+from ikeanalyze.model.prediction.flow import FlowMessage, HandshakeFlow
+from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.predict import Distribution, Prediction
 
 SCHEMA: Final = "ikeanalyze.prediction/1"
 

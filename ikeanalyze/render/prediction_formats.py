@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from ikeanalyze.model.prediction import Prediction
+from ikeanalyze.model.prediction.predict import Prediction
 from ikeanalyze.render import Format, RenderOptions, prediction_document
 from ikeanalyze.render.formats import (
     OutputFormats,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ikeanalyze.model.ranking import Ranking
+from ikeanalyze.model.ranking.ranking import Ranking
 from ikeanalyze.render.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.table import TableColumn, min_distinct_width, number_columns
 from ikeanalyze.render.values import UNKNOWN, escape_text

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ikeanalyze.model.ranking import RankedCriterion, Ranking
+from ikeanalyze.model.ranking.ranking import RankedCriterion, Ranking
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
 

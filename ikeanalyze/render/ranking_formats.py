@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ikeanalyze.model.ranking import Ranking
+from ikeanalyze.model.ranking.ranking import Ranking
 from ikeanalyze.render import Format
 from ikeanalyze.render.formats import (
     OutputFormats,

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.crypto.skf_fragments import FragmentTooSmallError
-from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay import key_exchange
 from ikeanalyze.replay.credentials import Credentials
 from ikeanalyze.replay.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox, ReceivedMessage

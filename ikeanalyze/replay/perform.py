@@ -17,7 +17,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.io.atomic_write import open_output
 from ikeanalyze.keys.export import build_key_json, write_private
-from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.comparison import compare_handshakes, find_handshake, get_setup_exchanges
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.faults import Fault

@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 import ikeanalyze
-from ikeanalyze.model.flow import EncryptionOverhead, FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow
-from ikeanalyze.model.recorded import extract_flow
+from ikeanalyze.model.prediction.extract import extract_flow
+from ikeanalyze.model.prediction.flow import EncryptionOverhead, FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 GCM = EncryptionOverhead(8, 1, 16)

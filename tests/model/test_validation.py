@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from ikeanalyze.model.link import LinkModel
-from ikeanalyze.model.policy import parse_policy
-from ikeanalyze.model.prediction import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.retransmission_policy import parse_policy
 from tests.model.flows import capture, flow
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "predict.md"

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ikeanalyze.model.expectation import HandshakeExpectation
-from ikeanalyze.model.link import LinkModel, LossBurst
-from ikeanalyze.model.policy import make_strongswan_policy
-from ikeanalyze.model.prediction import Distribution, Prediction, RunConfig
+from ikeanalyze.model.prediction.closed_form import HandshakeExpectation
+from ikeanalyze.model.prediction.link import LinkModel, LossBurst
+from ikeanalyze.model.prediction.predict import Distribution, Prediction, RunConfig
+from ikeanalyze.model.retransmission_policy import make_strongswan_policy
 from tests.model.flows import exchange, made, message
 
 

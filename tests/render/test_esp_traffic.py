@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.analysis.esp.traffic import read_esp_traffic
-from ikeanalyze.model.esp_algorithms import parse_suite
+from ikeanalyze.model.esp.algorithms import parse_suite
 from ikeanalyze.render.esp_traffic import build_document, build_rows, render_sections
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
 

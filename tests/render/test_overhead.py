@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from ikeanalyze.model.esp_algorithms import parse_suite
-from ikeanalyze.model.esp_overhead import EspConfig
-from ikeanalyze.model.overhead import OverheadQuery, compute_overhead, list_paper_configs
-from ikeanalyze.model.peer_queue import make_fixed_sizes
+from ikeanalyze.model.esp.algorithms import parse_suite
+from ikeanalyze.model.esp.overhead import OverheadQuery, compute_overhead, list_paper_configs
+from ikeanalyze.model.esp.packet_size import EspConfig
+from ikeanalyze.model.esp.queue import make_fixed_sizes
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.overhead import OverheadReport, render_sections
 from ikeanalyze.render.overhead_formats import FORMATS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.model.link import IkeTransport, LossBurst, ResponseTrigger
+from ikeanalyze.model.prediction.link import IkeTransport, LossBurst, ResponseTrigger
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.prediction import (
     describe_settings,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ikeanalyze.model.criteria import load_criteria
-from ikeanalyze.model.ranking import rank_alternatives
+from ikeanalyze.model.ranking.criteria import load_criteria
+from ikeanalyze.model.ranking.ranking import rank_alternatives
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.ranking import render_sections
 from ikeanalyze.render.ranking_formats import FORMATS

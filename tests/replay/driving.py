@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import HandshakeShape

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario, sides
 from ikeanalyze.lab.pki import CertificateChain
-from ikeanalyze.model.policy import make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import make_strongswan_policy
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.initiator import Initiator
 from ikeanalyze.replay.shape import read_shape

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.model.policy import RetransmissionPolicy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay import runs as module
 from ikeanalyze.replay.faults import FaultKind, parse_fault
 from ikeanalyze.replay.runs import ReplayRunner

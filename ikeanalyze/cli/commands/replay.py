@@ -14,7 +14,7 @@ from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, Hand
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
-from ikeanalyze.model.policy import PolicyError, RetransmissionPolicy, parse_policy
+from ikeanalyze.model.retransmission_policy import PolicyError, RetransmissionPolicy, parse_policy
 from ikeanalyze.render.output import check_output, make_output_error
 from ikeanalyze.render.replay_formats import FORMATS
 from ikeanalyze.render.replay_words import describe_outcome

@@ -19,13 +19,13 @@ from ikeanalyze.cli.output_options import TableOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.key_set import EspKey
-from ikeanalyze.model.esp_algorithms import EspError, parse_suite
-from ikeanalyze.model.esp_overhead import EspConfig, EspEncapsulation, EspMode, check_size, validate_config
-from ikeanalyze.model.overhead import OverheadQuery, compute_overhead, list_paper_configs
-from ikeanalyze.model.peer_queue import PacketSizes, make_fixed_sizes, make_pareto_sizes
-from ikeanalyze.model.scenarios import LinkScenarioError
-from ikeanalyze.model.scenarios import parse_rate as read_rate
-from ikeanalyze.model.sweep import ParameterGridError, parse_value_list
+from ikeanalyze.model.esp.algorithms import EspError, parse_suite
+from ikeanalyze.model.esp.overhead import OverheadQuery, compute_overhead, list_paper_configs
+from ikeanalyze.model.esp.packet_size import EspConfig, EspEncapsulation, EspMode, check_size, validate_config
+from ikeanalyze.model.esp.queue import PacketSizes, make_fixed_sizes, make_pareto_sizes
+from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, parse_value_list
+from ikeanalyze.model.prediction.scenarios import LinkScenarioError
+from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
 from ikeanalyze.render.overhead import OverheadReport
 from ikeanalyze.render.overhead_formats import FORMATS
 

@@ -16,22 +16,29 @@ from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, label_captures
-from ikeanalyze.model.layout import LayoutError
-from ikeanalyze.model.link import IkeTransport, LinkError, LinkModel, LossBurst, ResponseTrigger, validate_link
-from ikeanalyze.model.policy import PolicyError, parse_policy
-from ikeanalyze.model.prediction import Prediction, RunConfig
-from ikeanalyze.model.prediction import predict_handshake as predict_flow
-from ikeanalyze.model.scenarios import LinkScenarioError, load_scenario
-from ikeanalyze.model.scenarios import parse_rate as read_rate
-from ikeanalyze.model.sweep import ParameterGridError, parse_value_list
-from ikeanalyze.model.sweep import expand_links as combine_links
+from ikeanalyze.model.prediction.layout import LayoutError
+from ikeanalyze.model.prediction.link import (
+    IkeTransport,
+    LinkError,
+    LinkModel,
+    LossBurst,
+    ResponseTrigger,
+    validate_link,
+)
+from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, parse_value_list
+from ikeanalyze.model.prediction.parameter_grid import expand_links as combine_links
+from ikeanalyze.model.prediction.predict import Prediction, RunConfig
+from ikeanalyze.model.prediction.predict import predict_handshake as predict_flow
+from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
+from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
+from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 from ikeanalyze.render.figures import write_predictions
 from ikeanalyze.render.prediction_formats import FORMATS
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.model.flow import HandshakeFlow
-    from ikeanalyze.model.recorded import CapturePoint
+    from ikeanalyze.model.prediction.extract import CapturePoint
+    from ikeanalyze.model.prediction.flow import HandshakeFlow
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
@@ -280,10 +287,10 @@ def _predict(
 
 def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: MessageOptions) -> "list[HandshakeFlow]":
     """Return a handshake of each capture that has one; exit with status 1 if none has one."""
-    from ikeanalyze.model.recorded import (
+    from ikeanalyze.model.prediction.extract import (  # loads polars, after which the capture reader cannot fork
         FlowError,
         extract_flow,
-    )  # loads polars, after which the capture reader cannot fork
+    )
 
     captures = [summary.path for summary in analysis.captures]
     places = _read_manifests(captures) if inputs.vantage is None and inputs.recorded_rtt is None else {}
@@ -305,7 +312,9 @@ def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: Message
 
 def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
     """Return where captures of the lab were taken, according to their manifests: always at the responder."""
-    from ikeanalyze.model.recorded import CapturePoint  # loads polars, after which the capture reader cannot fork
+    from ikeanalyze.model.prediction.extract import (
+        CapturePoint,  # loads polars, after which the capture reader cannot fork
+    )
 
     places = {}
     for path in captures:

@@ -9,8 +9,8 @@ import typer
 from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions
-from ikeanalyze.model.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
-from ikeanalyze.model.ranking import Ranking, rank_alternatives
+from ikeanalyze.model.ranking.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
+from ikeanalyze.model.ranking.ranking import Ranking, rank_alternatives
 from ikeanalyze.render.output import open_output
 from ikeanalyze.render.ranking_formats import FORMATS
 

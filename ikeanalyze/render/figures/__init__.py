@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.dataset.compare.result import Comparison
-    from ikeanalyze.model.prediction import Prediction
+    from ikeanalyze.model.prediction.predict import Prediction
 
 #: Handshakes whose ladders are all written; of more, the noteworthy ones.
 _FEW: Final = 5

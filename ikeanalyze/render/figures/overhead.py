@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ikeanalyze.analysis.esp.traffic import EspTraffic
-from ikeanalyze.model.overhead import (
+from ikeanalyze.model.esp.overhead import (
     CLEAR,
     EspProcessor,
     OverheadResult,
@@ -14,7 +14,7 @@ from ikeanalyze.model.overhead import (
     compute_overhead,
     make_paper_query,
 )
-from ikeanalyze.model.peer_queue import PAPER_MIPS
+from ikeanalyze.model.esp.queue import PAPER_MIPS
 from ikeanalyze.render.esp_traffic import name_sas
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.curves import Axes, draw_curves

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from ikeanalyze.model.prediction import Distribution, Prediction
+from ikeanalyze.model.prediction.predict import Distribution, Prediction
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.distribution import make_distribution_figures
 from ikeanalyze.render.figures.figure import Figure

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ikeanalyze.model.ranking import RankedCriterion, Ranking
+from ikeanalyze.model.ranking.ranking import RankedCriterion, Ranking
 from ikeanalyze.render.figures import charts
 from ikeanalyze.render.figures.curves import Axes, draw_curves
 from ikeanalyze.render.figures.figure import Figure

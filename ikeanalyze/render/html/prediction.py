@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ikeanalyze.model.prediction import Prediction
+from ikeanalyze.model.prediction.predict import Prediction
 from ikeanalyze.render.figures.prediction import make_figures
 from ikeanalyze.render.html.page import prepare_figure, render_template
 from ikeanalyze.render.prediction import render_sections

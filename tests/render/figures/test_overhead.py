@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.analysis.esp.traffic import read_esp_traffic
-from ikeanalyze.model.esp_algorithms import parse_suite
-from ikeanalyze.model.esp_overhead import EspConfig
-from ikeanalyze.model.overhead import OverheadQuery, compute_overhead
+from ikeanalyze.model.esp.algorithms import parse_suite
+from ikeanalyze.model.esp.overhead import OverheadQuery, compute_overhead
+from ikeanalyze.model.esp.packet_size import EspConfig
 from ikeanalyze.render.figures.overhead import make_computed_figures, make_measured_figures, make_paper_figures
 from ikeanalyze.render.figures.style import DOUBLE, SINGLE
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport

@@ -1,5 +1,5 @@
-from ikeanalyze.model.criteria import load_criteria
-from ikeanalyze.model.ranking import rank_alternatives
+from ikeanalyze.model.ranking.criteria import load_criteria
+from ikeanalyze.model.ranking.ranking import rank_alternatives
 from ikeanalyze.render.figures.ranking import make_figures
 from ikeanalyze.render.figures.style import SINGLE
 

@@ -1,0 +1,1 @@
+"""The overhead of ESP: packet sizes, operations, queueing delay."""

@@ -1,0 +1,1 @@
+"""Predicts set-up time, bytes and failures of a recorded handshake on another link."""

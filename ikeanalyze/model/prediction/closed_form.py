@@ -1,0 +1,169 @@
+"""Closed-form expectations for independent losses and timers longer than the round trip.
+
+Let a request of n parts arrive part by part with the probabilities a_1...a_n each time that it is sent, and a response
+of m parts with b_1...b_m. Parts are kept, so that after k transmissions the request is there with
+
+    A(k) = prod_i (1 - (1 - a_i)^k)            and after s responses the response with       B(s) = prod_j (1 - (1 - b_j)^s).
+
+The first response is sent in the transmission that completes the request, with probability f(k) = A(k) - A(k-1). From one
+response to the next the responder needs d transmissions more with probability g(d): if fragment 1 alone makes it answer,
+g(d) = a_1 (1 - a_1)^(d-1); if it waits for all of them anew, g(d) = f(d). So the s-th response is sent in transmission k with
+
+    R_s(k) = (f * g * ... * g)(k)              (s - 1 convolutions)
+
+and the exchange is over with it with probability B(s) - B(s-1), whenever that is. With K transmissions at most:
+
+    P(over in transmission k)    = sum_s R_s(k) (B(s) - B(s-1))
+    E(requests)                  = sum_k P(not over before transmission k)
+    E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
+
+Transmission k leaves at t_k. The path P (both ways, with the time on the line) is in the time of an exchange once, and the
+work W of the asked side only where the first response completes the answer: a repeated request is answered at once. So
+
+    E(time)                      = P + sum_k t_k P(over in transmission k) / A' + W B(1) sum_k R_1(k) / A'
+                                   where A' is the probability that it gets its response
+
+For n = m = 1 and without a limit that is 1 / (a b) requests and 1 / b responses. A datagram in f IP fragments arrives with
+(1 - loss)^f. The derivation is ours; RFC 7296, section 2.1 and RFC 7383, section 2.6 have the rules it starts from.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ikeanalyze.model.arrays import Float64Array
+from ikeanalyze.model.prediction.layout import PacketizedMessage
+from ikeanalyze.model.prediction.link import LinkModel, ResponseTrigger
+from ikeanalyze.model.prediction.simulation import SimulatedExchange, get_processing_s
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
+
+
+class NoClosedFormError(ValueError):
+    """There is none for such a link; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeExpectation:
+    """One exchange, given that it takes place."""
+
+    success: float  # probability that it gets its response
+    requests: float  # mean transmissions of the request, also where it fails
+    responses: float
+    requests_if_done: float  # the same where it gets its response
+    responses_if_done: float
+    wait_s: float  # mean time from the first transmission to the one that was answered, where it gets its response
+    #: Probability that the first response completed the answer, where it gets its response: a later one is sent at once,
+    #: without what the asked side and the AAA server take.
+    first_completed: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeExpectation:
+    """A handshake. Messages and bytes count both directions, with retransmissions."""
+
+    success: float  # probability of set-up
+    messages: float  # mean of the handshakes that succeed
+    bytes: float
+    all_bytes: float  # mean of all handshakes, the failed ones included
+    #: Mean of those that succeed; None: on a line of limited rate it depends on which fragment completes a message.
+    setup_s: float | None
+
+
+def compute_exchange_expectation(
+    arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: ResponseTrigger = ResponseTrigger.FIRST
+) -> ExchangeExpectation:
+    """The expectations of one exchange.
+
+    Args:
+        arrive: probability of each part of the request to arrive. (n,)
+        return_: the same of the response. (m,)
+        waits: mean seconds to wait after each transmission. (K,)
+        repeats: what of a repeated request makes the responder answer again.
+    """
+    limit = len(waits)
+    f = np.diff(_complete(arrive, limit))
+    first = arrive[0]
+    g = first * (1 - first) ** np.arange(limit) if repeats is ResponseTrigger.FIRST else f
+    b = _complete(return_, limit)
+    # sent[s - 1, k - 1]: the s-th response is sent in transmission k
+    sent = np.zeros((limit, limit))
+    sent[0] = f
+    for s in range(1, limit):
+        sent[s, 1:] = np.convolve(sent[s - 1], g)[: limit - 1]
+    over = sent * np.diff(b)[:, None]
+    at = over.sum(axis=0)
+    success = float(at.sum())
+    before = np.concatenate([[0.0], np.cumsum(at)[:-1]])
+    number = np.arange(1, limit + 1)
+    sent_at = np.concatenate([[0.0], np.cumsum(waits)[:-1]])
+    share = 1 / success if success else np.nan
+    return ExchangeExpectation(
+        success=success,
+        requests=float((1 - before).sum()),
+        responses=float(((1 - b[:-1]) * sent.sum(axis=1)).sum()),
+        requests_if_done=float((at * number).sum() * share),
+        responses_if_done=float((over.sum(axis=1) * number).sum() * share),
+        wait_s=float((at * sent_at).sum() * share),
+        first_completed=float(over[0].sum() * share),
+    )
+
+
+def _complete(arrive: Float64Array, limit: int) -> Float64Array:
+    """Probability that all parts are there after 0, 1... `limit` transmissions. (limit + 1,)"""
+    k = np.arange(limit + 1)[:, None]
+    complete: Float64Array = np.prod(1 - (1 - arrive) ** k, axis=1)
+    return complete
+
+
+def compute_expectation(
+    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, repeats: ResponseTrigger
+) -> HandshakeExpectation:
+    """The expectations of a handshake.
+
+    Raises:
+        NoClosedFormError: losses come in bursts, or a response can come when the timer has run out.
+    """
+    if link.burst is not None and link.loss:
+        raise NoClosedFormError("losses come in bursts")
+    waits = np.array(policy.waits) * (1 - policy.jitter / 2)
+    shortest = min(policy.waits) * (1 - policy.jitter)
+    success, messages, size, all_bytes, setup = 1.0, 0.0, 0.0, 0.0, 0.0
+    timed = True
+    for step in steps:
+        setup += step.exchange.before_ns / 1e9
+        if step.response is None:
+            messages, size = messages + 1, size + step.request.bytes
+            all_bytes += success * step.request.bytes
+            continue
+        up, down = link.rate_up, link.rate_down
+        if step.exchange.asker != "initiator":
+            up, down = down, up
+        line = _line_s(step.request, up) + _line_s(step.response, down)
+        path, work = link.rtt_ms / 1000 + line, get_processing_s(step.exchange, link)
+        if path + work + 2 * link.jitter_ms / 1000 >= shortest:
+            raise NoClosedFormError(
+                f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
+            )
+        mean = compute_exchange_expectation(
+            _arriving(step.request, link), _arriving(step.response, link), waits, repeats
+        )
+        all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
+        success *= mean.success
+        messages += mean.requests_if_done + mean.responses_if_done
+        size += mean.requests_if_done * step.request.bytes + mean.responses_if_done * step.response.bytes
+        setup += mean.wait_s + path + mean.first_completed * work
+        timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
+    if not success:
+        raise NoClosedFormError("no handshake succeeds")
+    return HandshakeExpectation(success, messages, size, all_bytes, setup if timed else None)
+
+
+def _arriving(laid: PacketizedMessage, link: LinkModel) -> Float64Array:
+    """Probability of each part to arrive."""
+    frames = np.array([len(part) for part in laid.parts])
+    dropped = link.drop_ip_fragments & (frames > 1)
+    return np.where(dropped, 0.0, (1 - link.loss) ** frames)
+
+
+def _line_s(laid: PacketizedMessage, rate: float | None) -> float:
+    return 0.0 if rate is None else laid.bytes * 8 / rate

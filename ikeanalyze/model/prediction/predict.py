@@ -1,0 +1,163 @@
+"""Predicts a recorded handshake on another link: set-up time, bytes, messages and failures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from ikeanalyze.model.arrays import Float64Array
+from ikeanalyze.model.prediction.closed_form import HandshakeExpectation, NoClosedFormError, compute_expectation
+from ikeanalyze.model.prediction.flow import FlowExchange, FlowMessage, HandshakeFlow
+from ikeanalyze.model.prediction.layout import LayoutError, PacketizedMessage, packetize_over_tcp, packetize_over_udp
+from ikeanalyze.model.prediction.link import IkeTransport, LinkModel, ResponseTrigger, validate_link
+from ikeanalyze.model.prediction.simulation import SUCCEEDED, SimulatedExchange, simulate_udp
+from ikeanalyze.model.prediction.simulation_tcp import simulate_tcp
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """How the two sides use a link."""
+
+    policy: RetransmissionPolicy
+    transport: IkeTransport = IkeTransport.UDP
+    repeats: ResponseTrigger = ResponseTrigger.FIRST
+    #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, smaller if the MTU is.
+    fragment_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A quantity over the runs that succeeded."""
+
+    mean: float
+    mean_error: float  # standard error of the mean
+    deviation: float  # standard deviation
+    median: float
+    p95: float
+    p99: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One handshake on one link."""
+
+    flow: HandshakeFlow
+    link: LinkModel
+    use: RunConfig
+    seed: int
+    runs: int
+    failures: int
+    failure: tuple[float, float, float]  # probability of failure, and its 95 % interval (Wilson)
+    failed_in: Mapping[str, int]  # runs that failed, by the exchange that got no answer
+    setup_ms: Distribution | None  # None: no run succeeded
+    bytes: Distribution | None
+    messages: Distribution | None
+    frames: Distribution | None
+    all_bytes: float  # mean of all runs, the failed ones included
+    once: tuple[int, int, int]  # messages, frames, bytes without any loss
+    closed: HandshakeExpectation | None
+    not_closed: str | None  # why there is no closed form
+    #: setup_ms, bytes, messages and frames of each run that succeeded; empty: they were not kept.
+    samples: Mapping[str, Float64Array] = field(repr=False)
+
+
+def predict_handshake(
+    flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, runs: int = 10_000, seed: int = 1, keep: bool = False
+) -> Prediction:
+    """Predict `flow` on `link`.
+
+    Args:
+        flow: the recorded handshake.
+        link: the other link.
+        use: how it is used.
+        runs: number of simulated handshakes.
+        seed: of the random numbers; the same seed gives the same prediction.
+        keep: keep the values of all runs in `samples`.
+
+    Raises:
+        LinkError: the link is invalid.
+        LayoutError: a message does not fit the link.
+    """
+    validate_link(link)
+    steps = [_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
+    rng = np.random.default_rng(seed)
+    if use.transport is IkeTransport.TCP:
+        result = simulate_tcp(steps, link, use.policy, runs, rng)
+    else:
+        result = simulate_udp(steps, link, use.policy, use.repeats, runs, rng)
+    closed, not_closed = _closed_form(steps, link, use)
+    succeeded = result.failed_in == SUCCEEDED
+    failures = int((~succeeded).sum())
+    interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
+    laid = [message for step in steps for message in (step.request, step.response) if message is not None]
+    counts = np.bincount(result.failed_in[~succeeded], minlength=len(steps))
+    samples = {
+        "setup_ms": result.setup_s[succeeded] * 1000,
+        "bytes": result.bytes[succeeded],
+        "messages": result.messages[succeeded],
+        "frames": result.frames[succeeded],
+    }
+    return Prediction(
+        flow=flow,
+        link=link,
+        use=use,
+        seed=seed,
+        runs=runs,
+        failures=failures,
+        failure=(failures / runs, float(interval.low), float(interval.high)),
+        failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
+        **{name: _distribution(values) for name, values in samples.items()},
+        all_bytes=float(result.bytes.mean()),
+        once=(len(laid), sum(message.frames for message in laid), sum(message.bytes for message in laid)),
+        closed=closed,
+        not_closed=not_closed,
+        samples=samples if keep else {},
+    )
+
+
+def _closed_form(
+    steps: list[SimulatedExchange], link: LinkModel, use: RunConfig
+) -> tuple[HandshakeExpectation | None, str | None]:
+    """The closed form, or the reason why there is none."""
+    if use.transport is IkeTransport.TCP:
+        return None, "there is none over TCP"
+    try:
+        return compute_expectation(steps, link, use.policy, use.repeats), None
+    except NoClosedFormError as error:
+        return None, str(error)
+
+
+def _step(
+    exchange: FlowExchange, flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, first: bool
+) -> SimulatedExchange:
+    def laid(message: FlowMessage, *, opens: bool) -> PacketizedMessage:
+        if use.transport is IkeTransport.TCP:
+            return packetize_over_tcp(message, flow, link, first=opens)
+        return packetize_over_udp(message, flow, link, use.fragment_size)
+
+    if use.transport is IkeTransport.TCP and flow.protocol != "IKEv2":
+        raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
+    request = laid(exchange.request, opens=first)
+    return SimulatedExchange(
+        exchange, request, None if exchange.response is None else laid(exchange.response, opens=False)
+    )
+
+
+def _distribution(values: Float64Array) -> Distribution | None:
+    if not len(values):
+        return None
+    deviation = values.std(ddof=1) if len(values) > 1 else 0.0
+    statistics = (
+        values.mean(),
+        deviation / len(values) ** 0.5,
+        deviation,
+        *np.quantile(values, [0.5, 0.95, 0.99]),
+        values.min(),
+        values.max(),
+    )
+    # six decimals are nanoseconds; further digits are rounding errors
+    return Distribution(*(round(float(value), 6) for value in statistics))

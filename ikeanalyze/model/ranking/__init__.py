@@ -1,0 +1,1 @@
+"""Ranks alternatives by the multiplicative analytic hierarchy process."""

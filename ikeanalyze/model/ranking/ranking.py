@@ -1,0 +1,164 @@
+"""Ranks alternatives, with the contribution of each criterion and the weights at which the order changes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+
+import numpy as np
+
+from ikeanalyze.model.arrays import Float64Array
+from ikeanalyze.model.ranking.ahp import (
+    Opinion,
+    compute_ranks,
+    compute_scores,
+    find_turning_points,
+    fit_weights,
+    set_weight,
+)
+from ikeanalyze.model.ranking.criteria import Criteria, CriteriaError, Criterion, DatasetValues, SubCriterion
+
+#: The values of alternatives that a dataset has; raises `CriteriaError` where it has none.
+Lookup = Callable[[DatasetValues], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class GradedSubCriterion:
+    """A part with its weight and its grades."""
+
+    name: str
+    weight: float  # within its criterion
+    unit: str | None
+    left_out: str | None
+    values: Mapping[str, float]  # by alternative; empty: the grades are the file's own
+    grades: Mapping[str, float]  # by alternative; empty: it is left out
+
+
+@dataclass(frozen=True, slots=True)
+class RankSwap:
+    """The order changes when a criterion gets this weight."""
+
+    weight: float
+    above: str  # ahead with more weight
+    below: str  # ahead with less
+
+
+@dataclass(frozen=True, slots=True)
+class RankedCriterion:
+    """A main criterion."""
+
+    name: str
+    weight: float
+    parts: Sequence[GradedSubCriterion]
+    graded: bool  # False: all of its parts are left out
+    grades: Mapping[str, float]  # by alternative: mean of the parts, with their weights and progression factors
+    turns: Sequence[RankSwap]  # rising
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeRank:
+    """An alternative."""
+
+    name: str
+    rank: int  # from 1; the same for the same score
+    score: float  # of all adding up to 1
+    contributions: Mapping[str, float]  # by criterion, in grades: weight times grade
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The answer."""
+
+    criteria: Criteria
+    places: Sequence[AlternativeRank]  # best first
+    ranked: Sequence[RankedCriterion]
+    steps: Float64Array  # criteria by alternatives (in the file's order), natural logarithms
+
+    @property
+    def weights(self) -> Float64Array:
+        """Of the criteria."""
+        return np.array([criterion.weight for criterion in self.ranked])
+
+    def scores_at(self, criterion: int, weight: float) -> Float64Array:
+        """Scores, in the order of the file, with another weight of one criterion."""
+        return compute_scores(set_weight(self.weights, criterion, weight), self.steps)
+
+
+def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
+    """Rank the alternatives.
+
+    Raises:
+        CriteriaError: weights cannot be found, or a value is missing.
+    """
+    names = criteria.alternatives
+    own = _weights(criteria, "", criteria.weights, criteria.opinions, len(criteria.criteria))
+    parts = [_parts(criteria, criterion, lookup) for criterion in criteria.criteria]
+    grades = np.array(
+        [_mean_grades(criterion, graded, names) for criterion, graded in zip(criteria.criteria, parts, strict=True)]
+    )
+    steps = grades * log(criteria.grade_step)
+    score = compute_scores(own, steps)
+    ranked = [
+        RankedCriterion(
+            name=criterion.name,
+            weight=float(own[i]),
+            parts=parts[i],
+            graded=any(part.grades for part in parts[i]),
+            grades=dict(zip(names, grades[i].tolist(), strict=True)),
+            turns=[
+                RankSwap(point.weight, names[point.above], names[point.below])
+                for point in find_turning_points(own, steps, i)
+            ],
+        )
+        for i, criterion in enumerate(criteria.criteria)
+    ]
+    places = [
+        AlternativeRank(
+            name,
+            place,
+            float(score[n]),
+            {criterion.name: criterion.weight * criterion.grades[name] for criterion in ranked},
+        )
+        for n, (name, place) in enumerate(zip(names, compute_ranks(score), strict=True))
+    ]
+    return Ranking(criteria, sorted(places, key=lambda place: place.rank), ranked, steps)
+
+
+def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
+    """Grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
+    grades = np.zeros(len(names))
+    for part, given in zip(parts, criterion.parts, strict=True):
+        grades += part.weight * given.progression * np.array([part.grades.get(name, 0.0) for name in names])
+    return grades
+
+
+def _weights(
+    criteria: Criteria, key: str, given: Sequence[float] | None, opinions: Sequence[Opinion], count: int
+) -> Float64Array:
+    if given is not None:
+        return np.array(given)
+    try:
+        return fit_weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
+    except ValueError as error:
+        raise CriteriaError(f"{criteria.path}: {key}difference: {error}") from None
+
+
+def _parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedSubCriterion]:
+    key = f"criterion {criterion.name!r}, "
+    own = _weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
+    return [_graded(criteria, part, weight, lookup) for part, weight in zip(criterion.parts, own.tolist(), strict=True)]
+
+
+def _graded(criteria: Criteria, part: SubCriterion, weight: float, lookup: Lookup) -> GradedSubCriterion:
+    values = part.values
+    if part.measured is not None:
+        try:
+            values = lookup(part.measured)
+        except CriteriaError as error:
+            raise CriteriaError(f"{criteria.path}: {part.key}.measured: {error}") from None
+        for name in criteria.alternatives:
+            if name not in values or not isfinite(values[name]) or values[name] < 0:
+                raise CriteriaError(f"{criteria.path}: {part.key}.measured: has no value for {name}")
+    grades = part.grades
+    if part.function is not None:
+        grades = {name: part.function.grade(values[name]) for name in criteria.alternatives}
+    return GradedSubCriterion(part.name, weight, part.unit, part.left_out, values, grades)

@@ -1,0 +1,189 @@
+"""The closed form against the plainest computation there is: all ways in which a few transmissions can go."""
+
+from collections import defaultdict
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ikeanalyze.model.prediction.closed_form import NoClosedFormError, compute_exchange_expectation, compute_expectation
+from ikeanalyze.model.prediction.layout import PacketizedMessage
+from ikeanalyze.model.prediction.link import LinkModel, LossBurst, ResponseTrigger
+from ikeanalyze.model.prediction.simulation import SimulatedExchange, simulate_udp
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_strongswan_policy
+from tests.model.flows import exchange as recorded
+from tests.model.flows import message
+
+WAITS = np.array([1.0, 2.0, 4.0, 8.0])
+
+
+def subsets(chances):
+    """Each set of parts that may arrive, with its probability."""
+    for kept in product((0, 1), repeat=len(chances)):
+        yield (
+            frozenset(i for i, k in enumerate(kept) if k),
+            np.prod([c if k else 1 - c for c, k in zip(chances, kept, strict=True)]),
+        )
+
+
+def enumerated(a, b, waits, repeats):
+    """success, requests, responses, requests_if_done, responses_if_done, wait."""
+    # state: parts of the request that arrived, parts of repeats since the last response, parts of the response, responses
+    states = {(frozenset(), frozenset(), frozenset(), 0): 1.0}
+    everything, whole = frozenset(range(len(a))), frozenset(range(len(b)))
+    done = defaultdict(float)
+    at = np.concatenate([[0.0], np.cumsum(waits)[:-1]])
+    wait = requests = 0.0
+    for k in range(1, len(waits) + 1):
+        after = defaultdict(float)
+        for (asked, since, answered, responses), p in states.items():
+            requests += p
+            for came, q in subsets(a):
+                fresh = since
+                if asked == everything:
+                    fresh = since | came
+                    respond = 0 in came if repeats is ResponseTrigger.FIRST else fresh == everything
+                    if respond:
+                        fresh = frozenset()
+                else:
+                    respond = asked | came == everything
+                for back, r in subsets(b) if respond else [(frozenset(), 1.0)]:
+                    new = answered | back
+                    if new == whole:
+                        done[k, responses + 1] += p * q * r
+                        wait += p * q * r * at[k - 1]
+                    else:
+                        after[asked | came, fresh, new, responses + respond] += p * q * r
+        states = after
+    success = sum(done.values())
+    failed = sum(responses * p for (*_, responses), p in states.items())
+    requests_if_done = sum(k * p for (k, _), p in done.items()) / success
+    responses_if_done = sum(s * p for (_, s), p in done.items()) / success
+    return (
+        success,
+        requests,
+        responses_if_done * success + failed,
+        requests_if_done,
+        responses_if_done,
+        wait / success,
+    )
+
+
+@pytest.mark.parametrize("repeats", list(ResponseTrigger))
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [([0.8], [0.8]), ([0.8, 0.8], [0.7]), ([0.9, 0.6, 0.7], [0.8, 0.5]), ([0.3, 0.95], [0.2]), ([1.0], [1.0])],
+)  # fmt: skip
+def test_all_ways_it_can_go(a, b, repeats):
+    found = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
+    values = (
+        found.success, found.requests, found.responses,
+        found.requests_if_done, found.responses_if_done, found.wait_s,
+    )  # fmt: skip
+    assert values == pytest.approx(enumerated(a, b, WAITS, repeats), abs=1e-12)
+
+
+def test_without_a_limit_it_is_geometric():
+    found = compute_exchange_expectation(np.array([0.8]), np.array([0.8]), np.ones(200))
+    assert found.success == pytest.approx(1)
+    assert found.requests == pytest.approx(1 / 0.64)
+    assert found.responses == pytest.approx(1 / 0.8)
+
+
+def steps(request, response, **times):
+    return [
+        SimulatedExchange(
+            recorded(message(1), message(1), **times),
+            PacketizedMessage(request),
+            response and PacketizedMessage(response),
+        )
+    ]
+
+
+@pytest.mark.parametrize("repeats", list(ResponseTrigger))
+def test_the_simulation_agrees(repeats):
+    one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=300)
+    two = steps(((300,),), ((700,), (700,)), before_ms=10)
+    what, link, policy = (
+        one + two,
+        LinkModel(50, 0.15),
+        make_strongswan_policy(timeout=0.5, base=1.5, tries=5, jitter=10),
+    )
+    exact = compute_expectation(what, link, policy, repeats)
+    runs = 60_000
+    found = simulate_udp(what, link, policy, repeats, runs, np.random.default_rng(7))
+    fine = ~np.isnan(found.setup_s)
+    assert fine.mean() == pytest.approx(exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5)
+    for values, mean in (
+        (found.messages[fine], exact.messages),
+        (found.bytes[fine], exact.bytes),
+        (found.bytes, exact.all_bytes),
+        (found.setup_s[fine], exact.setup_s),
+    ):
+        assert values.mean() == pytest.approx(mean, abs=4 * values.std() / len(values) ** 0.5)
+
+
+def test_only_the_first_response_is_computed():
+    # half of the frames are lost; two transmissions, 10 s apart; a path of 1 s and 3 s of work. By hand:
+    # both arrive (1/4), the request is lost once (1/2 * 1/4), the response is lost once and repeated at once (1/4 * 1/4)
+    answered = ((1 / 4, 4), (1 / 8, 10 + 4), (1 / 16, 10 + 1))
+    share = sum(chance for chance, _ in answered)
+    what = steps(((100,),), ((100,),), answer_ms=2000, aaa_ms=400, trips=2)
+    exact = compute_expectation(
+        what, LinkModel(1000, 0.5, aaa_rtt_ms=300), RetransmissionPolicy("x", (10, 10)), ResponseTrigger.FIRST
+    )
+    assert exact.success == pytest.approx(share)
+    assert exact.setup_s == pytest.approx(sum(chance * seconds for chance, seconds in answered) / share)
+
+
+def test_on_a_slow_line_without_loss():
+    exact = compute_expectation(
+        steps(((600,), (600,)), ((500,),)), LinkModel(50, rate_up=8000), make_strongswan_policy(), ResponseTrigger.FIRST
+    )
+    assert exact.setup_s == pytest.approx(1.2 + 0.05)
+    # which of two fragments completes a message decides about its time
+    lossy = LinkModel(50, 0.1, rate_up=8000)
+    assert (
+        compute_expectation(
+            steps(((600,), (600,)), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST
+        ).setup_s
+        is None
+    )
+    assert (
+        compute_expectation(steps(((600,),), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST).setup_s
+        is not None
+    )
+
+
+def test_what_nothing_answers():
+    exact = compute_expectation(
+        steps(((600,),), None, before_ms=3), LinkModel(50, 0.5), make_strongswan_policy(), ResponseTrigger.FIRST
+    )
+    assert (exact.success, exact.messages, exact.bytes, exact.all_bytes, exact.setup_s) == (
+        1,
+        1,
+        600,
+        600,
+        0.003,
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "policy", "why"),
+    [
+        (LinkModel(1, 0.1, burst=LossBurst(10, False)), make_strongswan_policy(), "bursts"),
+        (LinkModel(600), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
+        (LinkModel(400, jitter_ms=60), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
+        (LinkModel(1, drop_ip_fragments=True), make_strongswan_policy(), "no handshake succeeds"),
+    ],
+)
+def test_where_there_is_none(link, policy, why):
+    with pytest.raises(NoClosedFormError, match=why):
+        compute_expectation(steps(((600, 600),), ((500,),)), link, policy, ResponseTrigger.FIRST)
+    # bursts without loss are none
+    compute_expectation(
+        steps(((600,),), ((500,),)),
+        LinkModel(1, burst=LossBurst(10, False)),
+        make_strongswan_policy(),
+        ResponseTrigger.FIRST,
+    )

@@ -1,0 +1,162 @@
+import json
+
+import polars as pl
+import pytest
+
+import ikeanalyze
+from ikeanalyze.model.prediction.extract import FlowError, extract_flow
+from ikeanalyze.model.prediction.layout import packetize_over_udp
+from ikeanalyze.model.prediction.link import LinkModel
+from tests.craft.handshake import Handshake
+from tests.craft.hip import Association
+from tests.craft.packet import MS
+from tests.craft.trace import Trace
+from tests.craft.transport import ACK, PSH, TCP_PREFIX, tcp_framed, tcp_packet
+from tests.model.flows import CAPTURES, capture, flow
+
+
+def test_sizes_are_what_the_daemons_sent():
+    # the first handshake of the log: charon says the bytes of each message that it sends
+    truth = json.loads((CAPTURES / "loss20-classic.truth.json").read_text())
+    sent = {side: [one[5] for one in truth[side] if one[0] == "send"][:2] for side in ("ini", "res")}
+    found = flow("loss20-classic.pcap")
+    assert found.handshake == 1
+    assert found.others == 24
+    assert [one.type for one in found.exchanges] == ["IKE_SA_INIT", "IKE_AUTH"]
+    assert [part.ike_bytes for one in found.exchanges for part in one.request.parts] == sent["ini"]
+    assert [part.ike_bytes for one in found.exchanges for part in one.response.parts] == sent["res"]
+    # Ethernet, IPv4, UDP, and the non-ESP marker on port 4500
+    assert found.bytes == sum(sent["ini"]) + sum(sent["res"]) + 4 * 42 + 2 * 4
+
+
+def test_times_add_up_to_the_set_up():
+    for name in ("psk-classic.pcap", "eap-md5-radius.pcapng", "lab/eap-mschapv2.pcapng", "invalid-ke.pcap"):
+        found = flow(name)
+        parts = sum(one.before_ns + one.answer_ns + one.aaa_ns for one in found.exchanges)
+        assert parts == found.setup_ns, name
+
+
+def test_the_aaa_server():
+    found = flow("eap-md5-radius.pcapng")
+    # counted in tshark: two Access-Requests, each answered, in the third and fourth exchange
+    assert [one.aaa_round_trips for one in found.exchanges] == [0, 0, 1, 1, 0]
+    assert all((one.aaa_ns > 0) == (one.aaa_round_trips > 0) for one in found.exchanges)
+
+
+def test_fragments():
+    found = flow("pq-mlkem768-psk.pcap")
+    # frames 3 and 4: 1294 and 112 bytes (tshark)
+    assert [part.frames for part in found.exchanges[1].request.parts] == [(1294,), (112,)]
+    assert found.fragmentation
+    found = flow("lab/ip-fragments.pcapng")
+    assert [part.frames for part in found.exchanges[1].request.parts] == [(810, 810, 810, 70)]
+    assert not found.fragmentation
+
+
+def test_the_one_with_the_fewest_retransmissions():
+    found = flow("pq-loss15.pcap")
+    table = capture("pq-loss15.pcap").handshakes
+    least = table["retransmitted_messages"].min()
+    assert table.filter(pl.col("handshake") == found.handshake)["retransmitted_messages"].item() == least
+    # the response to a repeated request says nothing of computation
+    assert found.unknown
+    assert found.computation_ns("responder") is None
+    assert flow("loss20-classic.pcap", 2).handshake == 2
+
+
+def test_a_path_on_the_far_side():
+    # recorded by the responder over 600 ms: its own turns are short, the initiator's contain the path
+    contained = flow("lab/satellite.pcapng")
+    assert contained.path is None
+    assert contained.computation_ns("initiator") > 600_000_000
+    told = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
+    assert told.path == "given"
+    assert told.path_rtt_ns == 600_000_000
+    assert told.computation_ns("initiator") < 20_000_000
+    assert told.computation_ns("responder") == contained.computation_ns("responder")
+    guessed = flow("lab/satellite.pcapng", vantage="responder")
+    assert guessed.path == "estimated"
+    # taken on the other side, the responder's turns would contain it
+    other = flow("lab/satellite.pcapng", vantage="initiator", rtt_ms=600)
+    assert other.computation_ns("responder") == 0
+    assert other.computation_ns("initiator") > 600_000_000
+
+
+def test_ikev1_has_messages_that_nothing_answers():
+    found = flow("lab/ikev1_mode-aggressive.pcapng")
+    assert found.protocol == "IKEv1"
+    assert [one.response is None for one in found.exchanges] == [False, True, False, True]
+    assert found.messages == 6
+    assert not any(one.request.encrypted for one in found.exchanges)  # in the sense of RFC 7383
+    # XAuth: the responder asks
+    assert "responder" in [one.asker for one in flow("ikev1-xauth.pcap").exchanges]
+
+
+def test_ipv6():
+    message = flow("lab/ipv6.pcapng").exchanges[0].request
+    assert (message.link, message.ip, message.transport, message.marker) == (14, 40, 8, 0)
+
+
+def test_a_handshake_in_tcp(tmp_path):
+    path = str(tmp_path / "tcp.pcapng")
+    trace = Trace()
+    sequence = [1, 1]
+    sent = []
+    for number, message in enumerate(Handshake(1, switch=False).setup()):
+        (data,) = message.datagrams
+        sent.append(len(data))
+        stream = (b"" if number else TCP_PREFIX) + tcp_framed(data)
+        side = number % 2  # the initiator begins
+        ends = (40000, 4500, "192.0.2.1", "192.0.2.2") if side == 0 else (4500, 40000, "192.0.2.2", "192.0.2.1")
+        for piece in (stream[:100], stream[100:]):
+            ports, hosts = ends[:2], ends[2:]
+            packet = tcp_packet(piece, *ports, sequence[side], sequence[1 - side], ACK | PSH, *hosts)
+            trace.ip((10 * number + sequence[side] % 7) * MS, packet)
+            sequence[side] += len(piece)
+    trace.write(tmp_path / "tcp.pcapng")
+    found = extract_flow(ikeanalyze.read(path), path)
+    parts = [one for exchange in found.exchanges for one in (exchange.request, exchange.response)]
+    # as one datagram each, with the headers that UDP 4500 would give it
+    assert [(len(one.parts), one.parts[0].ike_bytes) for one in parts] == [(1, size) for size in sent]
+    assert found.bytes == sum(sent) + 4 * (14 + 20 + 8 + 4)
+
+
+@pytest.mark.parametrize("method", ["BEX", "DEX"])
+def test_hip(tmp_path, method):
+    association, trace = Association(1, method), Trace()
+    packets = association.setup()
+    for place, one in enumerate(packets):
+        trace.ip(10 * place * MS, association.ip(one))
+    path = trace.write(tmp_path / "hip.pcapng")
+    found = extract_flow(ikeanalyze.read(path, vantage="initiator", rtt_ms=4), str(path))
+    assert (found.protocol, found.fragmentation) == ("HIP", False)
+    assert [one.name for one in found.exchanges] == ["I1-R1", "I2-R2"]
+    # right on IP: Ethernet's header and IPv4's
+    assert found.bytes == sum(14 + 20 + len(one.data) for one in packets)
+    assert found.exchanges[0].request.transport == found.exchanges[0].request.marker == 0
+    # 10 ms from each packet to the next, 4 of them on the path where the responder has the turn
+    assert found.computation_ns("initiator") == 10 * MS
+    assert found.computation_ns("responder") == 12 * MS
+    # an I2 longer than the link's packets becomes IP fragments
+    laid = packetize_over_udp(found.exchanges[1].request, found, LinkModel(1, mtu=300), None)
+    assert sum(len(frame) for frame in laid.parts) == -(-len(packets[2].data) // 280)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    # refused with NO_PROPOSAL_CHOSEN; IP fragments that never arrived
+    [("no-proposal", "failed"), ("fragments-dropped_fragment-size-0", "unanswered")],
+)
+def test_no_whole_handshake(name, outcome):
+    name = f"lab/{name}.pcapng"
+    with pytest.raises(FlowError, match=f"no handshake that is whole and succeeded, of 1 in it: 1 {outcome}$"):
+        flow(name)
+    with pytest.raises(FlowError, match="none of its handshakes is whole"):
+        flow(name, 1)
+
+
+def test_not_that_handshake():
+    with pytest.raises(FlowError, match=r"handshake 99 is not in it; whole ones are 1, 2, .*\.\.\."):
+        flow("loss20-classic.pcap", 99)
+    with pytest.raises(FlowError, match="; there is none at all"):
+        extract_flow(capture("psk-classic.pcap"), "another.pcap")

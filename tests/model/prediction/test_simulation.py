@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+
+from ikeanalyze.model.prediction.channel import LinkDirection
+from ikeanalyze.model.prediction.layout import PacketizedMessage
+from ikeanalyze.model.prediction.link import LinkModel, ResponseTrigger
+from ikeanalyze.model.prediction.simulation import (
+    SUCCEEDED,
+    RequestResponse,
+    SimulatedExchange,
+    simulate_exchange,
+    simulate_udp,
+)
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_libreswan_policy, make_strongswan_policy
+from tests.model.flows import exchange, message
+
+SMALL = PacketizedMessage(((100,),))
+
+
+def steps(*exchanges):
+    return [SimulatedExchange(one, _laid(one.request), one.response and _laid(one.response)) for one in exchanges]
+
+
+def _laid(message):
+    return PacketizedMessage(tuple(part.frames for part in message.parts))
+
+
+def run(what, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1):
+    return simulate_udp(what, link, policy or make_strongswan_policy(), repeats, runs, np.random.default_rng(seed))
+
+
+def test_without_loss_by_hand():
+    first = exchange(message(100), message(200, 50), answer_ms=3)
+    second = exchange(message(300), message(400), before_ms=5, answer_ms=7, aaa_ms=4, trips=2)
+    found = run(steps(first, second), LinkModel(100, aaa_rtt_ms=10))
+    # two round trips, what both sides and the AAA server took, and two round trips to it
+    assert found.setup_s == pytest.approx(0.2 + 0.003 + 0.005 + 0.007 + 0.004 + 0.02)
+    assert (found.messages == 4).all()
+    assert (found.frames == 5).all()
+    assert (found.bytes == 100 + 200 + 50 + 300 + 400 + 5 * 46).all()
+    assert (found.failed_in == SUCCEEDED).all()
+
+
+def test_a_slow_line_by_hand():
+    # 8 kbit/s: 146 and 246 bytes take 0.146 and 0.246 s; each way 50 ms
+    found = run(steps(exchange(message(100), message(200))), LinkModel(100, rate_up=8000, rate_down=8000))
+    assert found.setup_s == pytest.approx(0.146 + 0.246 + 0.1)
+
+
+def test_a_timer_that_is_shorter_than_the_round_trip():
+    # libreswan after 0.5 s; the response comes after 0.6 s, the second one is for nothing
+    found = run(steps(exchange(message(100), message(200))), LinkModel(600), make_libreswan_policy())
+    assert found.setup_s == pytest.approx(0.6)
+    assert (found.messages == 4).all()
+    assert (found.bytes == 2 * (146 + 246)).all()
+
+
+def test_a_responder_that_computes_does_not_answer():
+    # sent at 0, 0.1 and 0.2 s; the response is ready at 0.25 s
+    waits = RetransmissionPolicy("x", (0.1,) * 5)
+    found = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(0), waits)
+    assert (found.messages == 4).all()
+    assert found.setup_s == pytest.approx(0.25)
+    # at 0.3 s the repeated request is answered: it is on its way when the response comes
+    found = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(80), waits)
+    assert (found.messages == 4 + 2).all()
+    assert found.setup_s == pytest.approx(0.33)
+
+
+def test_giving_up():
+    # nothing gets through: six transmissions, and the second exchange does not begin
+    what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
+    found = run(
+        [what[0], SimulatedExchange(what[1].exchange, PacketizedMessage(((100, 100),)), SMALL)],
+        LinkModel(10, drop_ip_fragments=True),
+    )
+    assert np.isnan(found.setup_s).all()
+    assert (found.failed_in == 1).all()
+    assert (found.messages == 2 + 6).all()
+    # an answer behind the last timer is none
+    found = run(what, LinkModel(10_000), RetransmissionPolicy("x", (2.0, 2.0)))
+    assert (found.failed_in == 0).all()
+    assert (found.messages == 2 + 2).all()
+
+
+def test_what_nothing_answers():
+    last = exchange(message(100), None, before_ms=1)
+    found = run(steps(exchange(message(100), message(200)), last), LinkModel(100))
+    assert found.setup_s == pytest.approx(0.101)
+    assert (found.messages == 3).all()
+
+
+def test_the_responder_may_ask():
+    from dataclasses import replace
+
+    one = replace(exchange(message(100), message(200)), asker="responder")
+    found = run(steps(one), LinkModel(0, rate_up=8000))
+    assert found.setup_s == pytest.approx(0.246)
+
+
+@pytest.mark.parametrize("repeats", list(ResponseTrigger))
+def test_fragments_are_kept(repeats):
+    # of ten fragments at 20 % loss: kept, all are there after k transmissions with (1 - 0.2^k)^10; anew, with 1 - (1 - 0.8^10)^k
+    what = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
+    found = run(what, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000)
+    tries = 3
+    most = (1 - 0.2**tries) ** 10  # and then the response gets through at the last with 0.8 or so
+    anew = 1 - (1 - 0.8**10) ** tries
+    assert anew < 0.3
+    assert 0.6 < (found.failed_in == SUCCEEDED).mean() < most
+
+
+class Scripted:
+    """A link that loses the frames that it is told to, message by message."""
+
+    def __init__(self, *messages):
+        self.messages = list(messages)
+
+    def lost(self, rows, times):
+        return np.broadcast_to(self.messages.pop(0), times.shape)
+
+
+def test_fragments_behind_a_response_are_of_the_next_one():
+    # a frame takes 1 s, a request 3 s, every 10 s. Number 3 is kept from the first one, so 12 s completes it; what comes at 13 s
+    # is of a repeated request, which 22 s completes, and what comes at 23 s of the next one: 32 s. Two responses are lost
+    def side(losses, rate):
+        arrays = (np.zeros(1) for _ in range(5))
+        return LinkDirection(LinkModel(0), rate, np.random.default_rng(1), losses, *arrays)
+
+    there = side(Scripted([True, True, False], False, False, False), 800)
+    back = side(Scripted(True, True, False), None)
+    turn = RequestResponse(PacketizedMessage(((100,), (100,), (100,))), SMALL, 0.0, ResponseTrigger.ALL)
+    waits = np.arange(10, 70, 10.0)[None, :]
+    assert simulate_exchange(turn, there, back, np.array([0]), np.zeros(1), waits).tolist() == [32]
+    assert (there.messages[0], back.messages[0]) == (4, 3)
+
+
+def test_blocks_of_runs(monkeypatch):
+    import ikeanalyze.model.prediction.simulation as module
+
+    what = steps(exchange(message(100, 100), message(200)))
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    found = run(what, LinkModel(10, 0.1), runs=1000)
+    assert len(found.setup_s) == len(found.bytes) == 1000
+    assert abs(np.isnan(found.setup_s).mean()) < 0.01
+
+
+def test_the_same_seed_the_same_runs():
+    what = steps(exchange(message(100, 100), message(200)))
+    one, other, third = (run(what, LinkModel(10, 0.2, jitter_ms=3), runs=50, seed=seed) for seed in (1, 1, 2))
+    assert (one.setup_s == other.setup_s).all()
+    assert (one.setup_s != third.setup_s).any()
