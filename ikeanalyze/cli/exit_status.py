@@ -9,8 +9,8 @@ from typing import Final
 
 import typer
 
-from ikeanalyze.render.output import OutputError, check_output, make_output_error
-from ikeanalyze.render.values import escape_text
+from ikeanalyze.render.core.output import OutputError, check_output, make_output_error
+from ikeanalyze.render.core.values import escape_text
 
 #: Exit statuses other than 0 (done) and 2 (wrong usage, which Typer reports).
 FAILED: Final = 1

@@ -11,10 +11,10 @@ import typer
 
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.output import check_output
+from ikeanalyze.render.core.output import check_output
 
 if TYPE_CHECKING:
-    from ikeanalyze.render.formats import OutputFormats
+    from ikeanalyze.render.core.formats import OutputFormats
 
 Result = TypeVar("Result")
 

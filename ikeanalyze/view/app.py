@@ -7,7 +7,7 @@ from rich.traceback import Traceback
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from ikeanalyze.render.values import escape_text
+from ikeanalyze.render.core.values import escape_text
 from ikeanalyze.view.handshake_ladder import LadderScreen
 from ikeanalyze.view.handshake_list import HandshakeListScreen
 from ikeanalyze.view.help import render_help

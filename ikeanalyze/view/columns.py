@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.render.columns import cast_text_columns
-from ikeanalyze.render.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
+from ikeanalyze.render.core.columns import cast_text_columns
+from ikeanalyze.render.core.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
 from ikeanalyze.view.lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.decryption.export import build_cleartext_message
-from ikeanalyze.render.values import escape_text, format_count, format_integer, format_ms, format_time
+from ikeanalyze.render.core.values import escape_text, format_count, format_integer, format_ms, format_time
 from ikeanalyze.view.hexdump import format_hexdump
 from ikeanalyze.view.lines import SPECIAL, TITLE, WRONG, TextLine, make_fact_lines, make_line
 from ikeanalyze.view.opening import CapturedPart, MessageDetails

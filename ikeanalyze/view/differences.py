@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from rich.text import Text
 
-from ikeanalyze.render.values import escape_text, format_count, format_ms
+from ikeanalyze.render.core.values import escape_text, format_count, format_ms
 from ikeanalyze.view.details import PayloadView, get_message_bytes, list_message_facts, payload_views
 from ikeanalyze.view.hexdump import format_hexdump, get_row_bytes
 from ikeanalyze.view.lines import FIRST, NAME, SECOND, SPECIAL, TITLE, TextLine, make_fact_line, make_line

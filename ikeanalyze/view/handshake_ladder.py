@@ -13,8 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.render import ladder
-from ikeanalyze.render.values import escape_text
+from ikeanalyze.render.core.values import escape_text
+from ikeanalyze.render.ladder import text
 from ikeanalyze.view.bars import KeyBar, TitleBar
 from ikeanalyze.view.details import render_hex_lines, render_message
 from ikeanalyze.view.differences import compare_messages
@@ -139,7 +139,7 @@ class LadderScreen(Screen[None]):
         if not self._waits_for(opened.handshake):
             return
         self._opened = opened
-        about = "  ".join(ladder.render_heading(opened.analysis))
+        about = "  ".join(text.render_heading(opened.analysis))
         self.query_one("#about", Static).update(Text(about))
         self._show_marks()
         self._divide()

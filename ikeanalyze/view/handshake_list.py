@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from ikeanalyze.render.values import escape_text, format_count, format_endpoint, format_outcome
+from ikeanalyze.render.core.values import escape_text, format_count, format_endpoint, format_outcome
 from ikeanalyze.view.bars import KeyBar, TitleBar
 from ikeanalyze.view.listing import HandshakeList
 from ikeanalyze.view.opening import CaptureSession

@@ -9,8 +9,8 @@ from rich.text import Text
 from textual.events import Resize
 
 from ikeanalyze.analysis.schema import MESSAGES
-from ikeanalyze.render import ladder
-from ikeanalyze.render.terminal import TextStyler
+from ikeanalyze.render.core.terminal import TextStyler
+from ikeanalyze.render.ladder import text as ladder_text
 from ikeanalyze.view.lines import SPECIAL
 from ikeanalyze.view.opening import HandshakeDetails
 from ikeanalyze.view.rows import ListView
@@ -90,7 +90,7 @@ class LadderView(ListView):
             analysis = replace(analysis, messages=analysis.messages.with_columns(nothing))
         self._drawn = self._width()
         self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], []
-        first, *rungs = ladder.render_rows(analysis, StyledText(self._drawn))
+        first, *rungs = ladder_text.render_rows(analysis, StyledText(self._drawn))
         self._heading = list(map(_text, first.lines))
         for rung in rungs:
             entry = None

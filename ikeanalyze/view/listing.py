@@ -6,7 +6,7 @@ import polars as pl
 from rich.text import Text
 from textual.events import Resize
 
-from ikeanalyze.render.table import pad_text
+from ikeanalyze.render.core.table import pad_text
 from ikeanalyze.view.columns import ListColumn, build_list_table, compute_widths, make_list_columns, sort_rows
 from ikeanalyze.view.filters import parse_filter
 from ikeanalyze.view.lines import NAME

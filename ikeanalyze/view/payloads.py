@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from ikeanalyze.render.values import escape_text, format_integer
+from ikeanalyze.render.core.values import escape_text, format_integer
 from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev1.payloads import Body1, Transaction, decode_ikev1_payload

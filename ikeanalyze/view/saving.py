@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.render.values import escape_text, format_count
+from ikeanalyze.render.core.values import escape_text, format_count
 from ikeanalyze.view.lines import NAME, WRONG
 from ikeanalyze.view.opening import CaptureSession
 from ikeanalyze.view.selection import FilterResult

@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from ikeanalyze.cli.exit_status import CommandError, handle_errors, log_stderr
-from ikeanalyze.render.output import OutputError
+from ikeanalyze.render.core.output import OutputError
 from tests.render.handmade import CAPTURE
 
 

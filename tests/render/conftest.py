@@ -3,9 +3,10 @@ import io
 import pytest
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import Format, RenderOptions, sections
-from ikeanalyze.render.report import FORMATS
-from ikeanalyze.render.section import Section
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.core.section import Section
+from ikeanalyze.render.report import text
+from ikeanalyze.render.report.formats import FORMATS
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def rendered(capsys):
 
 def titled(a: Analysis, title: str, *, every: bool = False) -> Section:
     """The first section of a report for people whose title begins so."""
-    return next(one for one in sections.render_sections(a, every=every) if one.title.startswith(title))
+    return next(one for one in text.render_sections(a, every=every) if one.title.startswith(title))
 
 
 @pytest.fixture

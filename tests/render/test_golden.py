@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.analysis.result import AnalysisWarning  # noqa: A004
-from ikeanalyze.render import RenderOptions, ladder, markdown, select, terminal
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.core import markdown, terminal
+from ikeanalyze.render.ladder import text as ladder_text
+from ikeanalyze.render.report import selection
 from tests.render.handmade import analysis
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,12 +30,12 @@ CASES = {
     "terminal-read": (terminal.write_terminal, lambda: analysis([6])),
     "terminal-read-eap": (terminal.write_terminal, lambda: analysis([7])),
     "terminal-read-three": (terminal.write_terminal, lambda: analysis([6, 8, 7])),
-    "ladder-pq": (ladder.write_ladder, lambda: select.select_handshake(analysis(), 1)),
-    "ladder-radius": (ladder.write_ladder, lambda: select.select_handshake(analysis(), 2)),
-    "ladder-loss": (ladder.write_ladder, lambda: select.select_handshake(analysis(), 3)),
-    "ladder-ikev1": (ladder.write_ladder, lambda: select.select_handshake(analysis(), 5)),
-    "ladder-read": (ladder.write_ladder, lambda: analysis([6])),
-    "ladder-read-eap": (ladder.write_ladder, lambda: analysis([7])),
+    "ladder-pq": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 1)),
+    "ladder-radius": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 2)),
+    "ladder-loss": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 3)),
+    "ladder-ikev1": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 5)),
+    "ladder-read": (ladder_text.write_ladder, lambda: analysis([6])),
+    "ladder-read-eap": (ladder_text.write_ladder, lambda: analysis([7])),
     "markdown-read": (markdown.write_markdown, lambda: analysis([6])),
     "markdown-pq": (markdown.write_markdown, lambda: analysis([1])),
     "markdown-five": (

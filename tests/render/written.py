@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.formats import OutputFormats
+from ikeanalyze.render.core.formats import OutputFormats
 
 
 def written(formats: OutputFormats[Any], result: Any, form: Format, **view: Any) -> str:

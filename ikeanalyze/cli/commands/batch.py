@@ -19,7 +19,7 @@ from ikeanalyze.dataset.batch.run import BatchOptions, BatchStatus, BatchSummary
 from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskError
 from ikeanalyze.dataset.labels import LabelError, LabelPattern, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.render.values import format_count
+from ikeanalyze.render.core.values import format_count
 
 _FAILURE_LIMIT: Final = 10
 

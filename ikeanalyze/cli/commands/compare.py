@@ -13,9 +13,9 @@ from ikeanalyze.dataset.compare.compare import SUCCESS, USUAL, compare_groups
 from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
-from ikeanalyze.render.comparison_formats import FORMATS
-from ikeanalyze.render.figures import write_comparison
-from ikeanalyze.render.values import format_count
+from ikeanalyze.render.comparison.formats import FORMATS
+from ikeanalyze.render.core.values import format_count
+from ikeanalyze.render.report.figures import write_comparison
 
 app = make_app()
 

@@ -13,7 +13,7 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.render.output import check_output, make_output_error
+from ikeanalyze.render.core.output import check_output, make_output_error
 
 app = make_app()
 

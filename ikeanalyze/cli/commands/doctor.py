@@ -24,7 +24,7 @@ from ikeanalyze import __version__
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION
-from ikeanalyze.render.output import open_output
+from ikeanalyze.render.core.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
 

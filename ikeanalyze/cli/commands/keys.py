@@ -16,9 +16,9 @@ from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.keys import KeyList
-from ikeanalyze.render.keys_formats import FORMATS
-from ikeanalyze.render.output import make_output_error, open_output
+from ikeanalyze.render.core.output import make_output_error, open_output
+from ikeanalyze.render.keys.formats import FORMATS
+from ikeanalyze.render.keys.text import KeyList
 
 app = make_app()
 

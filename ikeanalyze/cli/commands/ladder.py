@@ -8,7 +8,7 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import OutputOptions, check_inputs
 from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.output import check_output, open_output
+from ikeanalyze.render.core.output import check_output, open_output
 
 app = make_app()
 
@@ -33,17 +33,17 @@ def ladder(
     check_output(output.output)
     analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
     # imported here because they load polars, after which the capture reader cannot fork
-    from ikeanalyze.render import select
-    from ikeanalyze.render.ladder import write_ladder
+    from ikeanalyze.render.ladder.text import write_ladder
+    from ikeanalyze.render.report import selection
 
-    ids = select.get_id_range(analysis)
+    ids = selection.get_id_range(analysis)
     if ids is None:
         raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
     first, last = ids
     if handshake is None and first < last:
         messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")
     try:
-        selected = select.select_handshake(analysis, first if handshake is None else handshake)
+        selected = selection.select_handshake(analysis, first if handshake is None else handshake)
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
     with open_output(output.output) as out:

@@ -15,10 +15,10 @@ from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_st
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
 from ikeanalyze.model.retransmission_policy import PolicyError, RetransmissionPolicy, parse_policy
-from ikeanalyze.render.output import check_output, make_output_error
-from ikeanalyze.render.replay_formats import FORMATS
-from ikeanalyze.render.replay_words import describe_outcome
-from ikeanalyze.render.values import format_count
+from ikeanalyze.render.core.output import check_output, make_output_error
+from ikeanalyze.render.core.values import format_count
+from ikeanalyze.render.replay.formats import FORMATS
+from ikeanalyze.render.replay.words import describe_outcome
 from ikeanalyze.replay.credentials import CredentialsError
 from ikeanalyze.replay.faults import Fault, FaultError, FaultKind, parse_fault
 from ikeanalyze.replay.perform import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path

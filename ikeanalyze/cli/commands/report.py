@@ -1,25 +1,46 @@
-"""`ikeanalyze report`: what the handshakes in captures cost."""
+"""`ikeanalyze report`: what the handshakes in captures cost.
+
+An analysis whose clear payloads were named for a drawing, without what only keys tell.
+"""
 
 import os
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+import polars as pl
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.formats.source import open_source
 from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, VantageOption, check_rtt, read_captures
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
-from ikeanalyze.render.figures import write_report
-from ikeanalyze.render.parquet import ParquetWriter
+from ikeanalyze.render.report.figures import write_report
+from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.pipeline import Finished
     from ikeanalyze.analysis.result import Analysis
+
+
+def drop_inferred_payloads(analysis: Analysis) -> Analysis:
+    """The same numbers as without names: what reading with `payloads` adds to handshakes that no key fits is taken away.
+
+    Of those, only IKE_SA_INIT was read; their bytes by payload would be a list of what was not.
+    """
+    opened = analysis.messages.filter(pl.col("decrypted"))["handshake"].unique()
+    known = pl.col("handshake").is_in(opened.implode())
+    return replace(
+        analysis,
+        handshakes=analysis.handshakes.with_columns(
+            pl.when(known).then(pl.col(name)).alias(name) for name in ("payload_bytes", "key_exchanges", "certificates")
+        ),
+    )
+
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
@@ -98,7 +119,7 @@ def report(
     analysis = _select(analysis, inputs.handshake, messages)
     if not streamed:
         # imported here because it loads polars, after which the capture reader cannot fork
-        from ikeanalyze.render.report import FORMATS
+        from ikeanalyze.render.report.formats import FORMATS
 
         output.write(FORMATS, analysis)
     output.write_figures(write_report, analysis, messages)
@@ -118,9 +139,7 @@ def _read(
     analysis = read_captures(captures, inputs, messages, options)
     if not output.is_drawn:
         return analysis
-    from ikeanalyze.render.named import (
-        drop_inferred_payloads,  # loads polars, after which the capture reader cannot fork
-    )
+    pass
 
     return drop_inferred_payloads(analysis)
 
@@ -130,10 +149,10 @@ def _select(analysis: "Analysis", handshake: int | None, messages: MessageOption
         if analysis.handshakes.is_empty():
             messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
         return analysis
-    from ikeanalyze.render import select  # loads polars, after which the capture reader cannot fork
+    from ikeanalyze.render.report import selection  # loads polars, after which the capture reader cannot fork
 
     try:
-        return select.select_handshake(analysis, handshake)
+        return selection.select_handshake(analysis, handshake)
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
 

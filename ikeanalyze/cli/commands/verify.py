@@ -12,8 +12,8 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.keys.psk import PskError
-from ikeanalyze.render.verification import format_check_label
-from ikeanalyze.render.verification_formats import FORMATS
+from ikeanalyze.render.verification.formats import FORMATS
+from ikeanalyze.render.verification.text import format_check_label
 
 _FAILURE_LIMIT: Final = 5
 

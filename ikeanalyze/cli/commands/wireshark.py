@@ -17,7 +17,7 @@ from ikeanalyze.plugin.files import FileChange, FileStatus
 from ikeanalyze.plugin.folders import WiresharkFolders, get_default_folders
 from ikeanalyze.plugin.manifest import InstallManifest
 from ikeanalyze.plugin.probe import TsharkInfo
-from ikeanalyze.render.values import escape_text
+from ikeanalyze.render.core.values import escape_text
 
 _STATES: Final = {
     FileStatus.KEPT: "changed by you",

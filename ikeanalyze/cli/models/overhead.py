@@ -26,8 +26,8 @@ from ikeanalyze.model.esp.queue import PacketSizes, make_fixed_sizes, make_paret
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, parse_value_list
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError
 from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
-from ikeanalyze.render.overhead import OverheadReport
-from ikeanalyze.render.overhead_formats import FORMATS
+from ikeanalyze.render.overhead.formats import FORMATS
+from ikeanalyze.render.overhead.text import OverheadReport
 
 _SUITES: Final = ("aes256gcm16", "chacha20poly1305", "aes256-sha256")
 _SIZES: Final = "64,128,256,512,1024,1400"
@@ -358,8 +358,8 @@ def _read_traffic(capture: str, ports: Sequence[int], keys: Sequence[EspKey], me
 
 def _write_figures(answer: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
-    from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.overhead import make_computed_figures, make_measured_figures
+    from ikeanalyze.render.core.figures.files import write_figures
+    from ikeanalyze.render.overhead.figures import make_computed_figures, make_measured_figures
 
     if answer.computed is not None:
         return write_figures(directory, make_computed_figures(answer.computed))
@@ -369,7 +369,7 @@ def _write_figures(answer: OverheadReport, directory: str) -> Sequence[Path]:
 
 def _write_paper_figures(_answer: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here as in _write_figures
-    from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.overhead import make_paper_figures
+    from ikeanalyze.render.core.figures.files import write_figures
+    from ikeanalyze.render.overhead.figures import make_paper_figures
 
     return write_figures(directory, make_paper_figures())

@@ -32,8 +32,8 @@ from ikeanalyze.model.prediction.predict import predict_handshake as predict_flo
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
 from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
-from ikeanalyze.render.figures import write_predictions
-from ikeanalyze.render.prediction_formats import FORMATS
+from ikeanalyze.render.prediction.formats import FORMATS
+from ikeanalyze.render.report.figures import write_predictions
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
@@ -269,7 +269,7 @@ def _predict(
     is_drawn: bool,
     quiet: bool,
 ) -> list[Prediction]:
-    from ikeanalyze.render.figures.prediction import COLOURED  # loads altair: not before the arguments are checked
+    from ikeanalyze.render.prediction.figures import COLOURED  # loads altair: not before the arguments are checked
 
     total = len(flows) * len(links) * len(uses)
     keep = is_drawn and total <= COLOURED

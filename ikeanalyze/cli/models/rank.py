@@ -11,8 +11,8 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions
 from ikeanalyze.model.ranking.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
 from ikeanalyze.model.ranking.ranking import Ranking, rank_alternatives
-from ikeanalyze.render.output import open_output
-from ikeanalyze.render.ranking_formats import FORMATS
+from ikeanalyze.render.core.output import open_output
+from ikeanalyze.render.ranking.formats import FORMATS
 
 app = make_app()
 
@@ -52,8 +52,8 @@ def rank(
 
 def _write_figures(ranking: Ranking, directory: str) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
-    from ikeanalyze.render.figures.files import write_figures
-    from ikeanalyze.render.figures.ranking import make_figures
+    from ikeanalyze.render.core.figures.files import write_figures
+    from ikeanalyze.render.ranking.figures import make_figures
 
     return write_figures(directory, make_figures(ranking))
 

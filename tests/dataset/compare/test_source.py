@@ -4,7 +4,7 @@ import ikeanalyze
 from ikeanalyze.dataset.compare.compare import compare_groups
 from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.source import open_tables
-from ikeanalyze.render import parquet
+from ikeanalyze.render.report import parquet
 from tests.dataset.grouped import LAB
 from tests.dataset.made import batch, capture
 

@@ -11,9 +11,11 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.render import Format, comparison, prediction
-from ikeanalyze.render.named import drop_inferred_payloads
-from ikeanalyze.render.report import FORMATS
+from ikeanalyze.cli.commands.report import drop_inferred_payloads
+from ikeanalyze.render import Format
+from ikeanalyze.render.comparison import text
+from ikeanalyze.render.prediction import text as prediction_text
+from ikeanalyze.render.report.formats import FORMATS
 from tests.render import compared
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
@@ -60,8 +62,8 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
         "long": long,
     }
     others = {
-        "comparison": (comparison.FORMATS, compared.comparison),
-        "prediction": (prediction.FORMATS, lambda: sweep() * 25),
+        "comparison": (text.FORMATS, compared.comparison),
+        "prediction": (prediction_text.FORMATS, lambda: sweep() * 25),
     }
 
     def page(name: str) -> Path:

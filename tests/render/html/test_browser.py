@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.render.figures import write_report
+from ikeanalyze.render.report.figures import write_report
 from tests.render.handmade import analysis
 from tests.render.html.conftest import CAPTURES
 

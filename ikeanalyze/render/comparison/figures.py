@@ -1,0 +1,153 @@
+"""The figures of a comparison: for each metric the means with their intervals, against a numeric column where the groups
+have one (loss, say), and how the values are distributed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, MetricComparison
+from ikeanalyze.render.comparison.text import format_interval, format_significant
+from ikeanalyze.render.core.figures import charts
+from ikeanalyze.render.core.figures.distribution import make_distribution_figures
+from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.table import clip_text, min_distinct_width
+from ikeanalyze.render.core.values import escape_text
+
+#: Groups that have a colour each, and that have a line each.
+_COLOURED: Final = 7
+_LINES: Final = 40
+#: Letters of a group's name that there is room for.
+_LETTERS: Final = 24
+
+
+def make_figures(comparison: Comparison) -> Iterator[Figure]:
+    """All figures that the samples have something for, metric by metric."""
+    number = _numeric(comparison)
+    labels = make_group_labels(comparison)
+    by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
+    for metric in comparison.metrics:
+        name = re.sub(r"[^\w.-]", "_", metric.name)
+        yield from _means(comparison, metric, name, labels)
+        if number is not None:
+            yield from _against(comparison, metric, name, number)
+        samples = {
+            label: one.sample.tolist() for label, one in zip(labels, metric.groups, strict=True) if one.counted > 1
+        }
+        shown = dict(list(samples.items())[:_COLOURED])
+        left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
+        alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
+        yield from make_distribution_figures(
+            shown, name=name, what=_what(metric), unit=metric.unit or "", of=f"handshakes{by}{alone}{left_out}"
+        )
+
+
+def make_group_labels(comparison: Comparison) -> list[str]:
+    """What each group is called where it is drawn: its values, as short as all differ. The title has the columns' names."""
+    counted = Counter[str]()
+    names = []
+    for group in comparison.groups:
+        name = escape_text(", ".join(map(format_value, group.values)))
+        counted[name] += 1  # "a, b" may be one value and two
+        names.append(f"{name} ({counted[name]})" if counted[name] > 1 else name)
+    return _shortened(names)
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names cut in the middle where they are long, and still different: a chart cuts them at the end, where they differ."""
+    width = min_distinct_width(names, _LETTERS)
+    return [clip_text(name, width, middle=True) for name in names]
+
+
+def _whole(comparison: Comparison, group: ComparisonGroup) -> str:
+    """A group's columns with its values."""
+    return escape_text(
+        ", ".join(f"{name} {format_value(value)}" for name, value in zip(comparison.by, group.values, strict=True))
+    )
+
+
+def _what(metric: MetricComparison) -> str:
+    """A metric's name without its unit."""
+    unit = metric.unit
+    name = metric.name.removesuffix(f"_{unit}") if unit else metric.name
+    return "set-up time" if name == "setup" else name.replace("_", " ")
+
+
+def _title(metric: MetricComparison) -> str:
+    what = _what(metric)
+    return f"{what}, {metric.unit}" if metric.unit and metric.unit != what else what
+
+
+def _numeric(comparison: Comparison) -> int | None:
+    """Which of the columns is one of numbers, several of them; None: none is."""
+    for index in range(len(comparison.by)):
+        values = {group.values[index] for group in comparison.groups}
+        if len(values) > 1 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            return index
+    return None
+
+
+def _bounds(estimate: Estimate) -> tuple[float, float]:
+    """Both bounds; a bound that is not known is the value itself."""
+    low = estimate.value if estimate.low is None else estimate.low
+    return low, estimate.value if estimate.high is None else estimate.high
+
+
+def _said(label: str, estimate: Estimate, counted: int) -> str:
+    return f"{label}: mean {format_significant(estimate.value)} ({format_interval(estimate)}) of {counted:,}"
+
+
+def _caption(comparison: Comparison) -> str:
+    return (
+        f"Mean of the handshakes that are {' or '.join(comparison.outcomes)}, with its "
+        f"{100 * comparison.confidence:g} % interval."
+    )
+
+
+def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: Sequence[str]) -> Iterator[Figure]:
+    rows = []
+    for group, label, one in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
+        if one.mean is not None:
+            low, high = _bounds(one.mean)
+            said = _said(_whole(comparison, group), one.mean, one.counted)
+            rows.append({"label": label, "value": one.mean.value, "low": low, "high": high, "said": said})
+    if len(rows) < 2:
+        return
+    more = len(comparison.groups) - _LINES
+    caption = _caption(comparison) + (f" {more:,} more groups are left out." if more > 0 else "")
+    what = _what(metric)
+    yield Figure(
+        f"{name}-means",
+        f"{what[:1].upper()}{what[1:]}: mean by {escape_text(', '.join(comparison.by))}",
+        caption,
+        lambda style: charts.draw_intervals(rows, style, x_title=_title(metric)),
+    )
+
+
+def _against(comparison: Comparison, metric: MetricComparison, name: str, number: int) -> Iterator[Figure]:
+    rows = []
+    others = [
+        escape_text(", ".join(format_value(value) for i, value in enumerate(group.values) if i != number)) or "all"
+        for group in comparison.groups
+    ]
+    short = dict(zip(others, _shortened(others), strict=True))
+    groups = list(short.values())
+    for group, other, one in zip(comparison.groups, others, metric.groups, strict=True):
+        label = short[other]
+        if one.mean is not None:
+            low, high = _bounds(one.mean)
+            said = _said(_whole(comparison, group), one.mean, one.counted)
+            x = group.values[number]
+            rows.append({"group": label, "x": x, "y": one.mean.value, "low": low, "high": high, "said": said})
+    if len(groups) > _COLOURED or len({row["x"] for row in rows}) < 2:
+        return
+    column = escape_text(comparison.by[number])
+    what = _what(metric)
+    yield Figure(
+        f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
+        f"{what[:1].upper()}{what[1:]} against {column}",
+        _caption(comparison),
+        lambda style: charts.draw_points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
+    )

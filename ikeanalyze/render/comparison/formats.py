@@ -1,0 +1,32 @@
+"""The formats of a comparison."""
+
+from typing import Final, TextIO
+
+from ikeanalyze.dataset.compare.result import Comparison
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.comparison import document
+from ikeanalyze.render.comparison.text import render_sections
+from ikeanalyze.render.core.formats import (
+    OutputFormats,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+    make_text_writer,
+)
+
+
+def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
+    from ikeanalyze.render.comparison.page import render_page  # what draws takes long to load
+
+    out.write(render_page(comparison, every=view.every))
+
+
+FORMATS: Final[OutputFormats[Comparison]] = OutputFormats(
+    {
+        Format.TERMINAL: make_terminal_writer(render_sections),
+        Format.MARKDOWN: make_markdown_writer(render_sections),
+        Format.JSON: make_json_writer(document.build_document),
+        Format.CSV: make_text_writer(document.write_csv),
+        Format.HTML: _page,
+    }
+)

@@ -1,0 +1,52 @@
+"""A comparison as a page: what goes into its template."""
+
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison
+from ikeanalyze.render.comparison.figures import make_figures
+from ikeanalyze.render.comparison.text import render_sections
+from ikeanalyze.render.core.html.page import prepare_figure, render_template
+from ikeanalyze.render.core.section import TableSection
+from ikeanalyze.render.core.values import escape_text, format_count
+
+
+def render_page(comparison: Comparison, *, every: bool = False) -> str:
+    """The page; `every`: with all groups, not just 30."""
+    asked, groups, *rest = render_sections(comparison, every=every)
+    figures = [prepare_figure(figure) for figure in make_figures(comparison)]
+    by = escape_text(", ".join(comparison.by))
+    return render_template(
+        "comparison.html.j2",
+        title=f"Handshakes compared by {by}",
+        subtitle=escape_text(comparison.source),
+        contents=[("groups", "Groups"), ("metrics", "Metrics"), ("figures", "Figures"), ("asked", "How")],
+        cards=[
+            {"name": "Handshakes", "value": f"{sum(g.handshakes for g in comparison.groups):,}", "more": ""},
+            {"name": "Groups", "value": f"{len(comparison.groups):,}", "more": f"by {by}"},
+            {
+                "name": "Baseline",
+                "value": escape_text(format_value(comparison.baseline)),
+                "more": escape_text(comparison.by[0]),
+            },
+            {
+                "name": "Failures",
+                "value": f"{sum(g.failures for g in comparison.groups):,}",
+                "more": "failed or unanswered",
+            },
+        ],
+        notices=_notices(comparison),
+        asked=asked,
+        groups=groups,
+        metrics=[section for section in rest if isinstance(section, TableSection)],
+        figures=figures,
+    )
+
+
+def _notices(comparison: Comparison) -> list[str]:
+    notices = []
+    if comparison.unread:
+        notices.append(
+            f"{format_count(comparison.unread, 'capture')} could not be read: what was in them is in no group."
+        )
+    if not comparison.complete:
+        notices.append("The batch that makes this dataset has not read all captures.")
+    return notices

@@ -1,0 +1,193 @@
+"""A comparison of groups: for people in a terminal and as Markdown; `comparison_document` has what is for programs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import floor, log10
+from typing import Final
+
+from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.result import Comparison, Estimate, MetricComparison
+from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.table import TableColumn, min_distinct_width, number_columns
+from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count
+
+_DIGITS: Final = 4
+#: Below and from here on zeros would be all that is seen of a number.
+_TINY, _HUGE = 1e-9, 1e15
+#: Cells of a label at least, as far as it has so many.
+_NARROW: Final = 10
+_DISAGREE: Final = (
+    "an interval that leaves 1 out, beside a no: few handshakes make the means differ (p goes by ranks), or it may be "
+    "chance, as there are several comparisons"
+)
+
+
+def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
+    """What was asked, the groups, and for each metric what it is like and how it differs."""
+    yield KeyValueSection(escape_text(comparison.source), _facts(comparison), level=1)
+    shown = range(len(comparison.groups) if every else min(len(comparison.groups), FEW))
+    yield _groups(comparison, shown)
+    for metric in comparison.metrics:
+        yield _metric(comparison, metric, shown)
+        if any(comparison.groups[i].baseline is not None for i in shown):
+            yield _differences(comparison, metric, shown)
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    first = comparison.by[0]
+    facts = [
+        ("handshakes", f"{sum(group.handshakes for group in comparison.groups):,}"),
+        ("groups by", escape_text(", ".join(comparison.by))),
+        ("baseline", escape_text(f"{first}={format_value(comparison.baseline)}")),
+        ("metrics count", f"handshakes that are {' or '.join(comparison.outcomes)}"),
+        (
+            "intervals",
+            f"{_percent(comparison)}; means and ratios by {_resamples(comparison)} bootstrap resamples, quantiles by "
+            "order statistics",
+        ),
+        ("p", "Mann-Whitney U, two-sided, corrected (Benjamini-Yekutieli) for all groups"),
+    ]
+    if comparison.where:
+        facts.insert(1, ("only", escape_text(", ".join(map(str, comparison.where)))))
+    if comparison.rekeyed:
+        facts.append(("rekeyed", f"{format_count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
+    if comparison.unread:
+        facts.append(("not read", f"{format_count(comparison.unread, 'capture')}: what was in them is in no group"))
+    if not comparison.complete:
+        facts.append(("unfinished", "the batch has not read all captures"))
+    return facts
+
+
+def _resamples(comparison: Comparison) -> str:
+    """How many there were; large groups have fewer than were asked for."""
+    taken = {comparison.resamples}
+    for metric in comparison.metrics:
+        for one in metric.groups:
+            ratio = None if one.against is None else one.against.ratio
+            for estimate in (one.mean, ratio):
+                if estimate is not None and estimate.resamples is not None:
+                    taken.add(estimate.resamples)
+    least = min(taken)
+    if least == comparison.resamples:
+        return f"{least:,}"
+    return f"{least:,} (the largest groups) to {comparison.resamples:,}"
+
+
+def _groups(comparison: Comparison, shown: Sequence[int]) -> TableSection:
+    outcomes = [
+        outcome
+        for outcome in comparison.groups[0].outcomes
+        if any(group.outcomes[outcome] for group in comparison.groups)
+    ]
+    counts = ("captures", "handshakes", *outcomes)
+    rows = []
+    for i in shown:
+        group = comparison.groups[i]
+        numbers = (group.captures, group.handshakes, *(group.outcomes[outcome] for outcome in outcomes))
+        rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
+    columns = (
+        *_labels(comparison, shown),
+        *(TableColumn(name, right=True, optional=int(name == "captures")) for name in counts),
+    )
+    return TableSection("Groups", columns, rows, more=len(comparison.groups) - len(shown))
+
+
+def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    percent = _percent(comparison)
+    columns = [
+        *_labels(comparison, shown),
+        *number_columns("counted", "mean"),
+        TableColumn(f"{percent} of it", right=True, optional=1),
+        TableColumn("median", right=True),
+        TableColumn(f"{percent} of the median", right=True, optional=4),
+        TableColumn("p95", right=True, optional=2),
+        TableColumn(f"{percent} of p95", right=True, optional=5),
+        TableColumn("p99", right=True, optional=3),
+        TableColumn(f"{percent} of p99", right=True, optional=5),
+    ]
+    rows = []
+    for i in shown:
+        one = metric.groups[i]
+        row = [*_values(comparison, i), f"{one.counted:,}"]
+        for estimate in (one.mean, one.median, one.p95, one.p99):
+            row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
+        rows.append(row)
+    left_out: Counter[str] = Counter()
+    for one in metric.groups:
+        left_out.update(one.left_out)
+    notes = [f"left out: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}"] if left_out else []
+    return TableSection(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
+
+
+def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    columns = (
+        *_labels(comparison, shown),
+        TableColumn("ratio of means", right=True),
+        TableColumn(f"{_percent(comparison)} of it", right=True, optional=1),
+        TableColumn("p", right=True),
+        TableColumn("more than noise"),
+    )
+    rows, notes = [], []
+    for i in shown:
+        if comparison.groups[i].baseline is None:
+            continue
+        against = metric.groups[i].against
+        told = (UNKNOWN,) * 4
+        if against is not None:
+            told = (
+                format_significant(against.ratio.value if against.ratio else None),
+                format_interval(against.ratio),
+                format_p_value(against.p_corrected),
+                "yes" if against.differs else "no",
+            )
+            if not against.differs and _without_one(against.ratio):
+                notes = [_DISAGREE]
+        rows.append((*_values(comparison, i), *told))
+    baseline = f"{comparison.by[0]} {format_value(comparison.baseline)}"
+    return TableSection(escape_text(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
+
+
+def _without_one(ratio: Estimate | None) -> bool:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return False
+    return not ratio.low <= 1 <= ratio.high
+
+
+def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
+    """The columns that say which group a row is: values that differ still do where they are cut."""
+    values = zip(*(_values(comparison, i) for i in shown), strict=True)
+    return [
+        TableColumn(escape_text(name), narrow=min_distinct_width(some, _NARROW), middle=True)
+        for name, some in zip(comparison.by, values, strict=True)
+    ]
+
+
+def _values(comparison: Comparison, group: int) -> list[str]:
+    return [escape_text(format_value(value)) for value in comparison.groups[group].values]
+
+
+def _percent(comparison: Comparison) -> str:
+    return f"{100 * comparison.confidence:g} %"
+
+
+def format_significant(value: float | None) -> str:
+    """A number to four significant digits; of those before the point none is dropped, up to where it is a power of ten."""
+    if value is None:
+        return UNKNOWN
+    if value and not _TINY <= abs(value) < _HUGE:
+        return f"{value:.{_DIGITS - 1}e}"
+    places = 0 if value == int(value) else _DIGITS - 1 - floor(log10(abs(value)))
+    return f"{value:,.{max(places, 0)}f}"
+
+
+def format_interval(estimate: Estimate | None) -> str:
+    """Both bounds; a bound that the sample does not have is a question mark."""
+    if estimate is None or estimate.method is None:
+        return UNKNOWN
+    low, high = ("?" if bound is None else format_significant(bound) for bound in (estimate.low, estimate.high))
+    return f"{low} to {high}"
+
+
+def format_p_value(p: float) -> str:
+    """A p-value: two significant digits, none below 0.0001."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

@@ -1,0 +1,1 @@
+"""What all kinds of results share: output formats, output files, tables, figures and HTML pages."""

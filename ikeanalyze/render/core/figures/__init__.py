@@ -1,0 +1,1 @@
+"""Charts by Altair, and figures written as SVG and PNG."""

@@ -1,0 +1,307 @@
+"""Charts as SVG, by Vega-Altair and vl-convert: shapes, scales and labels, without a word about IKE.
+
+Each function takes plain rows and gives SVG in the light colours of `style.COLOURS`. `said` in a row is what its mark
+says when it is pointed at or read aloud (`aria-label`). Imported only where charts are
+drawn: Altair and the Vega compiler take most of a second to start.
+
+Curves over numbers: functions of a size, a rate or a weight, several in one chart.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import altair as alt
+import vl_convert as vlc
+
+from ikeanalyze.render.core.figures.style import COLOURS, FONT, SERIES, Style
+
+Rows = Sequence[Mapping[str, Any]]
+
+#: A scale is logarithmic if its largest value is so many times its smallest.
+_WIDE_SPAN: Final = 20
+#: Text that SVG of Vega has for readers of the screen, which repeats what the caption says better.
+_CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-(?:object|symbol)"')
+_SAID: Final = "said:N"
+_BAR: Final = 1.9  # height of a bar with the space around it, in font sizes
+
+
+def needs_log_scale(values: Sequence[float]) -> bool:
+    """Whether values are better shown on a logarithmic scale."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) >= _WIDE_SPAN
+
+
+def draw_stacked_bars(
+    rows: Rows, style: Style, *, totals: Mapping[str, str], parts: Mapping[str, str], x_title: str
+) -> str:
+    """Horizontal bars of parts that add up. Rows: `label`, `part`, `value`.
+
+    `totals` are the labels in their order with what stands behind their bars, `parts` the parts with their colours.
+    """
+    order = list(parts)
+    sums = dict.fromkeys(totals, 0.0)
+    for row in rows:
+        sums[row["label"]] += row["value"]
+    y = alt.Y("label:N", sort=list(totals), title=None)
+    bars = (
+        make_chart([{**row, "rank": order.index(row["part"])} for row in rows])
+        .mark_bar(stroke=COLOURS["ground"], strokeWidth=style.font / 24)
+        .encode(
+            x=alt.X("value:Q", stack="zero").title(x_title).axis(make_number_axis(style)),
+            y=y,
+            color=alt.Color("part:N", sort=order, title=None)
+            .scale(domain=order, range=[COLOURS[parts[part]] for part in order])
+            .legend(_legend(order, style)),
+            order=alt.Order("rank:Q"),
+            description=_SAID,
+        )
+    )
+    ends = make_chart([{"label": label, "end": sums[label], "text": text} for label, text in totals.items()])
+    text = ends.mark_text(align="left", dx=style.font / 3, color=COLOURS["ink"]).encode(
+        x=alt.X("end:Q").title(x_title), y=y, text="text:N"
+    )
+    return compile_svg(bars + text, style, height=_bars_height(len(totals), style))
+
+
+def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiator") -> str:
+    """Horizontal bars with their values behind them. Rows: `label`, `value`, `text`, largest first as given."""
+    base = make_chart(rows).encode(
+        y=alt.Y("label:N", sort=[row["label"] for row in rows], title=None),
+        x=alt.X("value:Q").title(x_title).axis(make_number_axis(style)),
+    )
+    layers = base.mark_bar(color=COLOURS[colour]).encode(description=_SAID) + base.mark_text(
+        align="left", dx=style.font / 3, color=COLOURS["ink"]
+    ).encode(text="text:N")
+    return compile_svg(layers, style, height=_bars_height(len(rows), style))
+
+
+def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
+    """Curves with the area below them. Rows: `group`, `x`, `y`, rising in x; ticks: rows with `tick` alone."""
+    curves = [row for row in rows if "tick" not in row]
+    ticks = [row for row in rows if "tick" in row]
+    colour = make_group_colours(groups, style)
+    chart: Any = (
+        make_chart(curves)
+        .mark_area(fillOpacity=0.18, line={"strokeWidth": style.font / 7})
+        .encode(
+            x=_x(x_title, style, log),
+            y=alt.Y("y:Q", stack=None).title(y_title).axis(make_number_axis(style, 4)),
+            color=colour,
+        )
+    )
+    if ticks:
+        chart += (
+            make_chart(ticks)
+            .mark_tick(thickness=style.font / 12, size=style.font * 0.7, yOffset=style.font * 0.35, opacity=0.7)
+            .encode(
+                x=alt.X("tick:Q").scale(type="log" if log else "linear", zero=False),
+                y=alt.datum(0),
+                color=colour,
+                description=_SAID,
+            )
+        )
+    return compile_svg(chart, style)
+
+
+def draw_steps(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
+    """A cumulative distribution. Rows: `group`, `x`, `y` (a share)."""
+    chart = (
+        make_chart(rows)
+        .mark_line(interpolate="step-after", strokeWidth=style.font / 7)
+        .encode(
+            x=_x(x_title, style, log),
+            y=alt.Y("y:Q").title(y_title).axis(format="%", tickCount=5).scale(domain=[0, 1]),
+            color=make_group_colours(groups, style),
+            strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
+        )
+    )
+    return compile_svg(chart, style)
+
+
+def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
+    """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`."""
+    ranged = [row for row in rows if "low" in row]
+    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(zero=True)
+    x = alt.X("x:Q").title(x_title).axis(make_number_axis(style, 8)).scale(zero=True, nice=False, padding=style.font)
+    colour = make_group_colours(groups, style)
+    chart: Any = (
+        make_chart(rows)
+        .mark_point(filled=True, size=style.font * 4, opacity=0.65)
+        .encode(x=x, y=y, color=colour, shape=alt.Shape("group:N", sort=list(groups), legend=None), description=_SAID)
+    )
+    if ranged:
+        base = make_chart(ranged).encode(x=x, color=colour)
+        chart += base.mark_rule(strokeWidth=style.font / 8).encode(y="low:Q", y2="high:Q")
+        if len(groups) < len(ranged):
+            chart += base.mark_line(strokeWidth=style.font / 10).encode(y=y)
+    return compile_svg(chart, style)
+
+
+def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_title: str, log: bool) -> str:
+    """Horizontal boxes: a line from `low` to `high`, a box of the quartiles, a bar at the median; dots behind them.
+
+    Rows: `label`, `low`, `first`, `median`, `third`, `high`; dots: `label`, `x`.
+    """
+    y = alt.Y("label:N", sort=list(labels), title=None)
+    scale = alt.Scale(type="log" if log else "linear", zero=not log, nice=True)
+    height = style.font * 0.8
+    chart: Any = make_chart(rows).encode(y=y)
+    layers: Any = chart.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 10).encode(
+        x=alt.X("low:Q").scale(scale).title(x_title).axis(make_number_axis(style)), x2="high:Q"
+    )
+    layers += chart.mark_bar(color=COLOURS["initiator"], opacity=0.35, size=height, stroke=COLOURS["initiator"]).encode(
+        x=alt.X("first:Q").scale(scale).title(x_title), x2="third:Q"
+    )
+    if dots:
+        layers += (
+            make_chart(dots)
+            .mark_circle(color=COLOURS["muted"], size=style.font * 1.2, opacity=0.55)
+            .encode(y=y, x=alt.X("x:Q").scale(scale).title(x_title), description=_SAID)
+        )
+    layers += chart.mark_tick(color=COLOURS["ink"], thickness=style.font / 6, size=height * 1.3).encode(
+        x=alt.X("median:Q").scale(scale).title(x_title), description=_SAID
+    )
+    return compile_svg(layers, style, height=_bars_height(len(labels), style))
+
+
+def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
+    """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
+    y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
+    # names of groups are as long as they have to be to differ
+    base = make_chart(rows).encode(y=y.axis(labelLimit=21 * style.font))
+    lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
+        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(zero=True, nice=True), x2="high:Q"
+    )
+    dots = base.mark_point(filled=True, size=style.font * 4, color=COLOURS["ink"], opacity=1).encode(
+        x=alt.X("value:Q").title(x_title), description=_SAID
+    )
+    return compile_svg(lines + dots, style, height=_bars_height(len(rows), style))
+
+
+def make_chart(rows: Rows) -> alt.Chart:
+    """A chart of these rows, without any mark yet."""
+    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+
+
+def _x(x_title: str, style: Style, log: bool) -> alt.X:
+    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=True)
+    return alt.X("x:Q").title(x_title).scale(scale).axis(make_number_axis(style))
+
+
+def make_number_axis(style: Style, count: int = 6) -> alt.Axis:
+    """An axis of numbers with about so many ticks, fewer where the chart is narrow."""
+    return alt.Axis(format=",~r", tickCount=count if style.width > 300 else min(count, 4))
+
+
+def make_group_colours(groups: Sequence[str], style: Style) -> alt.Color:
+    """The colours of the column `group`, in this order; with a legend if there are several."""
+    colour = alt.Color("group:N", sort=list(groups)).title(None)
+    names = [SERIES[i % len(SERIES)] for i in range(len(groups))]
+    legend = None if len(groups) < 2 else _legend(groups, style)
+    return colour.scale(domain=list(groups), range=[COLOURS[name] for name in names]).legend(legend)
+
+
+def _legend(names: Sequence[str], style: Style) -> alt.Legend:
+    """In as many columns as there is room for; each is as wide as the longest of its names, which go row by row."""
+    room = style.width / style.font - 2
+    # letters are about 0.55 wide, the sign before a name and the gap behind it 3
+    for columns in range(len(names), 1, -1):
+        if sum(3 + 0.55 * max(map(len, names[at::columns])) for at in range(columns)) <= room:
+            return alt.Legend(columns=columns)
+    return alt.Legend(columns=1)
+
+
+def _bars_height(count: int, style: Style) -> float:
+    return max(count, 1) * _BAR * style.font
+
+
+def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
+    """The chart as SVG; `height` in the unit of the style's width, None: in proportion to it."""
+    spec = (
+        chart.properties(
+            width="container",
+            height=height or style.width * 0.42,
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            padding={"left": style.font if style.screen else 1, "right": style.font, "top": 2, "bottom": 1},
+        )
+        .configure(background="transparent", font=FONT)
+        .configure_view(stroke=None, continuousWidth=style.width)
+        .configure_axis(
+            labelFontSize=style.font,
+            titleFontSize=style.font,
+            labelColor=COLOURS["ink"],
+            titleColor=COLOURS["ink"],
+            titleFontWeight="normal",
+            gridColor=COLOURS["rule"],
+            domainColor=COLOURS["muted"],
+            tickColor=COLOURS["muted"],
+            gridWidth=style.font / 14,
+            domainWidth=style.font / 14,
+            tickWidth=style.font / 14,
+            tickSize=style.font / 3,
+            labelSeparation=style.font,
+            labelPadding=style.font / 4,
+            titlePadding=style.font if style.screen else style.font / 2,
+            labelLimit=14 * style.font,
+        )
+        .configure_axisY(gridDash=[])
+        .configure_text(fontSize=style.font)
+        .configure_legend(
+            orient="top",
+            labelFontSize=style.font,
+            titleFontSize=style.font,
+            labelColor=COLOURS["ink"],
+            symbolSize=style.font * 8,
+            columnPadding=style.font,
+            rowPadding=style.font / 4,
+            padding=0,
+            offset=style.font / 2,
+            labelLimit=style.width - 4 * style.font,
+        )
+        .to_dict()
+    )
+    spec["width"] = style.width
+    # legends end where the axis does: those that begin with it are cut where labels before it leave little room
+    spec["config"]["legend"]["layout"] = {"top": {"anchor": "end"}}
+    svg: str = vlc.vegalite_to_svg(spec)
+    return _CONTAINER.sub("", svg)
+
+
+pass
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The axes of curves."""
+
+    x: str  # titles, with units
+    y: str
+    log: bool = False  # the scale of y is logarithmic
+
+
+def draw_curves(
+    rows: Rows, style: Style, axes: Axes, *, groups: Sequence[str], stepped: bool = False, marks: Sequence[float] = ()
+) -> str:
+    """A line for each group. Rows: `group`, `x`, `y`, rising in x.
+
+    `stepped`: y stays until the next x; `marks`: vertical lines at these x.
+    """
+    scale = alt.Scale(type="log", nice=False) if axes.log else alt.Scale(zero=True)
+    x = alt.X("x:Q").title(axes.x).scale(zero=False, nice=False).axis(make_number_axis(style))
+    chart = (
+        make_chart(rows)
+        .mark_line(interpolate="step-after" if stepped else "linear", strokeWidth=style.font / 7)
+        .encode(
+            x=x,
+            y=alt.Y("y:Q").title(axes.y).axis(make_number_axis(style, 5)).scale(scale),
+            color=make_group_colours(groups, style),
+            strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
+        )
+    )
+    if not marks:
+        return compile_svg(chart, style)
+    rules = make_chart([{"x": value} for value in marks]).mark_rule(
+        strokeWidth=style.font / 10, strokeDash=[2, 2], opacity=0.6
+    )
+    return compile_svg(chart + rules.encode(x=x), style)

@@ -1,0 +1,1 @@
+"""One handshake, message by message: as text and as a drawing."""

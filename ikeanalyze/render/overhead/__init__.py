@@ -1,0 +1,1 @@
+"""The overhead of ESP, computed or measured."""

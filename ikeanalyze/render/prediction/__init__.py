@@ -1,0 +1,1 @@
+"""Predictions of handshakes on other links."""

@@ -1,0 +1,93 @@
+"""The figures of predictions: means against what was swept, and how set-up times and bytes are distributed on a few links."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.render.core.figures import charts
+from ikeanalyze.render.core.figures.distribution import make_distribution_figures
+from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.style import Style
+from ikeanalyze.render.prediction.text import describe_settings, find_varied_settings, format_settings, format_value
+
+#: Lines or distributions that have a colour each.
+COLOURED: Final = 7
+
+#: What can be swept: name of the setting, how it is said on an axis, where it is, and by how much it is multiplied.
+_AXES: Final[Mapping[str, tuple[str, str, float]]] = {
+    "loss %": ("loss, %", "link.loss", 100),
+    "RTT ms": ("round-trip time, ms", "link.rtt_ms", 1),
+    "jitter ms": ("jitter, ms", "link.jitter_ms", 1),
+    "MTU": ("MTU, bytes", "link.mtu", 1),
+    "AAA RTT ms": ("round-trip time to the AAA server, ms", "link.aaa_rtt_ms", 1),
+}
+_WHATS: Final = (("setup_ms", "set-up time", "ms"), ("bytes", "bytes", ""))
+#: Normal quantile of a 95 % interval.
+_Z: Final = 1.96
+
+Rows = list[dict[str, Any]]
+
+
+def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
+    """All figures that `predictions` have something for."""
+    settings = describe_settings(predictions)
+    varying = find_varied_settings(settings)
+    axis = next((name for name in _AXES if name in varying), None)
+    if axis is not None:
+        others = [name for name in varying if name != axis]
+        yield from _curves(predictions, axis, [format_settings(one, others) or "all" for one in settings])
+    for field, what, unit in _WHATS:
+        samples = {
+            format_settings(setting, varying): one.samples[field].tolist()
+            for one, setting in zip(predictions, settings, strict=True)
+            if one.samples
+        }
+        yield from make_distribution_figures(
+            samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs"
+        )
+
+
+def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:
+    """Means and failures against what was swept; a line for each of `groups`, to which the predictions belong."""
+    title, path, factor = _AXES[axis]
+    places = [attrgetter(path)(one) for one in predictions]
+    lines = list(dict.fromkeys(groups))
+    if len(lines) > COLOURED or None in places:
+        return
+    against = path.removeprefix("link.")
+
+    def row(i: int, values: tuple[float, float, float], unit: str) -> dict[str, Any]:
+        x, (y, low, high) = factor * places[i], values
+        said = f"{groups[i]}, {axis} {x:g}: {format_value(y)} {unit}".rstrip()
+        return {"group": groups[i], "x": x, "y": y, "low": low, "high": high, "said": said}
+
+    for field, what, unit in _WHATS:
+        rows = []
+        for i, one in enumerate(predictions):
+            found: Distribution | None = getattr(one, field)
+            if found is not None:
+                margin = _Z * found.mean_error
+                rows.append(row(i, (found.mean, found.mean - margin, found.mean + margin), unit))
+        if rows:
+            yield Figure(
+                f"{field}-against-{against}",
+                f"{what[:1].upper()}{what[1:]} against {title.split(',')[0]}",
+                f"Mean of those of {predictions[0].runs:,} simulated handshakes that succeed, with its 95 % interval.",
+                _drawn(rows, lines, title, f"{what}, {unit}" if unit else what),
+            )
+    if any(one.failures for one in predictions):
+        rows = []
+        for i, one in enumerate(predictions):
+            share, low, high = one.failure
+            rows.append(row(i, (100 * share, 100 * low, 100 * high), "%"))
+        yield Figure(
+            f"failures-against-{against}",
+            f"Failures against {title.split(',')[0]}",
+            f"Share of {predictions[0].runs:,} simulated handshakes, with its 95 % interval (Wilson).",
+            _drawn(rows, lines, title, "failures, %"),
+        )
+
+
+def _drawn(rows: Rows, groups: Sequence[str], x_title: str, y_title: str) -> Callable[[Style], str]:
+    return lambda style: charts.draw_points(rows, style, groups=groups, x_title=x_title, y_title=y_title)

@@ -1,0 +1,34 @@
+"""The formats of predictions."""
+
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+from ikeanalyze.model.prediction.predict import Prediction
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.core.formats import (
+    OutputFormats,
+    make_json_writer,
+    make_markdown_writer,
+    make_terminal_writer,
+    make_text_writer,
+)
+from ikeanalyze.render.prediction import document
+from ikeanalyze.render.prediction.text import render_sections
+
+
+def _page(predictions: Sequence[Prediction], out: TextIO, _view: RenderOptions) -> None:
+    from ikeanalyze.render.prediction.page import render_page  # what draws takes long to load
+
+    out.write(render_page(predictions))
+
+
+#: Of one prediction at least.
+FORMATS: Final[OutputFormats[Sequence[Prediction]]] = OutputFormats(
+    {
+        Format.TERMINAL: make_terminal_writer(render_sections),
+        Format.MARKDOWN: make_markdown_writer(render_sections),
+        Format.JSON: make_json_writer(document.build_document),
+        Format.CSV: make_text_writer(document.write_csv),
+        Format.HTML: _page,
+    }
+)

@@ -1,0 +1,34 @@
+"""Predictions as a page: what goes into its template."""
+
+from collections.abc import Sequence
+
+from ikeanalyze.model.prediction.predict import Prediction
+from ikeanalyze.render.core.html.page import prepare_figure, render_template
+from ikeanalyze.render.core.section import KeyValueSection, TableSection
+from ikeanalyze.render.core.values import format_count, format_input_name
+from ikeanalyze.render.prediction.figures import make_figures
+from ikeanalyze.render.prediction.text import render_sections
+
+
+def render_page(predictions: Sequence[Prediction]) -> str:
+    """The page: all predictions in it, a table of many in parts."""
+    captures = dict.fromkeys(format_input_name(one.flow.capture) for one in predictions)
+    told = list(render_sections(predictions, every=True))
+    many = len(predictions) > 1
+    return render_template(
+        "prediction.html.j2",
+        title="Handshakes on other links",
+        subtitle=", ".join(captures),
+        contents=[("predicted", "Predicted"), ("figures", "Figures")],
+        cards=[
+            {"name": "Captures", "value": f"{len(captures):,}", "more": ""},
+            {
+                "name": "Predictions",
+                "value": f"{len(predictions):,}",
+                "more": format_count(predictions[0].runs, "run") + " each",
+            },
+        ],
+        beside=[one for one in told if isinstance(one, KeyValueSection) or not many],
+        predicted=[one for one in told if isinstance(one, TableSection) and many],
+        figures=[prepare_figure(figure) for figure in make_figures(predictions)],
+    )

@@ -1,0 +1,312 @@
+"""A replay in a terminal: what was sent, what was answered, what it cost."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.values import (
+    UNKNOWN,
+    escape_text,
+    format_count,
+    format_integer,
+    format_ms,
+    format_ratio,
+    join_items,
+)
+from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
+from ikeanalyze.replay.replayed import (
+    ExchangeCost,
+    FuzzReport,
+    LivenessCheck,
+    ReplayComparison,
+    ReplayReport,
+    ReplayRun,
+    ReportFigures,
+)
+from ikeanalyze.replay.steps import InitiatorResult
+from ikeanalyze.replay.verbatim import ReplayedMessage
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+
+def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
+    """What was sent, what was answered, and what it cost."""
+    yield _head(replayed)
+    if replayed.mutated is not None:
+        yield from _mutated(replayed.mutated)
+    elif len(replayed.runs) == 1:
+        yield from _one(replayed.runs[0])
+    elif replayed.runs:
+        yield from _many(replayed, every=every)
+    for compared in replayed.compared if every else replayed.compared[:1]:
+        yield _compared(compared)
+
+
+def _head(replayed: ReplayReport) -> KeyValueSection:
+    local, counts = replayed.local, replayed.counts
+    rows = [
+        ("target", escape_text(replayed.target)),
+        ("from", f"{escape_text(local.address)} ports {local.port} and {local.nat_port}, by {_way(replayed)}"),
+        ("mode", replayed.mode if replayed.mutated is None else "mutated first messages"),
+    ]
+    if replayed.policy is not None:
+        rows.append(("policy", escape_text(replayed.policy)))
+    if replayed.faults:
+        rows.append(("faults", escape_text(", ".join(replayed.faults))))
+    if replayed.seed is not None:
+        rows.append(("seed", str(replayed.seed)))
+    if replayed.handshake is not None:
+        rows.append(("handshake", str(replayed.handshake)))
+    rows += [("note", escape_text(note)) for note in replayed.notes]
+    if counts.stray:
+        rows.append(
+            ("strays", f"{format_count(counts.stray, 'datagram')} of others, the first from {counts.stray_from}")
+        )
+    if counts.not_ike:
+        rows.append(("not IKE", format_count(counts.not_ike, "datagram")))
+    if counts.refused:
+        rows.append(("errors", f"{format_count(counts.refused, 'time')}: {counts.refusal}"))
+    if replayed.recording is not None:
+        rows.append(("capture", join_items([replayed.recording, replayed.keys])))
+    return KeyValueSection(escape_text(replayed.capture), rows, level=1)
+
+
+def _way(replayed: ReplayReport) -> str:
+    return "scapy on layer 3" if replayed.way == "layer 3" else "ordinary UDP sockets"
+
+
+def _one(run: ReplayRun) -> Iterator[Section]:
+    traffic = run.traffic
+    rows = [
+        ("outcome", escape_text(describe_outcome(run))),
+        ("SPIi", UNKNOWN if run.spi_i is None else run.spi_i.hex()),
+        ("sent", f"{format_count(traffic.sent, 'datagram')}, {format_integer(traffic.sent_bytes)} bytes"),
+        ("received", f"{format_count(traffic.received, 'datagram')}, {format_integer(traffic.received_bytes)} bytes"),
+        ("blow-up", format_ratio(traffic.blowup)),
+    ]
+    if run.met:
+        rows.append(("faults met", _numbered(run.met)))
+    if run.result is not None:
+        rows[1:2] = _result(run.result, get_setup_ns(run))
+    if run.verbatim is not None:
+        chosen = [sent.answers[0].answer.proposal for sent in run.verbatim.sent if sent.answers]
+        rows[2:2] = [("proposal", escape_text(one)) for one in chosen if one]
+    if run.verbatim is not None and (run.verbatim.unasked or run.verbatim.garbage):
+        others = (("answer to nothing", run.verbatim.unasked), ("no IKEv2", run.verbatim.garbage))
+        rows.append(("besides", ", ".join(f"{value:,} {name}" for name, value in others if value)))
+    yield KeyValueSection("Run", rows)
+    if run.result is not None:
+        yield _exchanges(run.result, run.reported)
+    if run.verbatim is not None:
+        yield _answers(run.verbatim.sent)
+        if differing := list(_differing(run.verbatim.sent)):
+            yield KeyValueSection("Differs from the recording", differing)
+
+
+def _met(met: Counter[str]) -> str:
+    return ", ".join(f"{value:,} {name}" for name, value in sorted(met.items()) if value)
+
+
+def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]:
+    own, peer = result.authentication
+    ignored = {
+        "repeated": result.ignored.repeated,
+        "of another IKE SA or port": result.ignored.foreign,
+        "garbage": result.ignored.garbage,
+        "not encrypted": result.ignored.unprotected,
+        "unexpected": result.ignored.unexpected,
+    }
+    rows = [
+        ("SPIi, SPIr", f"{result.spi_i.hex()}, {result.spi_r.hex()}"),
+        ("set-up", f"{format_ms(setup)} ms"),
+        ("proposal", escape_text(result.chosen or UNKNOWN)),
+        ("authentication", escape_text(f"initiator {own or UNKNOWN}, responder {peer or UNKNOWN}")),
+    ]
+    if result.deleted is False:
+        rows.append(("delete", "not answered: the IKE SA may stand at the target"))
+    if any(ignored.values()):
+        rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in ignored.items() if value)))
+    return rows
+
+
+def _exchanges(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
+    columns = (
+        TableColumn("exchange"),
+        *number_columns("ID", "sent", "bytes", "received", "bytes", "RTT, ms"),
+        TableColumn("answer"),
+    )
+    rows = [
+        (
+            get_name(ExchangeType, one.exchange_type),
+            str(one.message_id),
+            format_integer(one.transmissions),
+            format_integer(one.bytes_sent),
+            format_integer(one.datagrams_received),
+            format_integer(one.bytes_received),
+            format_ms(get_round_trip_ns(one, reported)),
+            escape_text(one.answer or UNKNOWN),
+        )
+        for one in result.exchanges
+    ]
+    notes = ["sent: transmissions; received: datagrams that no fault dropped; bytes of IKE messages"]
+    return TableSection("Exchanges", columns, rows, notes=notes)
+
+
+def _answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
+    columns = (
+        TableColumn("message"),
+        *number_columns("ID", "sent"),
+        TableColumn("new", narrow=12),
+        TableColumn("answer"),
+        TableColumn("recorded"),
+        TableColumn("RTT, ms", right=True),
+    )
+    rows = []
+    for one in sent:
+        arrived = one.answers[0] if one.answers else None
+        rows.append(
+            (
+                get_name(ExchangeType, one.exchange_type),
+                str(one.message_id),
+                format_integer(one.transmissions),
+                ", ".join(dict.fromkeys(_short(name) for name in one.changed)) or "nothing",
+                "none" if arrived is None else escape_text(arrived.answer.kind),
+                "none" if one.recorded is None else escape_text(one.recorded.kind),
+                format_ms(arrived.round_trip_ns) if arrived else UNKNOWN,
+            )
+        )
+    return TableSection(
+        "Answers", columns, rows, notes=["sent: transmissions; new: what is not as recorded; RTT: of the first answer"]
+    )
+
+
+def _short(name: str) -> str:
+    return "NAT hashes" if name.startswith("NAT_DETECTION") else name
+
+
+def _differing(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
+    for one in sent:
+        if one.answers and one.answers[0].differs:
+            name = f"{get_name(ExchangeType, one.exchange_type)} {one.message_id}"
+            yield name, escape_text("; ".join(one.answers[0].differs))
+
+
+def _many(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
+    columns = (
+        *number_columns("run", "set-up, ms", "sent", "received", "bytes", "blow-up"),
+        TableColumn("outcome", narrow=12),
+    )
+    runs = replayed.runs
+    shown = runs if every else runs[:FEW]
+    rows = [
+        (
+            str(run.number),
+            format_ms(get_setup_ns(run)),
+            format_integer(run.traffic.sent),
+            format_integer(run.traffic.received),
+            format_integer(run.traffic.sent_bytes + run.traffic.received_bytes),
+            format_ratio(run.traffic.blowup),
+            escape_text(describe_outcome(run)),
+        )
+        for run in shown
+    ]
+    notes = ["sent, received: datagrams; bytes of IP packets, what a fault took away included"]
+    yield TableSection("Runs", columns, rows, more=len(runs) - len(shown), notes=notes)
+    total = sum(run.traffic.sent_bytes + run.traffic.received_bytes for run in runs)
+    facts = [("runs", _outcomes(runs)), ("bytes", format_integer(total))]
+    if blowup := _mean_blowup(runs):
+        facts.append(("blow-up", f"{format_ratio(blowup)} (mean of the runs)"))
+    if replayed.met:
+        facts.append(("faults met", _numbered(replayed.met)))
+    yield KeyValueSection("Together", facts)
+    if replayed.mode == "verbatim":
+        yield _kinds(runs)
+
+
+def _outcomes(runs: tuple[ReplayRun, ...]) -> str:
+    return f"{len(runs):,}: {_numbered(Counter(describe_outcome(run) for run in runs))}"
+
+
+def _numbered(names: Counter[str]) -> str:
+    """Names that have numbers in them, each with how often it was, the most frequent first."""
+    return escape_text(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
+
+
+def _mean_blowup(runs: tuple[ReplayRun, ...]) -> float | None:
+    known = [run.traffic.blowup for run in runs if run.traffic.blowup is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
+    """The answers of all runs by message and kind."""
+    found: Counter[tuple[str, int, str, str]] = Counter()
+    for run in runs:
+        for sent in run.verbatim.sent if run.verbatim else ():
+            kind = sent.answers[0].answer.kind if sent.answers else "none"
+            recorded = sent.recorded.kind if sent.recorded else "none"
+            found[get_name(ExchangeType, sent.exchange_type), sent.message_id, kind, recorded] += 1
+    columns = (
+        TableColumn("message"),
+        TableColumn("ID", right=True),
+        TableColumn("answer"),
+        TableColumn("recorded"),
+        TableColumn("runs", right=True),
+    )
+    rows = [
+        (name, str(ident), escape_text(kind), escape_text(recorded), format_integer(value))
+        for (name, ident, kind, recorded), value in sorted(found.items())
+    ]
+    return TableSection("Answers", columns, rows)
+
+
+def _mutated(mutated: FuzzReport) -> Iterator[Section]:
+    rows = [("up before", _check(mutated.before))]
+    barrage = mutated.barrage
+    if barrage is not None:
+        rows.append(("mutants", format_integer(barrage.sent)))
+        rows.append(("answers", _met(barrage.answered) or "none"))
+        if barrage.garbage:
+            rows.append(("no IKEv2", format_integer(barrage.garbage)))
+    if mutated.broken_off:
+        rows.append(("broken off", escape_text(mutated.broken_off)))
+    if mutated.after is not None:
+        rows.append(("up after", _check(mutated.after)))
+    yield KeyValueSection("Mutated messages", rows)
+    if barrage is not None:
+        errors = [(escape_text(name), format_integer(value)) for name, value in barrage.errors.most_common()]
+        yield TableSection("Errors in them", (TableColumn("error"), TableColumn("mutants", right=True)), errors)
+
+
+def _check(check: LivenessCheck) -> str:
+    tries = "" if check.attempts == 1 else f" after {format_count(check.attempts, 'request')} in {check.seconds:.1f} s"
+    if check.answer is None:
+        return f"no answer{tries}"
+    return f"yes: {escape_text(check.answer.answer.kind)}{tries}"
+
+
+def _compared(compared: ReplayComparison) -> TableSection:
+    columns = (TableColumn("exchange"), *number_columns("ID", "messages", "live", "bytes", "live", "RTT, ms", "live"))
+
+    def cells(name: str, ident: str, recorded: ExchangeCost | None, live: ExchangeCost | None) -> tuple[str, ...]:
+        sides = (recorded, live)
+        return (
+            name,
+            ident,
+            *(UNKNOWN if side is None else format_integer(side.messages) for side in sides),
+            *(UNKNOWN if side is None else format_integer(side.bytes) for side in sides),
+            *(UNKNOWN if side is None else format_ms(side.rtt_ns) for side in sides),
+        )
+
+    rows = [cells(row.exchange, str(row.message_id), row.recorded, row.live) for row in compared.rows]
+    rows.append(cells("total", "", *compared.together))
+    notes = [
+        f"{name}: {escape_text(recorded or UNKNOWN)} recorded, {escape_text(live or UNKNOWN)} live"
+        for name, (recorded, live) in (
+            ("outcome", compared.outcomes),
+            ("proposal", compared.proposals),
+            ("blow-up", (format_ratio(compared.blowups[0]), format_ratio(compared.blowups[1]))),
+        )
+    ]
+    notes.append("bytes of IKE messages; the last line's time is that of the whole set-up")
+    return TableSection(f"Recorded and live (run {compared.run})", columns, rows, sums=True, notes=notes)

@@ -1,0 +1,37 @@
+"""The outcome and the times of a replay, as both the terminal and the JSON document have them."""
+
+from ikeanalyze.render.core.values import format_count
+from ikeanalyze.replay.replayed import ReplayRun, ReportFigures
+from ikeanalyze.replay.steps import ExchangeStats
+from ikeanalyze.wire.registries import get_name
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+
+def describe_outcome(run: ReplayRun) -> str:
+    """How a run ended, in a few words."""
+    if run.broken_off:
+        return f"broken off: {run.broken_off}"
+    if run.result is not None:
+        if run.result.established:
+            child = run.result.child_error
+            return f"established, no CHILD_SA: {child}" if child else "established"
+        return f"failed: {run.result.reason}"
+    asked = [sent for sent in run.verbatim.sent if not sent.response] if run.verbatim else []
+    answered = sum(bool(sent.answers) for sent in asked)
+    return f"{answered:,} of {format_count(len(asked), 'request')} answered"
+
+
+def get_setup_ns(run: ReplayRun) -> int | None:
+    """Set-up time, by our own capture if it tells; None: nothing was established."""
+    if run.result is None or not run.result.established:
+        return None
+    if run.reported is not None and run.reported.setup_ns is not None:
+        return run.reported.setup_ns
+    return run.result.setup_ns
+
+
+def get_round_trip_ns(one: ExchangeStats, reported: ReportFigures | None) -> int | None:
+    """Round trip of an exchange, by our own capture if it tells."""
+    key = get_name(ExchangeType, one.exchange_type), one.message_id, one.attempt
+    trip = reported.round_trips.get(key) if reported else None
+    return one.round_trip_ns if trip is None else trip

@@ -1,0 +1,1 @@
+"""The report of captures and their handshakes, in every format."""

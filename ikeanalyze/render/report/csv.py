@@ -1,0 +1,138 @@
+"""CSV: a row per handshake, for spreadsheets and R.
+
+The columns are those of the handshakes table, with points in time as ISO 8601 (`*_time`), durations in
+milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
+(`phase_IKE_AUTH_bytes`).
+
+What decrypted payloads tell stands behind them: `key_exchange_bytes` (of the set-up, public values, encapsulation keys
+and ciphertexts), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that
+occurs (`payload_KE_bytes`). Empty: nothing was decrypted, or it is not known.
+"""
+
+from collections.abc import Callable
+from typing import Final, TextIO
+
+import polars as pl
+
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.schema import HANDSHAKES
+from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
+
+#: Gives the expression of a field of a struct.
+Field = Callable[[str], pl.Expr]
+
+_ROWS_AT_ONCE: Final = 10_000
+
+
+def write_csv(analysis: Analysis, out: TextIO) -> None:
+    """Write a heading and a row per handshake."""
+    table = flatten_handshakes(analysis.handshakes)
+    out.write(table.clear().write_csv())
+    for rows in table.iter_slices(_ROWS_AT_ONCE):
+        out.write(rows.write_csv(include_header=False))
+
+
+def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
+    """The handshakes table with nothing in it but numbers and text."""
+    points = ["start_ns", "end_ns"]
+    spans = [name for name in HANDSHAKES if name.endswith("_ns") and name not in points]
+    lists = [name for name, kind in HANDSHAKES.items() if kind == pl.List(pl.String)]
+    slot = pl.element().struct
+    phases, inside, parts = _phases(handshakes), _inside(handshakes), _parts(handshakes)
+    return (
+        handshakes.sort("handshake")
+        .with_columns(
+            *format_time_columns(points),
+            *format_duration_columns(spans),
+            *cast_text_columns(handshakes),
+            *(pl.col(name).list.join("; ") for name in lists),
+            pl.col("additional_key_exchanges")
+            .list.eval(
+                pl.format(
+                    "{} {}",
+                    slot.field("slot"),
+                    slot.field("method").fill_null(pl.format("method {}", slot.field("id"))),
+                )
+            )
+            .list.join("; "),
+            _texts("key_exchanges", _key_exchange),
+            _texts("certificates", _certificate),
+        )
+        .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
+        .join(phases, on="handshake", how="left", maintain_order="left")
+        .join(inside, on="handshake", how="left", maintain_order="left")
+        .join(parts, on="handshake", how="left", maintain_order="left")
+        .drop("phases", "payload_bytes")
+    )
+
+
+def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
+    """A list of structs as text."""
+    return pl.col(column).list.eval(text(lambda name: pl.element().struct.field(name))).list.join("; ")
+
+
+def _key_exchange(field: Field) -> pl.Expr:
+    """IKE SA 1 ML-KEM-768 1184/1088: purpose, slot, method, bytes of request and response; ? is not known."""
+    known = [field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")]
+    return pl.format("{} {} {} {}/{}", field("purpose"), known[0], field("method"), *known[1:])
+
+
+def _certificate(field: Field) -> pl.Expr:
+    """Who sent it, what it is, how it is signed."""
+    signed = pl.format(", signed with {}", field("signature")).fill_null("")
+    return pl.format("{} {}{}", field("side"), field("name"), signed)
+
+
+def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:
+    """Sums over the key exchanges of the set-up, and over the certificates."""
+    sizes = {"bytes": "", "key_bytes": "key_", "signature_bytes": "signature_", "other_bytes": "other_"}
+    field = pl.element().struct.field
+    exchanged = pl.when(field("purpose") == "IKE SA").then(
+        pl.sum_horizontal(field("request_bytes"), field("response_bytes")).cast(pl.UInt64)
+    )
+    # those of IKEv1 are not looked into
+    certificates = pl.when(pl.col("protocol") != "IKEv1").then(pl.col("certificates"))
+    return handshakes.select(
+        "handshake",
+        pl.col("key_exchanges").list.eval(exchanged).list.sum().replace(0, None).alias("key_exchange_bytes"),
+        pl.col("key_exchanges")
+        .list.eval(field("findings").list.join("; ").replace("", None))
+        .list.join("; ", ignore_nulls=True)
+        .alias("key_exchange_findings"),
+        *(
+            certificates.list.eval(field(name).cast(pl.UInt64)).list.sum().alias(f"certificate_{part}bytes")
+            for name, part in sizes.items()
+        ),
+    )
+
+
+def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
+    """`payload_NAME_bytes` for every payload that occurs, 0 where a handshake that was looked into lacks it."""
+    rows = (
+        handshakes.select("handshake", "payload_bytes")
+        .explode("payload_bytes")
+        .drop_nulls("payload_bytes")
+        .unnest("payload_bytes")
+    )
+    names = sorted(rows["payload"].unique().to_list())
+    return rows.group_by("handshake").agg(
+        pl.col("bytes").filter(pl.col("payload") == name).sum().alias(f"payload_{name.replace(' ', '_')}_bytes")
+        for name in names
+    )
+
+
+def _phases(handshakes: pl.DataFrame) -> pl.DataFrame:
+    """`phase_TYPE_messages`, `..._frames` and `..._bytes` for every phase that occurs."""
+    rows = (
+        handshakes.select("handshake", "phases")
+        .explode("phases")
+        .drop_nulls("phases")
+        .unnest("phases")
+        .select("handshake", "type", "messages", "frames", "bytes")
+    )
+    types = rows["type"].unique(maintain_order=True).to_list()
+    return rows.group_by("handshake").agg(
+        pl.col(what).filter(pl.col("type") == kind).first().alias(f"phase_{kind}_{what}")
+        for kind in types
+        for what in ("messages", "frames", "bytes")
+    )

@@ -1,0 +1,147 @@
+"""What decrypted payloads tell, for people: key exchanges, certificates, and where the bytes go.
+
+Each section is there only if something was looked into.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.render.core.section import TableSection
+from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.values import escape_text, format_count, format_integer, format_percentage
+from ikeanalyze.render.report import document
+from ikeanalyze.wire.ikev2.key_exchange import get_ke_data_sizes
+
+#: What key exchange data are, in a word.
+_SHORT: Final = {"public value": "public", "encapsulation key": "key"}
+_PURPOSES: Final = {"rekeying": "IKE SA"}
+
+
+def describe_decryption(messages: pl.DataFrame) -> str | None:
+    """How much of what was encrypted could be opened, and with which keys; None: nothing."""
+    sealed = messages.filter(pl.col("decrypted").is_not_null())
+    opened = sealed.filter("decrypted")
+    if opened.is_empty():
+        return None
+    text = f"{opened.height:,} of {format_count(sealed.height, 'encrypted message')}"
+    epochs = opened["epoch"].drop_nulls().unique().sort().to_list()
+    if len(epochs) > 1:
+        text += f", epochs {epochs[0]} to {epochs[-1]}"
+    unchecked = int((~opened["verified"]).sum())
+    return text + (f", {unchecked:,} of them without an integrity check" if unchecked else "")
+
+
+def describe_radius_matching(messages: pl.DataFrame) -> str:
+    """How RADIUS packets were given to the exchanges of a handshake, in words; empty: it has none."""
+    known = messages["matched_by"].drop_nulls()
+    if known.is_empty():
+        return ""
+    by_eap = int((known == "EAP").sum())
+    if by_eap == len(known):
+        return "packets matched by EAP"
+    return f"{by_eap:,} of {len(known):,} packets matched by EAP" if by_eap else "packets matched by time"
+
+
+def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[TableSection]:
+    """The key exchanges of one handshake's IKE SA."""
+    all_rows = row["key_exchanges"] or ()
+    names = {
+        number: (kind, message_id)
+        for number, kind, message_id in exchanges.select(
+            "exchange", pl.col("type").cast(pl.String), "message_id"
+        ).iter_rows()
+    }
+    for title, rows in (
+        ("Key exchanges", [one for one in all_rows if one["purpose"] == "IKE SA"]),
+        ("Key exchanges after the set-up", [one for one in all_rows if one["purpose"] != "IKE SA"]),
+    ):
+        if not rows:
+            continue
+        columns = [
+            TableColumn("exchange", narrow=8),
+            TableColumn("ID", right=True),
+            TableColumn("for", optional=2),
+            TableColumn("slot", right=True, optional=1),
+            TableColumn("method", narrow=10),
+            TableColumn("request"),
+            TableColumn("response"),
+        ]
+        if rows[0]["purpose"] == "IKE SA":
+            columns = [column for column in columns if column.name != "for"]
+        table = []
+        for one in rows:
+            kind, message_id = names.get(one["exchange"], ("?", None))
+            cells = {
+                "exchange": escape_text(kind),
+                "ID": format_integer(message_id),
+                "for": _PURPOSES.get(one["purpose"], one["purpose"]),
+                "slot": format_integer(one["slot"]),
+                "method": escape_text(one["method"]),
+                "request": _data(one, "request"),
+                "response": _data(one, "response"),
+            }
+            table.append(tuple(cells[column.name] for column in columns))
+        yield TableSection(title, columns, table, notes=list(_checks(rows, names)))
+
+
+def _data(one: Mapping[str, Any], side: str) -> str:
+    if one[side] is None:
+        return "none"
+    return f"{_SHORT.get(one[side], one[side])} {one[f'{side}_bytes']:,}"
+
+
+def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
+    """What the words mean, what was checked, and what is wrong."""
+    yield "bytes of public values, encapsulation keys and ciphertexts"
+    unknown = sorted({one["method"] for one in rows if not get_ke_data_sizes(one["id"], None)})
+    for one in rows:
+        kind, message_id = names.get(one["exchange"], ("?", None))
+        for what in one["findings"]:
+            yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(what)}"
+    if len(unknown) < len({one["method"] for one in rows}) and not any(one["findings"] for one in rows):
+        yield "checked: method and size, and that the values are possible"
+    if unknown:
+        yield f"not checked, since their sizes are not known: {', '.join(map(escape_text, unknown))}"
+
+
+def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
+    """The certificates of one handshake, and where their bytes go."""
+    rows = [
+        (
+            one["side"],
+            escape_text(one["name"].removeprefix("X.509 ").removesuffix(f", {one['key']}")),
+            escape_text(one["key"] or "-"),
+            escape_text(one["signature"] or "-"),
+            *(format_integer(one[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
+        )
+        for one in row["certificates"] or ()
+    ]
+    if not rows:
+        return
+    columns = (
+        TableColumn("from"),
+        TableColumn("certificate", narrow=11),
+        TableColumn("its key", optional=1),
+        TableColumn("signed with", optional=2),
+        *number_columns("bytes", "key", "signature", "rest"),
+    )
+    yield TableSection("Certificates", columns, rows)
+
+
+def render_payload_bytes(handshakes: pl.DataFrame) -> Iterator[TableSection]:
+    """Where the bytes of the set-ups go: by payload, and what is wrapped around them."""
+    parts = document.sum_payload_bytes(handshakes)
+    if not parts:
+        return
+    whole = sum(part["bytes"] for part in parts)
+    rows = [
+        (escape_text(part["payload"]), format_integer(part["bytes"]), format_percentage(part["bytes"], whole))
+        for part in parts
+    ]
+    rows.append(("total", format_integer(whole), format_percentage(whole, whole)))
+    known = int(handshakes["payload_bytes"].is_not_null().sum())
+    notes = [f"of the {known:,} handshakes that were decrypted"] if known < handshakes.height else []
+    columns = (TableColumn("payload", narrow=12), *number_columns("bytes", "share"))
+    yield TableSection("Bytes by payload", columns, rows, sums=True, notes=notes)

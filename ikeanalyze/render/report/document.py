@@ -1,0 +1,351 @@
+"""The JSON document of a report, schema "ikeanalyze.report/1".
+
+A report can have a hundred thousand handshakes of some two hundred values each. polars encodes them as JSON, a few
+thousand at a time, so that a report of any size can be streamed.
+
+Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`) are milliseconds; unknown values are
+null.
+
+JSON lines: a handshake a line, each as in the JSON report's "handshakes".
+"""
+
+from collections.abc import Iterator
+from json import loads
+from typing import Any, Final, TextIO
+
+import polars as pl
+
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
+from ikeanalyze.analysis.schema import OUTCOMES
+from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
+from ikeanalyze.render.core.values import format_iso_time
+
+SCHEMA: Final = "ikeanalyze.report/1"
+
+#: A JSON object.
+Document = dict[str, Any]
+
+_COUNTS: Final = ("messages", "frames", "bytes")
+_AT_ONCE: Final = 4_000  # handshakes encoded at a time
+
+
+def build_report(analysis: Analysis) -> Document:
+    """The whole document at once; `json.write` streams the same."""
+    return {
+        "schema": SCHEMA,
+        "captures": [build_capture(summary) for summary in analysis.captures],
+        "handshakes": list(build_handshakes(analysis)),
+        "totals": compute_totals(analysis),
+        "warnings": list(build_warnings(analysis)),
+        "skipped": list(build_skipped(analysis)),
+    }
+
+
+def build_capture(summary: CaptureSummary) -> Document:
+    """A capture that was read."""
+    return {
+        "path": summary.path,
+        "format": summary.format,
+        "packets": summary.packets,
+        "bytes": summary.bytes,
+        "first_time": format_iso_time(summary.first_ns),
+        "last_time": format_iso_time(summary.last_ns),
+        "snaplen_truncated": summary.snaplen_truncated,
+        "damaged": summary.damaged,
+        "accounting": {kind: summary.accounting.get(kind, 0) for kind in ACCOUNTING},
+        "accounting_bytes": {kind: summary.accounting_bytes.get(kind, 0) for kind in ACCOUNTING},
+    }
+
+
+def build_warnings(analysis: Analysis) -> Iterator[Document]:
+    """Warnings about the captures."""
+    for warning in analysis.warnings:
+        yield {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
+
+
+def build_skipped(analysis: Analysis) -> Iterator[Document]:
+    """Captures that could not be read."""
+    for file in analysis.skipped:
+        yield {"path": file.path, "reason": file.reason}
+
+
+def build_handshakes(analysis: Analysis) -> Iterator[Document]:
+    """The objects of all handshakes, in order of id."""
+    return map(loads, iterate_handshake_json(analysis))
+
+
+def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
+    """The JSON of each handshake on a line, in order of id."""
+    payloads, radius = _payload_names(analysis), _radius(analysis)
+    for rows in analysis.handshakes.sort("handshake").iter_slices(_AT_ONCE):
+        ids = rows["handshake"]
+        exchanges = (
+            analysis.exchanges.filter(pl.col("handshake").is_between(ids[0], ids[-1]))
+            .sort("handshake", "exchange")
+            .join(payloads, on="exchange", how="left", maintain_order="left")
+            .join(radius, on="exchange", how="left", maintain_order="left")
+        )
+        table = (
+            rows.with_columns(*cast_text_columns(rows))
+            .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
+            .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
+        )
+        yield from table.select(_handshake_text())["text"]
+
+
+def _payload_names(analysis: Analysis) -> pl.DataFrame:
+    """The payloads of request and response of each exchange in which messages were decoded."""
+    known = analysis.messages.filter(pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()).sort(
+        "message"
+    )
+    return known.group_by("exchange").agg(
+        pl.col("payloads").filter(pl.col("kind") == kind).first().alias(f"{kind}_payloads")
+        for kind in ("request", "response")
+    )
+
+
+def _radius(analysis: Analysis) -> pl.DataFrame:
+    """The RADIUS packets of each exchange that has some."""
+    packets = analysis.messages.filter((pl.col("protocol") == "RADIUS") & pl.col("exchange").is_not_null()).sort(
+        "message"
+    )
+    return packets.group_by("exchange").agg(
+        pl.struct(
+            pl.col("type").cast(pl.String).alias("code"),
+            pl.col("message_id").alias("identifier"),
+            pl.col("first_frame").alias("frame"),
+            "matched_by",
+        ).alias("radius")
+    )
+
+
+def _exchanges(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """The exchanges of each handshake."""
+    exchange = pl.struct(
+        "type",
+        "message_id",
+        _message("request"),
+        _message("response"),
+        _ms("rtt_ns"),
+        "epoch",
+        "decrypted",
+        "attempt",
+        "initiated_by",
+        "set_up",
+        "extra_round_trip",
+        _ms("wait_ns", "retransmission_wait_ms"),
+        pl.col("radius").fill_null([]),
+    )
+    return (
+        exchanges.with_columns(*cast_text_columns(exchanges))
+        .group_by("handshake", maintain_order=True)
+        .agg(exchange.alias("exchanges"))
+    )
+
+
+def _message(kind: str) -> pl.Expr:
+    """The request or the response of an exchange; null if the capture has none."""
+    fields = pl.struct(
+        *(pl.col(f"{kind}_{count}").alias(count) for count in _COUNTS),
+        _time(f"{kind}_ns", "first_time"),
+        pl.col(f"{kind}_payloads").alias("payloads"),
+    )
+    return pl.when(pl.col(f"{kind}_messages").is_not_null()).then(fields).alias(kind)
+
+
+def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
+    """The key exchanges of each handshake that has some, each with its exchange."""
+    known = rows.select("handshake", "key_exchanges").drop_nulls("key_exchanges").explode("key_exchanges")
+    of_exchanges = exchanges.select(
+        "exchange", pl.col("type").cast(pl.String), "message_id", pl.col("initiated_by").cast(pl.String), "attempt"
+    )
+    return (
+        known.drop_nulls("key_exchanges")
+        .unnest("key_exchanges")
+        .join(of_exchanges, on="exchange", how="left", maintain_order="left")
+        .group_by("handshake")
+        .agg(
+            pl.struct(
+                pl.col("type").alias("exchange"),
+                *("message_id", "initiated_by", "attempt", "purpose", "slot", "method", "id", "linked_to"),
+                *("request", "request_bytes", "response", "response_bytes", "findings"),
+            ).alias("key_exchange_objects")
+        )
+    )
+
+
+def _handshake_text() -> pl.Expr:
+    """The JSON of a handshake.
+
+    polars encodes all of it but the brackets of `links`, as to make lists of different lengths takes longer than the
+    rest, and those of `phases`, an object whose keys are values of the table.
+    """
+    before = pl.struct(*_identity(), _proposal()).struct.json_encode()
+    after = pl.struct(*_measurements(), *_contents()).struct.json_encode()
+    start, end = before.str.strip_suffix("}"), after.str.strip_prefix("{")
+    middle = pl.lit(',"links":['), _links(), pl.lit('],"phases":{'), _phases(), pl.lit("},")
+    return pl.concat_str(start, *middle, end).alias("text")
+
+
+def _identity() -> list[pl.Expr]:
+    return [
+        pl.col("handshake").alias("id"),
+        *map(pl.col, ("capture", "protocol", "spi_i", "spi_r")),
+        *(_renamed(name, address=f"{name}_address", port=f"{name}_port") for name in ("initiator", "responder")),
+        pl.col("nat"),
+        _time("start_ns", "start_time"),
+        *map(pl.col, ("outcome", "reason")),
+        _renamed(
+            "auth", initiator="auth_initiator", responder="auth_responder", eap="auth_eap", guessed="auth_guessed"
+        ),
+    ]
+
+
+def _proposal() -> pl.Expr:
+    additional = pl.col("additional_key_exchanges").fill_null([])
+    return pl.struct("encryption", "prf", "integrity", "key_exchange", additional).alias("proposal")
+
+
+def _links() -> pl.Expr:
+    """The link between initiator and responder, and that to the AAA server if the capture has RADIUS."""
+    ends = ("initiator_address", "responder_address")
+    ike = _link("initiator-responder", *ends, "initiator", "responder", "retransmitted")
+    ends = ("nas_address", "aaa_address")
+    radius = _link("responder-aaa", *ends, "aaa_request", "aaa_response", "aaa_retransmitted")
+    second = pl.when(pl.col("nas_address").is_null()).then(pl.lit("")).otherwise("," + radius.struct.json_encode())
+    return ike.struct.json_encode() + second
+
+
+def _link(name: str, a: str, b: str, forth: str, back: str, again: str | None = None) -> pl.Expr:
+    retransmissions = [] if again is None else [_counts(again, "retransmissions")]
+    ends = pl.lit(name).alias("name"), pl.col(a).alias("a"), pl.col(b).alias("b")
+    return pl.struct(*ends, _counts(forth, "a_to_b"), _counts(back, "b_to_a"), *retransmissions)
+
+
+def _phases() -> pl.Expr:
+    phase = pl.element().struct
+    counts = pl.struct(*(phase.field(count) for count in _COUNTS)).struct.json_encode()
+    name = pl.struct(phase.field("type")).struct.json_encode().str.strip_prefix('{"type":').str.strip_suffix("}")
+    members = pl.col("phases").list.eval(pl.concat_str(name, pl.lit(":"), counts)).list.join(",")
+    return members.fill_null("")
+
+
+def _measurements() -> list[pl.Expr]:
+    parts = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+    return [
+        pl.col("exchanges").fill_null([]),
+        _ms("setup_ns"),
+        pl.struct(*map(_ms, parts), "vantage", _ms("path_rtt_ns"), "path_rtt_source").alias("breakdown"),
+        _counts("retransmitted", "retransmissions"),
+        pl.col("blowup").fill_nan(None),
+        _renamed(
+            "fragmentation",
+            ike_messages="ike_messages_fragmented",
+            ike_fragments="ike_fragments",
+            ip_fragments="ip_fragments",
+        ),
+        _time("end_ns", "end_time"),
+    ]
+
+
+def _contents() -> list[pl.Expr]:
+    ends = ("initiator_address", "responder_address")
+    after_setup = _link("initiator-responder", *ends, "after_setup_initiator", "after_setup_responder")
+    supports = (pl.col(f"{side}_supports").fill_null([]).alias(side) for side in ("initiator", "responder"))
+    key_exchanges = pl.col("key_exchange_objects").fill_null([])
+    return [
+        pl.col("offered").fill_null([]),
+        pl.struct(*supports).alias("supports"),
+        pl.col("extra_round_trips").fill_null([]),
+        *map(pl.col, ("capture_duplicates", "one_sided")),
+        pl.concat_list(after_setup).alias("after_setup"),
+        *map(pl.col, ("replaces", "child_error", "payload_bytes")),
+        pl.when(pl.col("key_exchanges").is_not_null()).then(key_exchanges).alias("key_exchanges"),
+        pl.col("certificates"),
+        _renamed("hits", initiator="initiator_hit", responder="responder_hit"),
+    ]
+
+
+def _renamed(name: str, **columns: str) -> pl.Expr:
+    """An object of columns under other names."""
+    return pl.struct(pl.col(column).alias(key) for key, column in columns.items()).alias(name)
+
+
+def _counts(prefix: str, name: str) -> pl.Expr:
+    """An object of the columns that count messages, frames and bytes."""
+    return _renamed(name, **{count: f"{prefix}_{count}" for count in _COUNTS})
+
+
+def _time(column: str, name: str) -> pl.Expr:
+    """A column `*_ns` that is a point in time, as text."""
+    (expression,) = format_time_columns([column])
+    return expression.alias(name)
+
+
+def _ms(column: str, name: str | None = None) -> pl.Expr:
+    """A column `*_ns` that is a duration, in milliseconds."""
+    (expression,) = format_duration_columns([column])
+    return expression.alias(name or column.replace("_ns", "_ms"))
+
+
+def compute_totals(analysis: Analysis) -> Document:
+    """Sums over all handshakes and captures.
+
+    `messages`, `frames` and `bytes` are of all links of all handshakes, `links` splits them; the blow-up and
+    the retransmissions are of the link initiator-responder.
+    """
+    table = analysis.handshakes
+    ways = {"initiator-responder": ("initiator", "responder"), "responder-aaa": ("aaa_request", "aaa_response")}
+    counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
+    sums = table.select(counts.sum()).row(0, named=True)
+    links = {
+        name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()
+    }
+    outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
+    messages = analysis.messages.filter(
+        pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
+    )
+    sent, needed = int(messages["bytes"].sum()), int(messages["needed_bytes"].sum())
+    known = table["setup_ns"].drop_nulls()
+    setup = table.select(
+        *(
+            getattr(pl.col("setup_ns"), how)().cast(pl.Float64).truediv(1e6).round(6).alias(how)
+            for how in ("min", "median", "mean", "max")
+        )
+    ).row(0, named=True)
+    return {
+        "captures": len(analysis.captures),
+        "handshakes": table.height,
+        "outcomes": {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES.categories},
+        **{count: sum(link[count] for link in links.values()) for count in _COUNTS},
+        "links": links,
+        "retransmissions": {count: sums[f"retransmitted_{count}"] for count in _COUNTS},
+        "blowup": sent / needed if needed else None,
+        "setup_ms": {**setup, "known": len(known)},
+        "packets": sum(summary.packets for summary in analysis.captures),
+        "accounting": {
+            kind: sum(summary.accounting.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
+        },
+        "accounting_bytes": {
+            kind: sum(summary.accounting_bytes.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
+        },
+        "payload_bytes": sum_payload_bytes(table),
+    }
+
+
+def sum_payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
+    """Bytes by payload over all handshakes that were looked into, largest first; None: there is none."""
+    known = handshakes["payload_bytes"].drop_nulls()
+    if known.is_empty():
+        return None
+    parts = known.explode().drop_nulls().struct.unnest().group_by("payload").agg(pl.col("bytes").sum())
+    return parts.sort("bytes", "payload", descending=[True, False]).to_dicts()
+
+
+pass
+
+
+def write_json_lines(analysis: Analysis, out: TextIO) -> None:
+    """Write a line per handshake."""
+    for text in iterate_handshake_json(analysis):
+        out.write(text + "\n")

@@ -1,0 +1,243 @@
+"""One handshake for people, with all that is known of it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.render.core.columns import cast_text_columns
+from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.values import (
+    UNKNOWN,
+    escape_text,
+    format_count,
+    format_counts,
+    format_endpoint,
+    format_input_name,
+    format_integer,
+    format_ms,
+    format_outcome,
+    format_ratio,
+    format_time,
+    join_items,
+)
+from ikeanalyze.render.report.decrypted_contents import (
+    describe_decryption,
+    describe_radius_matching,
+    render_certificates,
+    render_key_exchanges,
+    render_payload_bytes,
+)
+
+
+def render_handshake(analysis: Analysis) -> Iterator[Section]:
+    """Everything about the one handshake of `analysis`."""
+    row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
+    outcome = format_outcome(row["outcome"], row["reason"])
+    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    yield KeyValueSection(f"Handshake {row['handshake']:,}: {outcome}{set_up}", list(_identity(row, analysis)), level=1)
+    if proposal := list(_proposal(row)):
+        yield KeyValueSection("Proposal", proposal)
+    yield from render_key_exchanges(row, analysis.exchanges)
+    yield from render_certificates(row)
+    yield _links(row)
+    if row["phases"]:
+        yield _phases(row)
+    yield from render_payload_bytes(analysis.handshakes)
+    yield from _exchanges(analysis.exchanges)
+    if row["setup_ns"] is not None:
+        yield _breakdown(row)
+    yield KeyValueSection("Transport", list(_transport(row)))
+    supports = [(who, join_items(row[f"{who}_supports"] or ())) for who in ("initiator", "responder")]
+    if any(row[f"{who}_supports"] for who in ("initiator", "responder")):
+        yield KeyValueSection("Supports", supports)
+
+
+def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str, str]]:
+    if len(analysis.captures) > 1:
+        yield "capture", format_input_name(row["capture"])
+    yield "protocol", row["protocol"]
+    if row["protocol"] != "HIP":
+        yield "SPIi, SPIr", f"{row['spi_i']}, {row['spi_r']}"
+    for side in ("initiator", "responder"):
+        yield side, format_endpoint(row[f"{side}_address"], row[f"{side}_port"])
+        if row["protocol"] == "HIP":
+            yield "  its HIT", escape_text(row[f"{side}_hit"] or UNKNOWN)
+    if row["aaa_address"] is not None:
+        asked = f"asked by {escape_text(row['nas_address'] or '?')}"
+        matched = describe_radius_matching(analysis.messages)
+        yield "AAA server", f"{escape_text(row['aaa_address'])} ({asked}{matched and f', {matched}'})"
+    yield (
+        "NAT",
+        {None: "not known", "none": "none", "both": "detected on both sides"}.get(
+            row["nat"], f"detected on the side of the {row['nat']}"
+        ),
+    )
+    yield "from", format_time(row["start_ns"])
+    yield "to", format_time(row["end_ns"])
+    opened = describe_decryption(analysis.messages)
+    yield "authentication", _auth(row, opened=opened is not None)
+    if opened is not None:
+        yield "decrypted", opened
+    if row["replaces"] is not None:
+        yield "replaces", f"the IKE SA of handshake {row['replaces']:,}"
+    if row["child_error"]:
+        yield "CHILD_SA", f"refused: {escape_text(row['child_error'])}"
+    if row["one_sided"]:
+        yield "one-sided", f"only messages of the {row['one_sided']} are in the capture"
+
+
+def _auth(row: Mapping[str, Any], *, opened: bool) -> str:
+    methods = [f"{who} {escape_text(row[f'auth_{who}'])}" for who in ("initiator", "responder") if row[f"auth_{who}"]]
+    if row["auth_eap"]:
+        methods.append(escape_text(row["auth_eap"]))
+    if not methods:
+        return "not known"
+    how = " (a guess: not decrypted)" if row["auth_guessed"] else " (read: decrypted)" if opened else ""
+    return ", ".join(methods) + how
+
+
+def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in ("encryption", "prf", "integrity"):
+        if row[name]:
+            yield {"prf": "PRF"}.get(name, name), escape_text(row[name])
+    if row["key_exchange"]:
+        yield "key exchange", escape_text(row["key_exchange"])
+    for slot in row["additional_key_exchanges"] or ():
+        name = escape_text(slot["method"]) if slot["method"] else "unknown method"
+        yield f"additional {slot['slot']}", f"{name} ({slot['id']})"
+    offers = row["offered"] or ()
+    for i, offer in enumerate(offers, 1):
+        yield "offered" if len(offers) == 1 else f"offered {i}", escape_text(offer)
+
+
+_COUNTS: Final = (*number_columns("messages", "frames", "bytes"),)
+
+
+def _three(row: Mapping[str, Any], who: str) -> tuple[str, str, str]:
+    return (
+        format_integer(row[f"{who}_messages"]),
+        format_integer(row[f"{who}_frames"]),
+        format_integer(row[f"{who}_bytes"]),
+    )
+
+
+def _links(row: Mapping[str, Any]) -> TableSection:
+    rows = [
+        ("initiator-responder", "from initiator", *_three(row, "initiator")),
+        ("initiator-responder", "from responder", *_three(row, "responder")),
+    ]
+    if row["nas_address"] is not None:
+        rows.append(("responder-aaa", "from responder", *_three(row, "aaa_request")))
+        rows.append(("responder-aaa", "from AAA", *_three(row, "aaa_response")))
+    after = [
+        ("after the set-up", f"from {who}", *_three(row, f"after_setup_{who}")) for who in ("initiator", "responder")
+    ]
+    if any(row[f"after_setup_{who}_messages"] for who in ("initiator", "responder")):
+        rows += after
+    return TableSection("Links", (TableColumn("link", narrow=10), TableColumn("direction", narrow=10), *_COUNTS), rows)
+
+
+def _phases(row: Mapping[str, Any]) -> TableSection:
+    phases = row["phases"] or ()
+    rows: list[tuple[str, ...]] = [
+        (escape_text(p["type"]), format_integer(p["messages"]), format_integer(p["frames"]), format_integer(p["bytes"]))
+        for p in phases
+    ]
+    if len(rows) > 1:
+        rows.append(
+            ("total", *(format_integer(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes")))
+        )
+    return TableSection("Phases", (TableColumn("phase", narrow=12), *_COUNTS), rows, sums=len(rows) > 1)
+
+
+_EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
+
+
+def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
+    table = exchanges.sort("exchange")
+    table = table.with_columns(*cast_text_columns(table))
+    columns = [
+        TableColumn("exchange", narrow=12),
+        TableColumn("ID", right=True),
+        TableColumn("by", optional=3),
+        *number_columns("request", "response", "RTT"),
+        TableColumn("waited", right=True, optional=2),
+        TableColumn("epoch", right=True, optional=4),
+        TableColumn("again for", narrow=10, optional=1),
+    ]
+    empty = {
+        "by": bool((table["initiated_by"] == "initiator").all()),
+        "waited": not bool((table["wait_ns"].fill_null(0) > 0).any()),
+        "epoch": table["epoch"].null_count() == table.height,
+        "again for": table["extra_round_trip"].null_count() == table.height,
+    }
+    columns = [column for column in columns if not empty.get(column.name)]
+    for title, chosen in (
+        ("Exchanges", table.filter("set_up")),
+        ("Exchanges after the set-up", table.filter(~pl.col("set_up"))),
+    ):
+        rows = []
+        for e in chosen.iter_rows(named=True):
+            cells = {
+                "exchange": escape_text(e["type"]),
+                "ID": format_integer(e["message_id"]),
+                "by": e["initiated_by"],
+                "request": _sent(e, "request"),
+                "response": _sent(e, "response"),
+                "RTT": format_ms(e["rtt_ns"]),
+                "waited": format_ms(e["wait_ns"]),
+                "epoch": format_integer(e["epoch"]),
+                "again for": escape_text(e["extra_round_trip"] or ""),
+            }
+            rows.append(tuple(cells[column.name] for column in columns))
+        if rows:
+            yield TableSection(title, columns, rows, notes=(_EXCHANGES,))
+
+
+def _sent(row: Mapping[str, Any], kind: str) -> str:
+    if row[f"{kind}_messages"] is None:
+        return "none"
+    return f"{row[f'{kind}_bytes']:,} in {row[f'{kind}_frames']:,}"
+
+
+def _breakdown(row: Mapping[str, Any]) -> TableSection:
+    parts = {
+        "network": "network_ns",
+        "initiator": "initiator_ns",
+        "responder": "responder_ns",
+        "AAA server": "aaa_ns",
+        "waiting to retransmit": "retransmission_wait_ns",
+    }
+    rows = [(name, format_ms(row[column])) for name, column in parts.items() if row[column] is not None]
+    vantage = {"unknown": "which side the capture was taken on is not known: --vantage tells it", None: ""}
+    notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
+    if row["path_rtt_ns"] is not None:
+        source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])
+        notes.append(f"RTT of the path {format_ms(row['path_rtt_ns'])} ms" + (f" ({source})" if source else ""))
+    rows.append(("total", format_ms(row["setup_ns"])))
+    columns = (TableColumn("part"), TableColumn("ms", right=True))
+    return TableSection("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
+
+
+def _again(row: Mapping[str, Any], what: str) -> str:
+    return format_counts({w: row[f"{what}_{w}"] or 0 for w in ("messages", "frames", "bytes")})
+
+
+def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "retransmissions", _again(row, "retransmitted")
+    if row["aaa_retransmitted_messages"]:
+        yield "  to and from AAA", _again(row, "aaa_retransmitted")
+    yield "blow-up", format_ratio(row["blowup"])
+    if row["ike_messages_fragmented"]:
+        messages = format_count(row["ike_messages_fragmented"], "IKE message")
+        yield "IKE fragments", f"{row['ike_fragments'] or 0:,} ({messages} fragmented)"
+    else:
+        yield "IKE fragments", "none"
+    yield "IP fragments", format_integer(row["ip_fragments"]) if row["ip_fragments"] else "none"
+    if row["extra_round_trips"]:
+        yield "extra round trips", f"{len(row['extra_round_trips'])}: {join_items(row['extra_round_trips'])}"
+    if row["capture_duplicates"]:
+        yield "captured twice", f"{format_count(row['capture_duplicates'], 'frame')}, not counted above"

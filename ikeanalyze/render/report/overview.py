@@ -1,0 +1,128 @@
+"""Many handshakes for people: what they have in common, a row for each, and sums."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.render.core.columns import cast_text_columns
+from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.values import (
+    escape_text,
+    format_count,
+    format_counts,
+    format_integer,
+    format_key_exchanges,
+    format_ms,
+    format_outcome,
+    format_ratio,
+)
+from ikeanalyze.render.report import document
+from ikeanalyze.render.report.decrypted_contents import describe_decryption, render_payload_bytes
+
+
+def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
+    """Many handshakes: what they have in common, a row for each, and sums."""
+    table = analysis.handshakes.sort("handshake")
+    shown = table if every else table.head(FEW)
+    texts = shown.with_columns(*cast_text_columns(shown))
+    varying: dict[str, list[str]] = {}
+    common: list[tuple[str, str]] = []
+    for name, column, values in _descriptions(table, texts):
+        if column.n_unique() == 1:
+            common.append((name, values[0]))
+        else:
+            varying[name] = values
+    if common:
+        yield KeyValueSection(f"{format_count(table.height, 'handshake')}, all with", common)
+    ranks = {"replaces": 1, "key exchange": 2, "initiator": 3, "responder": 4, "authentication": 5}
+    columns = [
+        TableColumn("#", right=True),
+        *(TableColumn(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
+        *number_columns("set-up, ms", "messages", "bytes", "blow-up"),
+        TableColumn("outcome", narrow=11),
+    ]
+    rows = zip(
+        map(str, texts["handshake"].to_list()),
+        *varying.values(),
+        map(format_ms, texts["setup_ns"].to_list()),
+        map(format_integer, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
+        map(format_integer, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
+        map(format_ratio, texts["blowup"].to_list()),
+        map(format_outcome, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
+        strict=True,
+    )
+    yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height)
+    yield KeyValueSection("Together", list(_together(analysis)))
+    yield from render_payload_bytes(table)
+
+
+def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
+    """What may be common to all handshakes: name, something to compare, text of the rows that are shown."""
+    several = table["capture"].n_unique() > 1
+    for name, column in (
+        ("capture", "capture"),
+        ("protocol", "protocol"),
+        ("initiator", "initiator_address"),
+        ("responder", "responder_address"),
+    ):
+        if column != "capture" or several:
+            yield name, table[column], [escape_text(v) if v else "-" for v in texts[column].to_list()]
+    methods = (
+        table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
+    )
+    yield (
+        "key exchange",
+        table["key_exchange"].fill_null("") + methods.fill_null(""),
+        [
+            format_key_exchanges(first, more) or "-"
+            for first, more in zip(
+                texts["key_exchange"].to_list(), texts["additional_key_exchanges"].to_list(), strict=True
+            )
+        ],
+    )
+    auth = ("auth_initiator", "auth_responder", "auth_eap", "auth_guessed")
+    yield (
+        "authentication",
+        table.select(pl.struct(auth).alias("auth"))["auth"],
+        [_auth_short(*row) for row in texts.select(auth).iter_rows()],
+    )
+    if table["replaces"].null_count() < table.height:
+        yield "replaces", table["replaces"], [str(one) if one else "" for one in texts["replaces"].to_list()]
+
+
+def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
+    one, two = (
+        escape_text(eap) if eap and i == "eap" else escape_text(i) if i else "?" for i in (initiator, responder)
+    )
+    text = "-" if one == two == "?" else one if one == two else f"{one}/{two}"
+    return text + (" (guess)" if guessed and text != "-" else "")
+
+
+def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    sums = document.compute_totals(analysis)
+    outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in sums["outcomes"].items() if n)
+    yield "handshakes", f"{sums['handshakes']:,}: {outcomes}"
+    for name, link in sums["links"].items():
+        if link["messages"]:
+            yield f"link {name}", format_counts(link)
+    yield "retransmissions", format_counts(sums["retransmissions"])
+    yield "blow-up", format_ratio(sums["blowup"])
+    setup = sums["setup_ms"]
+    if setup["known"]:
+        times = ", ".join(f"{how} {setup[how]:,.3f}" for how in ("min", "median", "mean", "max"))
+        yield ("set-up, ms", times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""))
+    if (opened := describe_decryption(analysis.messages)) is not None:
+        yield "decrypted", opened
+    yield from _key_exchanges(analysis.handshakes)
+
+
+def _key_exchanges(table: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """How many key exchanges could be looked at, and whether anything is wrong with them."""
+    findings = table["key_exchanges"].drop_nulls().explode().drop_nulls().struct.field("findings")
+    if findings.is_empty():
+        return
+    wrong = int((findings.list.len() > 0).sum())
+    what = f"findings in {wrong:,}, see the warnings" if wrong else "no finding"
+    yield "key exchanges", f"{len(findings):,} read, {what}"

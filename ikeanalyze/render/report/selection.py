@@ -1,0 +1,90 @@
+"""One handshake out of an analysis.
+
+Which handshakes of many are shown one by one: all of a few, else those that say most about the rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.render.core.values import format_outcome
+
+
+def get_id_range(analysis: Analysis) -> tuple[int, int] | None:
+    """The smallest and the largest handshake id; None: there is no handshake."""
+    column = analysis.handshakes["handshake"]
+    if column.is_empty():
+        return None
+    return int(column.min()), int(column.max())  # type: ignore[arg-type]
+
+
+def select_handshake(analysis: Analysis, number: int) -> Analysis:
+    """The analysis with nothing in its tables but handshake `number`; captures and warnings stay.
+
+    Raises `LookupError`, with a line for the user, if there is no such handshake.
+    """
+    chosen = pl.col("handshake") == number
+    handshakes = analysis.handshakes.filter(chosen)
+    if handshakes.is_empty():
+        known = get_id_range(analysis)
+        if known is None:
+            raise LookupError("there is no handshake in what was read")
+        raise LookupError(f"there is no handshake {number}: they are numbered {known[0]} to {known[1]}")
+    return replace(
+        analysis,
+        frames=analysis.frames.filter(chosen),
+        messages=analysis.messages.filter(chosen),
+        exchanges=analysis.exchanges.filter(chosen),
+        handshakes=handshakes,
+    )
+
+
+#: As many handshakes are all shown.
+ALL: Final = 30
+_OUTCOMES: Final = 6  # kinds of outcome of which the first handshake is shown
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedHandshake:
+    """A handshake that is shown, and why it and not another."""
+
+    handshake: int
+    why: str  # empty: all are shown
+
+
+def select_noteworthy(handshakes: pl.DataFrame, few: int = ALL) -> list[SelectedHandshake]:
+    """The handshakes to show, in order of id: all if there are no more than `few`."""
+    if handshakes.height <= few:
+        return [SelectedHandshake(one, "") for one in handshakes["handshake"].sort().to_list()]
+    reasons: dict[int, list[str]] = {}
+    for handshake, why in _noteworthy(handshakes):
+        reasons.setdefault(handshake, []).append(why)
+    return [SelectedHandshake(handshake, ", ".join(reasons[handshake])) for handshake in sorted(reasons)]
+
+
+def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
+    known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("setup_ns", "handshake")
+    if known.height:
+        for name, rank in (("fastest", 0.0), ("median set-up time", 0.5), ("95 % are faster", 0.95), ("slowest", 1.0)):
+            yield known["handshake"][round(rank * (known.height - 1))], name
+    again = handshakes.filter(pl.col("retransmitted_messages") > 0)
+    if again.height:
+        yield (
+            again.sort("retransmitted_bytes", "handshake", descending=[True, False])["handshake"][0],
+            "most sent again",
+        )
+    several = handshakes.filter(pl.col("extra_round_trips").list.len() > 0)
+    if several.height:
+        yield several["handshake"].min(), "first with an extra round trip"  # type: ignore[misc]
+    kinds = (
+        handshakes.sort("handshake")
+        .group_by(pl.col("outcome").cast(pl.String), "reason", maintain_order=True)
+        .agg(pl.col("handshake").first(), pl.len())
+        .sort("len", descending=True, maintain_order=True)
+        .head(_OUTCOMES)
+    )
+    for outcome, reason, handshake, _ in kinds.iter_rows():
+        yield handshake, f"first {format_outcome(outcome, reason)}"

@@ -1,0 +1,146 @@
+"""A verification, in a terminal or as JSON. Of the values that were compared only digests are shown."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ikeanalyze.analysis.verification.checks import VerificationCheck
+from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
+from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count, join_items
+
+#: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
+_GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
+_KEYS: Final = "keys"
+_CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
+
+
+def format_summary(checks: Sequence[VerificationCheck]) -> str:
+    """24 passed, 1 failed, 2 not made; what there is none of is left out."""
+    outcomes = Counter(check.outcome for check in checks)
+    parts = [f"{outcomes[word]:,} {word}" for word in ("passed", "failed", "not made") if outcomes[word]]
+    return ", ".join(parts) or "none"
+
+
+def format_check_label(check: VerificationCheck) -> str:
+    """What a check is about, for a line: SKEYSEED of epoch 1, AUTH in IKE_AUTH 2 request, AUTH of the responder."""
+    name = check.what if check.exchange is None else f"{check.what} in {check.exchange}"
+    if check.exchange is None and check.epoch is not None:
+        return f"{name} of epoch {check.epoch}"
+    if check.exchange is None and check.side is not None:
+        return f"{name} of the {check.side}"
+    return name
+
+
+def render_sections(verification: Verification, *, every: bool) -> Iterator[Section]:
+    """What was checked, how it went, and what did not go well."""
+    checks = verification.checks
+    some = [one for one in verification.handshakes if one.checks]
+    # of what the key files have nothing for, there is nothing to show but that
+    checked = [one for one in some if _outcome(one.checks) != "not made"]
+    paths = ", ".join(escape_text(summary.path) for summary in verification.captures)
+    facts = [("checks", format_summary(checks))]
+    if len(checked) != 1 or len(some) != 1:
+        facts.append(("IKE SAs", f"{len(checked):,} of {len(some):,} with keys"))
+    if len(checked) == 1:
+        facts.append(("handshake", str(checked[0].id)))
+        facts.append(("SPIi, SPIr", f"{checked[0].spi_i}, {checked[0].spi_r}"))
+        if checked[0].replaces is not None:
+            facts.append(("replaces", f"handshake {checked[0].replaces}"))
+    yield KeyValueSection(paths, facts, level=1)
+    if len(checked) == 1:
+        yield _one(checked[0])
+    elif checked:
+        yield _many(checked, every=every)
+    for outcome in ("failed", "not made"):
+        if rows := _troubles(verification.handshakes, outcome):
+            shown = rows if every else rows[:FEW]
+            if len(rows) > len(shown):
+                shown.append(("", f"and {len(rows) - len(shown):,} more (--no-limit shows them)"))
+            yield KeyValueSection(outcome.capitalize(), shown)
+
+
+def _one(handshake: VerifiedHandshake) -> TableSection:
+    columns = (
+        TableColumn("check"),
+        TableColumn("epoch", right=True),
+        TableColumn("of"),
+        TableColumn("made with", narrow=9),
+        TableColumn("outcome"),
+    )
+    rows = [
+        (
+            check.what,
+            UNKNOWN if check.epoch is None else str(check.epoch),
+            _about(check),
+            escape_text(check.how or ""),
+            check.outcome,
+        )
+        for check in handshake.checks
+    ]
+    return TableSection("Checks", columns, rows, notes=_notes([handshake]))
+
+
+def _about(check: VerificationCheck) -> str:
+    """The message, or the line of the file, that has what was checked."""
+    if check.exchange is not None:
+        return check.exchange
+    if check.origin is not None and check.origin.line is not None:
+        return f"line {check.origin.line}"
+    return check.side or UNKNOWN
+
+
+def _many(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
+    groups = ("ICV", _KEYS, "IntAuth", "AUTH")
+    columns = (*number_columns("#", *groups), TableColumn("outcome"))
+    shown = handshakes if every else handshakes[:FEW]
+    rows = [(str(one.id), *(_passed(one, name) for name in groups), _outcome(one.checks)) for one in shown]
+    notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]
+    return TableSection("IKE SAs", columns, rows, more=len(handshakes) - len(shown), notes=notes)
+
+
+def _passed(handshake: VerifiedHandshake, group: str) -> str:
+    made = [
+        check.outcome
+        for check in handshake.checks
+        if _GROUPS.get(check.what, _KEYS) == group and check.outcome != "not made"
+    ]
+    return f"{made.count('passed')}/{len(made)}" if made else UNKNOWN
+
+
+def _outcome(checks: Sequence[VerificationCheck]) -> str:
+    outcomes = {check.outcome for check in checks}
+    if "failed" in outcomes:
+        return "failed"
+    return "passed" if "passed" in outcomes else "not made"
+
+
+def _notes(handshakes: Sequence[VerifiedHandshake]) -> list[str]:
+    signed = any(check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks)
+    return [_CHAINS] if signed else []
+
+
+def _troubles(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tuple[str, str]]:
+    """What failed, or was not made, and why; the same for many IKE SAs said once."""
+    found: dict[tuple[str, str], list[tuple[int, VerificationCheck]]] = {}
+    for handshake in handshakes:
+        for check in handshake.checks:
+            if check.outcome == outcome:
+                found.setdefault((format_check_label(check), check.why or ""), []).append((handshake.id, check))
+    rows = []
+    for (name, why), some in found.items():
+        first, check = some[0]
+        values = [
+            f"{word} {value}"
+            for word, value in (("expected", check.expected), ("found", check.found))
+            if value is not None
+        ]
+        places = [f"packet {check.frame}"] if check.frame is not None else []
+        if check.origin is not None:
+            line = "" if check.origin.line is None else f" line {check.origin.line}"
+            places.append(f"{check.origin.path}{line}")
+        ids = {handshake for handshake, _ in some}
+        whose = f"handshake {first}" if len(ids) == 1 else f"{format_count(len(ids), 'handshake')} from {first} on"
+        rows.append((name, escape_text(f"{why} ({join_items([whose, *places, *values])})")))
+    return rows

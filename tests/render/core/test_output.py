@@ -1,0 +1,111 @@
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.render.core.output import OutputError, check_output, open_output
+
+
+def test_the_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "out.json"
+    path.write_text("old")
+    with open_output(str(path)) as out:
+        out.write("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_long_name(tmp_path):
+    path = tmp_path / ("\u00e4" * 127)
+    with open_output(str(path)) as out:
+        out.write("x")
+    assert path.read_text() == "x"
+
+
+def test_an_error_leaves_the_old_file(tmp_path):
+    path = tmp_path / "out.json"
+    path.write_text("old")
+    with pytest.raises(TypeError), open_output(str(path)) as out:
+        out.writelines(["new", None])
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_permissions(tmp_path):
+    path = tmp_path / "out"
+    before = os.umask(0o027)
+    try:
+        with open_output(str(path)) as out:
+            out.write("x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    with open_output(str(path)) as out:
+        out.write("y")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    with open_output(str(tmp_path / "link")) as out:
+        out.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_device_stays_one():
+    with open_output("/dev/null") as out:
+        out.write("x")
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_device():
+    with (
+        pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"),
+        open_output("/dev/full") as out,
+    ):
+        out.write("x")
+
+
+def test_standard_output(capsys):
+    with open_output("-") as out:
+        assert out is sys.stdout
+        out.write("x")
+    assert capsys.readouterr().out == "x"
+
+
+def test_what_cannot_be_written(tmp_path):
+    with pytest.raises(OutputError, match="there is no directory"):
+        check_output(str(tmp_path / "no" / "out"))
+    with pytest.raises(OutputError, match="is a directory"):
+        check_output(str(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError):
+        check_output(str(tmp_path / "file" / "out"))
+    with pytest.raises(OutputError, match="is a file"):
+        check_output(str(tmp_path / "file"), directory=True)
+    check_output("-")
+    check_output(str(tmp_path / "new" / "deep"), directory=True)
+
+
+def test_no_permission():
+    # root may write anywhere, so root becomes somebody else for a moment
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        root = os.geteuid() == 0
+        if root:
+            os.setresuid(65534, 65534, 0)
+        try:
+            with pytest.raises(OutputError, match="no permission"):
+                check_output(str(Path(folder) / "out"))
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+            Path(folder).chmod(0o755)

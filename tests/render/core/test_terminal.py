@@ -1,0 +1,90 @@
+import io
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.core import terminal
+from tests.render.handmade import analysis, summary
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def text_of(a, out=None, **view) -> str:
+    out = out or io.StringIO()
+    terminal.write_terminal(a, out, RenderOptions(**view))
+    return out.getvalue()
+
+
+@pytest.fixture
+def _colours(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.usefixtures("_colours")
+def test_colour_adds_nothing_but_colour():
+    from rich.text import Text
+
+    coloured = text_of(analysis(), Terminal())
+    assert "\x1b[" in coloured
+    assert Text.from_ansi(coloured).plain.rstrip() == text_of(analysis()).rstrip()
+
+
+@pytest.mark.usefixtures("_colours")
+def test_no_color(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in text_of(analysis(), Terminal())
+
+
+def test_few_or_all():
+    a = analysis([1] * 45)
+    assert "... and 15 more (--no-limit shows them)" in text_of(a)
+    everything = text_of(a, every=True)
+    assert "more (" not in everything
+    assert any(line.split()[:1] == ["45"] for line in everything.splitlines())
+
+
+def test_wider_terminals_get_more_columns():
+    assert "no room for" in text_of(analysis(), width=80)
+    wide = text_of(analysis(), width=160)
+    assert "no room for" not in wide
+    assert "ECP-384 + ML-KEM-768" in wide
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 132])
+def test_nothing_is_wider_than_the_terminal(width):
+    for which in ([1], [2], [3], [5], [1, 2, 3, 4, 5], [6], [7], [8], [6, 8, 7]):
+        text = text_of(analysis(which), width=width)
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_many_captures_are_a_table():
+    a = analysis([1])
+    a = replace(a, captures=[summary(f"{'long/' * 20}{i}.pcap") for i in range(40)])
+    text = text_of(a)
+    assert text.startswith("Captures\n")
+    assert "... and 10 more" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_what_is_wrong_with_a_capture_is_said():
+    a = analysis([1])
+    a = replace(a, captures=[replace(a.captures[0], damaged=True, snaplen_truncated=7)])
+    text = text_of(a)
+    assert "cut or broken behind packet 12" in text
+    assert "cut by the snaplen  7 packets" in text
+
+
+def test_escapes_in_a_capture_do_not_reach_the_terminal():
+    a = analysis([1])
+    a = replace(a, handshakes=a.handshakes.with_columns(pl.lit("\x1b[2J").alias("reason")))
+    assert "\\x1b[2J" in text_of(a)
+    assert "\x1b" not in text_of(a)

@@ -1,0 +1,56 @@
+import csv
+import io
+import json
+
+from ikeanalyze.render import Format
+from ikeanalyze.render.prediction.document import build_document
+from ikeanalyze.render.prediction.formats import FORMATS
+from tests.render.predicted import bursts, failed, prediction, sweep
+from tests.render.written import written
+
+
+def test_json():
+    found = json.loads(written(FORMATS, [prediction(), bursts()], Format.JSON))
+    assert found["schema"] == "ikeanalyze.prediction/1"
+    assert [one["capture"] for one in found["handshakes"]] == ["made.pcap", "b.pcap"]
+    first, second = found["predictions"]
+    # by hand from tests/render/predicted.py
+    assert found["handshakes"][0]["messages"] == 4
+    assert found["handshakes"][0]["bytes"] == 342 + 362 + 1246 + 346 + 946
+    assert found["handshakes"][0]["initiator_ms"] == 2
+    assert found["handshakes"][0]["responder_ms"] == 4.5
+    assert (found["handshakes"][0]["aaa_ms"], found["handshakes"][0]["aaa_round_trips"]) == (4, 2)
+    assert found["handshakes"][0]["path_rtt_ms"] is None
+    assert found["handshakes"][1]["path_rtt_ms"] == 0.3
+    assert found["handshakes"][0]["exchanges"][1]["request"] == {"datagrams": 2, "frames": 2, "bytes": 1592}
+    assert first["link"]["burst"] is None
+    assert second["link"]["burst"] == {"mean": 3, "of_frames": True, "loss": 0.5}
+    assert second["link"]["scenario"] == "ship"
+    assert first["failure"] == {"probability": 0.0066, "low": 0.0052, "high": 0.0084}
+    assert first["failed_in"] == {"IKE_SA_INIT 0": 20, "IKE_AUTH 1": 46}
+    assert first["once"] == {"messages": 4, "frames": 5, "bytes": 3206}
+    assert first["setup_ms"]["mean"] == 13342.4
+    assert round(first["closed_form"]["setup_ms"], 6) == 13424.3
+    assert second["closed_form"] is None
+    assert second["no_closed_form"] == "losses come in bursts"
+    assert second["policy"]["jitter"] == 0.1
+
+
+def test_what_never_succeeds():
+    found = build_document([failed()])["predictions"][0]
+    assert found["setup_ms"] is found["bytes"] is found["closed_form"] is None
+    assert found["all_bytes_mean"] == 5802.2
+
+
+def test_csv():
+    text = written(FORMATS, [*sweep(), bursts(), failed()], Format.CSV)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 8
+    assert [row["loss"] for row in rows[:3]] == ["0", "0.1", "0.2"]
+    assert [row["setup_ms_mean"] for row in rows[:3]] == ["100", "200", "300"]
+    assert rows[0]["capture"] == "/x/a.pcap"
+    assert rows[0]["burst_unit"] == rows[0]["mtu"] == ""
+    assert rows[0]["drop_ip_fragments"] == "false"
+    assert (rows[6]["burst_mean"], rows[6]["burst_unit"], rows[6]["scenario"]) == ("3", "frames", "ship")
+    assert (rows[7]["failure"], rows[7]["setup_ms_mean"], rows[7]["closed_bytes"]) == ("1.0", "", "")
+    assert all(None not in row and None not in row.values() for row in rows)

@@ -1,0 +1,55 @@
+import re
+
+from ikeanalyze.render.core.figures.style import SINGLE
+from ikeanalyze.render.prediction.figures import make_figures
+from ikeanalyze.render.report.figures import write_predictions
+from tests.render.predicted import failed, prediction, sweep
+
+
+def figures(predictions):
+    return {figure.name: figure for figure in make_figures(predictions)}
+
+
+def test_a_sweep():
+    found = figures(sweep())
+    assert [name for name in found if "against" in name] == [
+        "setup_ms-against-loss",
+        "bytes-against-loss",
+        "failures-against-loss",
+    ]
+    svg = found["setup_ms-against-loss"].draw(SINGLE)
+    # a point for each prediction says what it is
+    said = re.findall(r'aria-label="([ab]\.pcap, loss [^"]*)"', svg)
+    assert "a.pcap, loss % 10: 200 ms" in said
+    assert len(said) == 6
+
+
+def test_no_failures_no_figure():
+    fine = [prediction(link={"rtt_ms": rtt}, failures=0, failure=(0.0, 0.0, 0.0004)) for rtt in (10, 600)]
+    assert [name for name in figures(fine) if "against" in name] == ["setup_ms-against-rtt_ms", "bytes-against-rtt_ms"]
+
+
+def test_distributions_of_a_few():
+    assert {"setup_ms-predicted-density", "setup_ms-predicted-cumulative"} <= set(figures([prediction()]))
+    without = [prediction(samples={}), prediction(samples={}, flow={"capture": "b.pcap"})]
+    assert figures(without) == {}
+
+
+def test_what_cannot_be_drawn():
+    assert figures([failed()]) == {}
+    # an MTU that is not known has no place on an axis; eight lines have no colours
+    assert not any("mtu" in name for name in figures([prediction(link={"mtu": mtu}) for mtu in (None, 1280)]))
+    lines = [
+        prediction(flow={"capture": f"{i}.pcap"}, link={"loss": loss}, samples={})
+        for i in range(8)
+        for loss in (0, 0.1)
+    ]
+    assert figures(lines) == {}
+    # where nothing succeeds there are failures all the same
+    assert list(figures([failed(link={"loss": loss}) for loss in (0.5, 0.6)])) == ["failures-against-loss"]
+
+
+def test_files(tmp_path):
+    written = write_predictions([prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f"))
+    assert sorted(path.name for path in written)[:2] == ["bytes-against-loss.png", "bytes-against-loss.svg"]
+    assert all(path.stat().st_size > 1000 for path in written)

@@ -1,0 +1,23 @@
+"""The page of predictions has the numbers of its document."""
+
+from ikeanalyze.render.prediction.document import build_document
+from ikeanalyze.render.prediction.page import render_page
+from tests.render.html.pages import Page
+from tests.render.predicted import prediction, sweep
+
+
+def test_numbers_are_those_of_the_document():
+    page = Page(render_page(sweep()))
+    head, *rows = page.tables["Predicted"]
+    said = build_document(sweep())["predictions"]
+    assert [float(row[head.index("set-up ms")]) for row in rows] == [one["setup_ms"]["mean"] for one in said]
+    assert [row[:2] for row in rows[:3]] == [["a.pcap", "0"], ["a.pcap", "10"], ["a.pcap", "20"]]
+
+
+def test_figures_and_names():
+    page = Page(render_page([prediction(flow={"capture": "<b>x</b>.pcap"})]))
+    assert [a["id"] for tag, a in page.tags if tag == "figure"] == [
+        f"figure-{field}-predicted-{kind}" for field in ("setup_ms", "bytes") for kind in ("density", "cumulative")
+    ]
+    assert "b" not in [tag for tag, _ in page.tags]
+    assert [row[0] for row in page.tables["Distribution"][1:]] == ["set-up ms", "bytes", "messages", "frames"]

@@ -1,0 +1,25 @@
+import pytest
+
+from ikeanalyze.render.report import selection
+from tests.render.handmade import analysis
+
+
+def test_only_the_one():
+    a = analysis()
+    one = selection.select_handshake(a, 3)
+    assert one.handshakes["handshake"].to_list() == [3]
+    for table in (one.frames, one.messages, one.exchanges):
+        assert table["handshake"].unique().to_list() == [3]
+    assert one.captures == a.captures
+
+
+def test_ids():
+    assert selection.get_id_range(analysis()) == (1, 5)
+    assert selection.get_id_range(analysis([])) is None
+
+
+def test_no_such_handshake():
+    with pytest.raises(LookupError, match="there is no handshake 6: they are numbered 1 to 5"):
+        selection.select_handshake(analysis(), 6)
+    with pytest.raises(LookupError, match="no handshake in what was read"):
+        selection.select_handshake(analysis([]), 1)
