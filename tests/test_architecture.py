@@ -44,7 +44,7 @@ OWNED = {
 BORROWED = {
     ("wire/x509/certificates.py", "cryptography"),
     ("lab/pki.py", "cryptography"),
-    ("replay/key_exchange.py", "cryptography"),
+    ("replay/initiator/key_exchange.py", "cryptography"),
     ("replay/credentials.py", "cryptography"),
 }
 

@@ -3,9 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
-from ikeanalyze.replay.answers import ResponseSummary
-from ikeanalyze.replay.barrage import FuzzResult
-from ikeanalyze.replay.replayed import (
+from ikeanalyze.replay.fuzz import FuzzResult
+from ikeanalyze.replay.initiator.interface import ExchangeStats, IgnoredDatagrams, InitiatorResult
+from ikeanalyze.replay.responses import ResponseSummary
+from ikeanalyze.replay.session.result import (
     ComparedExchange,
     ExchangeCost,
     FuzzReport,
@@ -16,9 +17,8 @@ from ikeanalyze.replay.replayed import (
     ReportFigures,
     RunTraffic,
 )
-from ikeanalyze.replay.steps import ExchangeStats, IgnoredDatagrams, InitiatorResult
-from ikeanalyze.replay.transport import LocalEndpoint, TransportCounts
-from ikeanalyze.replay.verbatim import ReceivedResponse, ReplayedMessage, VerbatimResult
+from ikeanalyze.replay.session.verbatim import ReceivedResponse, ReplayedMessage, VerbatimResult
+from ikeanalyze.replay.transport.interface import LocalEndpoint, TransportCounts
 
 MS = 1_000_000
 BEGAN = 1_700_000_000_000_000_000

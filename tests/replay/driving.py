@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import Credentials, parse_identity
-from ikeanalyze.replay.initiator import Initiator
-from ikeanalyze.replay.shape import HandshakeShape
-from ikeanalyze.replay.steps import InitiatorResult, InitiatorStep, OutgoingDatagram
+from ikeanalyze.replay.handshake_shape import HandshakeShape
+from ikeanalyze.replay.initiator.initiator import Initiator
+from ikeanalyze.replay.initiator.interface import InitiatorResult, InitiatorStep, OutgoingDatagram
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue
 
 LOCAL, REMOTE = ("192.0.2.1", 500), ("192.0.2.2", 500)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ikeanalyze.replay.target import Target
+from ikeanalyze.replay.transport.target import Target
 
 MARKER = bytes(4)
 

@@ -1,6 +1,6 @@
 """Recorded handshakes made by craft, without a capture."""
 
-from ikeanalyze.replay.recorded import RecordedHandshake, RecordedMessage
+from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
 from tests.craft import Handshake, ike
 from tests.craft.handshake import Message
 

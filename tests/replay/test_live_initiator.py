@@ -19,8 +19,8 @@ from ikeanalyze.lab import scenario, sides
 from ikeanalyze.lab.pki import CertificateChain
 from ikeanalyze.model.retransmission_policy import make_strongswan_policy
 from ikeanalyze.replay.credentials import load_credentials
-from ikeanalyze.replay.initiator import Initiator
-from ikeanalyze.replay.shape import read_shape
+from ikeanalyze.replay.handshake_shape import read_shape
+from ikeanalyze.replay.initiator.initiator import Initiator
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from tests.lab.live_responder import run_responder, write_credentials
 from tests.replay.driving import CBC, SHA2_256, SHA2_256_128

@@ -14,11 +14,11 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import scenario
-from ikeanalyze.replay.answers import summarise_response
-from ikeanalyze.replay.open_transport import open_transport
-from ikeanalyze.replay.recorded import load_recorded_handshakes
-from ikeanalyze.replay.runs import ReplayRunner
-from ikeanalyze.replay.target import parse_target
+from ikeanalyze.replay.responses import summarise_response
+from ikeanalyze.replay.session.recorded_messages import load_recorded_handshakes
+from ikeanalyze.replay.session.run import ReplayRunner
+from ikeanalyze.replay.transport.open import open_transport
+from ikeanalyze.replay.transport.target import parse_target
 from ikeanalyze.wire.ikev2.message import parse_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
 from tests.lab.live_responder import run_responder, write_credentials

@@ -20,13 +20,13 @@ from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.replay.formats import FORMATS
 from ikeanalyze.render.replay.words import describe_outcome
 from ikeanalyze.replay.credentials import CredentialsError
-from ikeanalyze.replay.faults import Fault, FaultError, FaultKind, parse_fault
-from ikeanalyze.replay.perform import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path
-from ikeanalyze.replay.recording import RecordingError
-from ikeanalyze.replay.replayed import Mode, ReplayReport, ReplayRun
-from ikeanalyze.replay.steps import CannotReplayError
-from ikeanalyze.replay.target import Target, TargetError, parse_target
-from ikeanalyze.replay.transport import TransportError
+from ikeanalyze.replay.initiator.interface import CannotReplayError
+from ikeanalyze.replay.session.capture_writer import RecordingError
+from ikeanalyze.replay.session.faults import Fault, FaultError, FaultKind, parse_fault
+from ikeanalyze.replay.session.result import Mode, ReplayReport, ReplayRun
+from ikeanalyze.replay.session.session import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path
+from ikeanalyze.replay.transport.interface import TransportError
+from ikeanalyze.replay.transport.target import Target, TargetError, parse_target
 
 _DATAGRAMS: Final = "DATAGRAMS: a probability (0.2), IKE_AUTH, IKE_INTERMEDIATE:2/3... Repeatable."
 

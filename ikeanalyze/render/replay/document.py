@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from ikeanalyze.render.core.values import format_iso_time
 from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
-from ikeanalyze.replay.answers import ResponseSummary
-from ikeanalyze.replay.replayed import (
+from ikeanalyze.replay.initiator.interface import ExchangeStats, InitiatorResult
+from ikeanalyze.replay.responses import ResponseSummary
+from ikeanalyze.replay.session.result import (
     ExchangeCost,
     FuzzReport,
     LivenessCheck,
@@ -15,8 +16,7 @@ from ikeanalyze.replay.replayed import (
     ReplayRun,
     ReportFigures,
 )
-from ikeanalyze.replay.steps import ExchangeStats, InitiatorResult
-from ikeanalyze.replay.verbatim import ReceivedResponse, ReplayedMessage
+from ikeanalyze.replay.session.verbatim import ReceivedResponse, ReplayedMessage
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 

@@ -15,7 +15,8 @@ from ikeanalyze.render.core.values import (
     join_items,
 )
 from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
-from ikeanalyze.replay.replayed import (
+from ikeanalyze.replay.initiator.interface import InitiatorResult
+from ikeanalyze.replay.session.result import (
     ExchangeCost,
     FuzzReport,
     LivenessCheck,
@@ -24,8 +25,7 @@ from ikeanalyze.replay.replayed import (
     ReplayRun,
     ReportFigures,
 )
-from ikeanalyze.replay.steps import InitiatorResult
-from ikeanalyze.replay.verbatim import ReplayedMessage
+from ikeanalyze.replay.session.verbatim import ReplayedMessage
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 

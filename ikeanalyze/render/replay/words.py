@@ -1,8 +1,8 @@
 """The outcome and the times of a replay, as both the terminal and the JSON document have them."""
 
 from ikeanalyze.render.core.values import format_count
-from ikeanalyze.replay.replayed import ReplayRun, ReportFigures
-from ikeanalyze.replay.steps import ExchangeStats
+from ikeanalyze.replay.initiator.interface import ExchangeStats
+from ikeanalyze.replay.session.result import ReplayRun, ReportFigures
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 

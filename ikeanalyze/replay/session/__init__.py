@@ -1,0 +1,1 @@
+"""Runs of a replay: the loop, faults, verbatim replay, recording and comparison with the original."""

@@ -1,0 +1,76 @@
+"""The keys of an IKE SA with an additional key exchange, and IntAuth, as charon logged them."""
+
+from ikeanalyze.crypto.algorithms import get_prf, get_suite
+from ikeanalyze.crypto.sk_payload import find_encrypted_payload
+from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
+from tests.analysis.verified import taken_apart
+
+KEYS = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
+
+
+def values(keys):
+    return [getattr(keys, name) or b"" for name in KEYS]
+
+
+def recorded():
+    """The IKE SA with ECP-384 and ML-KEM-768, and what its log says beside keys."""
+    sas, logged = taken_apart("pq-mlkem768-psk")
+    (sa,) = sas
+    return sa, logged
+
+
+def protection():
+    sa, logged = recorded()
+    first, *rest = [one.keys for one in sa.key_sets]
+    made = IkeSaKeys(
+        get_prf(sa.chosen), get_suite(sa.chosen), first.derivation.secret, (sa.spi_i, sa.spi_r),
+        (sa.nonce_i, sa.nonce_r), lambda size: b"\7" * size,
+    )  # fmt: skip
+    return sa, logged, made, rest
+
+
+def test_the_epochs_are_those_of_the_log():
+    sa, _, made, rest = protection()
+    for one in rest:
+        made.add(one.derivation.secret)
+    assert [values(one) for one in made.key_sets] == [values(one.keys) for one in sa.key_sets]
+    assert [one.derivation.skeyseed for one in made.key_sets] == [one.keys.derivation.skeyseed for one in sa.key_sets]
+    assert {(one.spi_i, one.spi_r) for one in made.key_sets} == {(sa.spi_i, sa.spi_r)}
+
+
+def test_int_auth_is_that_of_the_log():
+    """The log's octets of IKE_AUTH end in IntAuth, which is computed of the recorded messages of IKE_INTERMEDIATE."""
+    sa, logged, made, rest = protection()
+    assert made.combined_int_auth(2) == b""
+    request, response = (
+        next(
+            (one.message, opened_of(one))
+            for one in sa.messages
+            if one.content.exchange_type == 43 and one.content.response == answer
+        )
+        for answer in (False, True)
+    )
+    made.authenticate_intermediate(request, response)
+    made.add(rest[0].derivation.secret)
+    combined = made.combined_int_auth(2)
+    assert len(combined) == 2 * 48 + 4
+    octets = [auth.octets for some in logged.auths.values() for auth in some]
+    assert len(octets) >= 2
+    assert {one[-len(combined) :] for one in octets} == {combined}
+
+
+def opened_of(sent):
+    from ikeanalyze.crypto.sk_payload import DecryptedMessage
+
+    return DecryptedMessage(sent.content.plaintext, sent.content.first, True)
+
+
+def test_what_is_sealed_is_opened_by_the_other_side():
+    from ikeanalyze.crypto.sk_payload import Decryptor
+
+    _, _, made, _ = protection()
+    (message,), inside = made.seal(37, 5, [(41, b"\0\0\x40\0")], None)
+    opened = Decryptor(made.key_sets[0]).decrypt(message, from_initiator=True)
+    assert (opened.plaintext, opened.first) == (inside.plaintext, inside.first)
+    assert message[19] == 0x08
+    assert made.open(find_encrypted_payload(message)) is None  # it is ours, not the responder's

@@ -1,0 +1,177 @@
+"""Conversations between a clock, a transport and faults: with real sockets, and conversations that the test writes."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from ikeanalyze.replay.initiator.interface import InitiatorStep, OutgoingDatagram
+from ikeanalyze.replay.session.driver import Driver, TrafficCounter
+from ikeanalyze.replay.session.faults import FaultInjector, FaultKind, parse_fault
+from ikeanalyze.replay.transport.target import Target
+from ikeanalyze.replay.transport.udp import UdpTransport
+from ikeanalyze.wire.header import HEADER
+from tests.replay.peers import free_port, peer
+
+MS = 1_000_000
+
+
+def message(number, *, exchange_type=34, response=False, size=60):
+    head = HEADER.pack(b"initiato", bytes(8), 0, 0x20, exchange_type, 0x20 if response else 8, number, size)
+    return head + bytes(size - len(head))
+
+
+def outgoing(number, transmission=1, port=500):
+    return OutgoingDatagram(message(number), 34, number, False, None, None, transmission, port)
+
+
+@dataclass
+class Script:
+    """Sends messages 0 to `count` - 1 one after another, each when the one before was answered or after `wait_ms`, twice."""
+
+    count: int
+    wait_ms: int = 3000  # longer than any answer takes on a busy machine
+    told: list[int] = field(default_factory=list)  # times
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    number: int = 0
+    transmission: int = 1
+    wake_ns: int = 0
+
+    def begin(self, now_ns):
+        return self.send(now_ns)
+
+    def send(self, now_ns):
+        self.told.append(now_ns)
+        self.wake_ns = now_ns + self.wait_ms * MS
+        return InitiatorStep((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
+
+    def receive(self, data, now_ns, from_port):
+        self.told.append(now_ns)
+        self.answers.append((from_port, data))
+        if int.from_bytes(data[20:24], "big") != self.number:
+            return InitiatorStep((), self.wake_ns)
+        self.number, self.transmission = self.number + 1, 1
+        return InitiatorStep((), None, "done") if self.number == self.count else self.send(now_ns)
+
+    def tick(self, now_ns):
+        assert now_ns >= self.wake_ns
+        if self.transmission == 3:
+            return InitiatorStep((), None, "silence")
+        self.transmission += 1
+        return self.send(now_ns)
+
+
+def answering(data, _):
+    return [message(int.from_bytes(data[20:24], "big"), response=True, size=100)]
+
+
+def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
+    frames = []
+    with peer(behave) as one:
+        transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
+        try:
+            faults = FaultInjector([parse_fault(FaultKind(what), text) for what, text in rules], seed)
+            driver = Driver(transport, faults=faults)
+            result = driver.run(script, script.begin, seconds)
+        finally:
+            transport.close()
+    return result, driver.tally, frames, one
+
+
+def test_to_the_end():
+    script = Script(3)
+    result, tally, frames, one = driven(script)
+    assert (result.finished, result.why, result.sent, result.received) == ("done", None, 3, 3)
+    assert [role for role, *_ in one.got] == [500, 4500, 4500]
+    assert [port for port, _ in script.answers] == [500, 4500, 4500]
+    assert script.told == sorted(script.told)
+    # IPv4 and UDP are 28 bytes, the marker 4
+    assert tally.total == {True: 3 * 88 + 2 * 4, False: 3 * 128 + 2 * 4}
+    assert tally.blowup == 1
+    assert sum(len(frame) for _, frame in frames) == tally.total.total()
+
+
+def test_silence():
+    script = Script(1, wait_ms=20)
+    result, tally, _, _ = driven(script, lambda *_: [])
+    assert (result.finished, result.sent) == ("silence", 3)
+    assert tally.blowup == 3
+
+
+def test_what_is_dropped_is_recorded_and_counted_as_sent():
+    script = Script(2, wait_ms=500)
+    result, tally, frames, one = driven(script, rules=[("drop", "IKE_SA_INIT:request")])
+    assert result.finished == "done"
+    assert len(one.got) == result.sent == 2  # on the wire
+    assert (tally.datagrams[True], len(frames)) == (4, 6)
+    assert tally.blowup == pytest.approx((2 * 88 + 2 * 92 + 128 + 132) / (88 + 92 + 128 + 132))
+
+
+def test_what_is_dropped_on_its_way_to_us():
+    script = Script(1, wait_ms=500)
+    result, tally, frames, one = driven(script, rules=[("drop", "any:response")])
+    assert result.finished == "done"
+    assert len(script.answers) == 1
+    assert (len(one.got), result.received, tally.datagrams[False], len(frames)) == (2, 2, 2, 4)
+
+
+def test_doubled_and_late():
+    script = Script(1)
+    result, tally, _, one = driven(script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")])
+    assert result.finished == "done"
+    assert len(one.got) == 2
+    assert tally.datagrams[True] == 1
+    assert script.told[-1] - script.told[0] >= 60 * MS
+
+
+@pytest.mark.parametrize(
+    ("kind", "response"), [(37, True), (37, False), (36, False), (44, False)]
+)  # a responder that thinks that the IKE SA stands may rekey it
+def test_what_is_not_of_the_set_up_is_not_counted(kind, response):
+    tally = TrafficCounter()
+    assert tally.blowup is None
+    script = Script(1)
+    _, tally, _, _ = driven(
+        script, lambda data, _: [message(9, exchange_type=kind, response=response), *answering(data, 0)]
+    )
+    assert tally.datagrams == {True: 1, False: 1}
+
+
+def over_target(target, *, stubborn=False):
+    transport = UdpTransport(target, lambda *_: None)
+    try:
+        script = Script(1, wait_ms=150)
+        return Driver(transport, stubborn=stubborn).run(script, script.begin, 5.0)
+    finally:
+        transport.close()
+
+
+def test_nobody_there():
+    target = Target("127.0.0.1", free_port(), free_port())
+    result = over_target(target)
+    assert (result.finished, result.why, result.sent) == (None, "the network says: Connection refused", 1)
+    assert over_target(target, stubborn=True).finished == "silence"
+
+
+def test_an_error_from_the_other_port_is_none_of_this_conversation():
+    """Something was sent to port 4500 before, by another run; what refuses it comes while port 500 is asked."""
+    with peer(lambda *_: []) as one:
+        target = Target("127.0.0.1", one.target.port, free_port())
+        transport = UdpTransport(target, lambda *_: None)
+        try:
+            script = Script(1, wait_ms=50)
+            driver = Driver(transport)
+
+            def begin(now_ns):
+                transport.send(transport.prepare(message(7), 4500)[0])
+                return script.begin(now_ns)
+
+            result = driver.run(script, begin, 5.0)
+            assert transport.counts.refusals == {4500: 1}
+        finally:
+            transport.close()
+    assert result.finished == "silence"
+
+
+def test_no_end():
+    result, _, _, _ = driven(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
+    assert (result.finished, result.why) == (None, "not over after 0.2 s")
