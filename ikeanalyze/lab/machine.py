@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.lab import LabError, tree
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab import debian_tree as lab_debian_tree
 from ikeanalyze.lab.scenario import IKEV1_UNTIL
 
 STRONGSWAN: Final = "strongSwan"
@@ -64,7 +65,7 @@ class RequirementFinding:
 
 
 def _roots() -> list[Path]:
-    return [Path("/"), *(debian_tree.place for debian_tree in tree.ALL if debian_tree.place.is_dir())]
+    return [Path("/"), *(debian_tree.place for debian_tree in lab_debian_tree.ALL if debian_tree.place.is_dir())]
 
 
 def _said(root: Path, program: str, option: str) -> str | None:
@@ -106,14 +107,14 @@ def find_freeradius() -> DaemonStack | None:
     return next(_found(FREERADIUS, RADIUS, "-v"), None)
 
 
-def list_missing_trees() -> list[tree.DebianTree]:
+def list_missing_trees() -> list[lab_debian_tree.DebianTree]:
     """The trees that give what this machine has not of its own."""
     own = {stack.numbers for stack in find_strongswan() if stack.root == Path("/")}
-    wanted = [tree.NEW]
+    wanted = [lab_debian_tree.NEW]
     if not any(numbers < IKEV1_UNTIL for numbers in own):
-        wanted.append(tree.OLD)
+        wanted.append(lab_debian_tree.OLD)
     if not any(stack.root == Path("/") for stack in find_libreswan()):
-        wanted.append(tree.LIBRESWAN)
+        wanted.append(lab_debian_tree.LIBRESWAN)
     return wanted
 
 

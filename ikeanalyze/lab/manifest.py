@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
-from ikeanalyze.lab import LabError, daemonlog, plutolog, radiuslog
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.logs import charon, freeradius, pluto
 from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 
 SCHEMA: Final = "ikeanalyze.lab/1"
@@ -150,8 +151,8 @@ def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
 def _expected(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
     """What a daemon's log says that it did."""
     if role == "aaa":
-        return {"packets": [asdict(packet) for packet in radiuslog.read_freeradius_log(log)]}
-    read = plutolog.parse_pluto_log if case.stack(role) == LIBRESWAN else daemonlog.parse_charon_log
+        return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
+    read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
     with log.open(encoding="utf-8", errors="replace") as lines:
         return read(lines).document()
 

@@ -9,7 +9,7 @@ from subprocess import Popen
 from typing import Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.space import Netns, NetnsSandbox
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"

@@ -1,6 +1,12 @@
-"""A case from its first namespace to its manifest."""
+"""A case from its first namespace to its manifest.
 
+The folder that results go to: made before anything is run, and one run's alone while it lasts.
+"""
+
+import fcntl
+import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -9,25 +15,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ikeanalyze.lab import (
-    LabError,
-    emulation,
-    freeradius,
-    libreswan,
-    machine,
-    manifest,
-    network,
-    recording,
-    sides,
-    steps,
-    strongswan,
-)
-from ikeanalyze.lab.daemon import Daemon, ResourceUsage
+from ikeanalyze.lab import LabError, actions, machine, manifest, recording
+from ikeanalyze.lab.daemons import freeradius, libreswan, peer_config, strongswan
+from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
 from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
-from ikeanalyze.lab.peer import CommandResult, DaemonIkeSa, IkeDaemon
+from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
 from ikeanalyze.lab.recording import DumpcapRecording
 from ikeanalyze.lab.scenario import ScenarioCase
-from ikeanalyze.lab.space import Netns, NetnsSandbox, run_command
 
 #: What is called after each handshake: its number, how many there will be, and how it went.
 Tell = Callable[[int, int, RecordedLabHandshake], None]
@@ -102,7 +97,7 @@ class _RunningCase:
 
     space: NetnsSandbox
     case: ScenarioCase
-    net: network.LabNetwork
+    net: topology.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
@@ -153,7 +148,7 @@ class _RunningCase:
         for step in self.case.settings.then:
             done = CommandResult(False, "there is no IKE SA")
             if established:
-                done = steps.run_step(step, initiator, self.net, self.case)
+                done = actions.run_step(step, initiator, self.net, self.case)
             taken.append(HandshakeAction(step, done.done, done.why))
         if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.way_seconds)
@@ -188,9 +183,9 @@ def _start(
     server: machine.DaemonStack | None,
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
-    net = network.build_network(space, case)
+    net = topology.build_network(space, case)
     emulators = _links(space, case, net)
-    known = sides.make_credentials(case)
+    known = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     if server and net.aaa and known.account and net.aaa_address and net.client_address:
         chain, client_chain = known.chains.get("aaa"), known.chains.get("initiator")
@@ -209,12 +204,12 @@ def _start(
         if stack.name == machine.LIBRESWAN:
             peers[host.name] = libreswan.start_libreswan(space, host, stack, case, net, known)
         else:
-            side, timeout = sides.build_side_config(host.name, case, net, known), case.settings.timeout_s
+            side, timeout = peer_config.build_side_config(host.name, case, net, known), case.settings.timeout_s
             peers[host.name] = strongswan.start_strongswan(
                 space, host, stack, side, kernel_esp=machine.has_kernel_esp(), timeout=timeout
             )
         daemons[host.name] = peers[host.name].daemon
-    interfaces = [network.LINK, network.AAA_LINK] if case.eap else [network.LINK]
+    interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
     return _RunningCase(
         space, case, net, emulators, peers, daemons, recording.start_recording(space, net.responder, interfaces)
     )
@@ -238,11 +233,11 @@ def _stack(role: str, case: ScenarioCase) -> machine.DaemonStack:
     return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
-def _links(space: NetnsSandbox, case: ScenarioCase, net: network.LabNetwork) -> dict[str, emulation.Emulator]:
+def _links(space: NetnsSandbox, case: ScenarioCase, net: topology.LabNetwork) -> dict[str, emulation.Emulator]:
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    ends = [("link", net.path, ((net.initiator, network.ETHERNET), (net.responder, network.LINK)))]
+    ends = [("link", net.path, ((net.initiator, topology.ETHERNET), (net.responder, topology.LINK)))]
     if net.aaa and net.aaa_path:
-        ends.append(("aaa_link", net.aaa_path, ((net.aaa, network.ETHERNET), (net.responder, network.AAA_LINK))))
+        ends.append(("aaa_link", net.aaa_path, ((net.aaa, topology.ETHERNET), (net.responder, topology.AAA_LINK))))
     emulators = {}
     for name, path, receivers in ends:
         conditions = case.link(name)
@@ -300,3 +295,28 @@ def _machine(stacks: Mapping[str, machine.DaemonStack], server: machine.DaemonSt
         "esp": "kernel" if machine.has_kernel_esp() else "user space",
         "ikeanalyze": ours,
     }
+
+
+@contextmanager
+def exclusive_output_dir(out: Path) -> Iterator[None]:
+    """Make the folder and keep other runs from it, which would leave a mixture of both there.
+
+    Errors:
+        LabError: it cannot be made or written to, or another run writes there; the text has its name.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+        claim = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise LabError(f"{out}: {error.strerror}") from None
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(claim)
+        raise LabError(f"{out}: another run of the lab writes there; choose another folder, or wait") from None
+    try:
+        yield
+    finally:
+        os.close(claim)

@@ -18,7 +18,8 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.toml import TomlFileError, read_toml
-from ikeanalyze.lab import LabError, proposals
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.daemons import libreswan_proposals
 
 #: Limits on the cases of one file and the handshakes of one case, so that a typing error does not run for a week.
 MOST_CASES: Final = 500
@@ -380,7 +381,7 @@ def _stack_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
         for text in (case.proposals(role), settings.ike.esp_proposals):
             try:
-                proposals.to_libreswan_proposals(text)
+                libreswan_proposals.to_libreswan_proposals(text)
             except ValueError as error:
                 yield f"{role}.stack = libreswan: {error}"
     if "responder" in roles and settings.ike.cookie_threshold:

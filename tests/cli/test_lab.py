@@ -8,7 +8,7 @@ from ikeanalyze.cli.commands import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake
-from ikeanalyze.lab.output import exclusive_output_dir
+from ikeanalyze.lab.run import exclusive_output_dir
 
 
 def test_a_wrong_scenario_is_one_line(tmp_path):

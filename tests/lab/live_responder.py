@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.lab import LabError, emulation, freeradius, machine, network, sides, strongswan
+from ikeanalyze.lab import LabError, machine
+from ikeanalyze.lab.daemons import freeradius, peer_config, strongswan
+from ikeanalyze.lab.daemons.strongswan import Settings, StrongswanDaemon
+from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.scenario import ScenarioCase
-from ikeanalyze.lab.space import Netns, NetnsSandbox
-from ikeanalyze.lab.strongswan import Settings, StrongswanDaemon
 
 _CLONE_NEWNET: Final = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -33,7 +35,7 @@ class LiveResponder:
     local: str
     remote: str
     #: What both sides know: PSK, chains, account.
-    known: sides.CaseCredentials
+    known: peer_config.CaseCredentials
 
     @property
     def log(self) -> str:
@@ -81,8 +83,8 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
     if case.eap and server is None:
         raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
     with NetnsSandbox() as space:
-        net = network.build_network(space, case)
-        known = sides.make_credentials(case)
+        net = topology.build_network(space, case)
+        known = peer_config.make_credentials(case)
         for name, path in (("link", net.path), ("aaa_link", net.aaa_path)):
             if path is not None:
                 conditions = case.link(name)
@@ -91,7 +93,7 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
             freeradius.start_freeradius(
                 space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address
             )
-        side = sides.build_side_config("responder", case, net, known)
+        side = peer_config.build_side_config("responder", case, net, known)
         responder = strongswan.start_strongswan(
             space,
             net.responder,
@@ -105,7 +107,7 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
 
 def write_credentials(responder: LiveResponder, case: ScenarioCase, folder: Path) -> Path:
     """The initiator's credentials as `replay` reads them, in a folder; where the file is."""
-    known, lines = responder.known, ["[local]", f'identity = "{sides.IDENTITY["initiator"]}"']
+    known, lines = responder.known, ["[local]", f'identity = "{peer_config.IDENTITY["initiator"]}"']
     if case.settings.initiator.auth == "psk" or case.settings.responder.auth == "psk":
         lines.append(f'psk = "{known.psk}"')
     chain, peer = known.chains.get("initiator"), known.chains.get("responder")
@@ -113,7 +115,7 @@ def write_credentials(responder: LiveResponder, case: ScenarioCase, folder: Path
         _private(folder / "initiator.key", chain.key)
         (folder / "initiator.pem").write_text(chain.end + "".join(chain.between))
         lines += ['certificate = "initiator.pem"', 'key = "initiator.key"']
-    lines += ["[remote]", f'identity = "{sides.IDENTITY["responder"]}"']
+    lines += ["[remote]", f'identity = "{peer_config.IDENTITY["responder"]}"']
     if peer is not None:
         (folder / "authorities.pem").write_text(peer.root)
         lines.append('authorities = ["authorities.pem"]')

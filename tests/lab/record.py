@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from ikeanalyze.lab import scenario
-from ikeanalyze.lab.output import exclusive_output_dir
-from ikeanalyze.lab.run import run_case
+from ikeanalyze.lab.run import exclusive_output_dir, run_case
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 MANIFEST = CAPTURES / "manifest.json"

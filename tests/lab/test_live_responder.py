@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import LabError, machine, scenario
-from ikeanalyze.lab.space import PREFIX
+from ikeanalyze.lab.network.namespaces import PREFIX
 from tests.craft import ike
 from tests.lab.live_responder import run_responder, write_credentials
 

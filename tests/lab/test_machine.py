@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab import LabError, machine, tree
+from ikeanalyze.lab import LabError, debian_tree, machine
 from ikeanalyze.lab.machine import LIBRESWAN, STRONGSWAN, DaemonStack
 
 OWN, NEW, OLD = (
@@ -72,10 +72,10 @@ def test_ikev1_needs_an_old_strongswan(stacks):
 @pytest.mark.parametrize(
     ("own", "wanted"),
     [
-        ((), [tree.NEW, tree.OLD, tree.LIBRESWAN]),
-        ((OWN,), [tree.NEW, tree.LIBRESWAN]),
-        ((NEW, OLD, PLUTO), [tree.NEW, tree.OLD, tree.LIBRESWAN]),  # in trees already
-        ((DaemonStack(LIBRESWAN, Path("/"), "/pluto", "4.10"),), [tree.NEW, tree.OLD]),
+        ((), [debian_tree.NEW, debian_tree.OLD, debian_tree.LIBRESWAN]),
+        ((OWN,), [debian_tree.NEW, debian_tree.LIBRESWAN]),
+        ((NEW, OLD, PLUTO), [debian_tree.NEW, debian_tree.OLD, debian_tree.LIBRESWAN]),  # in trees already
+        ((DaemonStack(LIBRESWAN, Path("/"), "/pluto", "4.10"),), [debian_tree.NEW, debian_tree.OLD]),
     ],
 )
 def test_trees_for_what_the_machine_has_not_of_its_own(stacks, own, wanted):

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from ikeanalyze.lab import LabError, emulation, network, recording
+from ikeanalyze.lab import LabError, recording
+from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 from ikeanalyze.lab.scenario import LinkConditions, expand_cases
-from ikeanalyze.lab.space import NetnsSandbox, run_command
 from tests.lab import traffic
 
 pytestmark = pytest.mark.lab
@@ -19,10 +20,10 @@ def tshark(path, *arguments) -> list[str]:
 
 def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
     with NetnsSandbox() as space:
-        net = network.build_network(space, expand_cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
+        net = topology.build_network(space, expand_cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (net.path, net.aaa_path):
             emulation.start_emulator(space, path, LinkConditions(), netem=False, drops_elsewhere=True)
-        taken = recording.start_recording(space, net.responder, [network.LINK, network.AAA_LINK])
+        taken = recording.start_recording(space, net.responder, [topology.LINK, topology.AAA_LINK])
         traffic.there(net, 20)
         traffic.there(net, 3, size=3000)
         traffic.send(net.responder, net.aaa, net.aaa_address, 10)
@@ -38,9 +39,9 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
 
 def test_errors_over_ipv6_are_in_it(lab):
     with NetnsSandbox() as space:
-        net = network.build_network(space, expand_cases({"ip_version": 6}, "x", "x")[0])
+        net = topology.build_network(space, expand_cases({"ip_version": 6}, "x", "x")[0])
         emulation.start_emulator(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
-        taken = recording.start_recording(space, net.responder, [network.LINK])
+        taken = recording.start_recording(space, net.responder, [topology.LINK])
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
         run_command(net.initiator.command(sys.executable, "-c", code))
@@ -50,10 +51,10 @@ def test_errors_over_ipv6_are_in_it(lab):
 
 def test_what_is_still_on_its_way_is_in_it(lab):
     with NetnsSandbox() as space:
-        net = network.build_network(space, expand_cases({}, "x", "x")[0])
+        net = topology.build_network(space, expand_cases({}, "x", "x")[0])
         conditions = LinkConditions(rtt_ms=2000)
         emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=False)
-        taken = recording.start_recording(space, net.responder, [network.LINK])
+        taken = recording.start_recording(space, net.responder, [topology.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({net.responder_address!r}, 4000))"
         run_command(net.initiator.command(sys.executable, "-c", code))
         assert len(tshark(taken.stop(conditions.way_seconds), "-Y", "udp and not icmp")) == 1
@@ -61,8 +62,8 @@ def test_what_is_still_on_its_way_is_in_it(lab):
 
 def test_when_dumpcap_ends_by_itself_it_is_said(lab):
     with NetnsSandbox() as space:
-        net = network.build_network(space, expand_cases({}, "x", "x")[0])
-        taken = recording.start_recording(space, net.responder, [network.LINK])
+        net = topology.build_network(space, expand_cases({}, "x", "x")[0])
+        taken = recording.start_recording(space, net.responder, [topology.LINK])
         assert taken.alive
         taken.process.send_signal(signal.SIGINT)
         taken.process.wait(10)

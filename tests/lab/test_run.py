@@ -17,8 +17,8 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab.network.namespaces import PREFIX
 from ikeanalyze.lab.run import run_case
-from ikeanalyze.lab.space import PREFIX
 from tests.lab.agreement import check
 
 pytestmark = pytest.mark.lab

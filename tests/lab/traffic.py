@@ -4,8 +4,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from ikeanalyze.lab.network import LabNetwork
-from ikeanalyze.lab.space import Netns
+from ikeanalyze.lab.network.namespaces import Netns
+from ikeanalyze.lab.network.topology import LabNetwork
 
 PORT = 4000
 _RECEIVE = """

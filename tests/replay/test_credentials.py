@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, x25519
 
-from ikeanalyze.lab import pki
+from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.replay.credentials import (
     Credentials,
     CredentialsError,
@@ -16,8 +16,8 @@ from ikeanalyze.replay.credentials import (
 )
 from ikeanalyze.wire.identification import format_identity
 
-CHAIN = pki.make_certificate_chain("ecdsa", 256, 3, "initiator.lab")
-OTHER = pki.make_certificate_chain("ecdsa", 256, 2, "other.lab")
+CHAIN = certificates.make_certificate_chain("ecdsa", 256, 3, "initiator.lab")
+OTHER = certificates.make_certificate_chain("ecdsa", 256, 2, "other.lab")
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
 

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 
 from ikeanalyze.keys.detect import read_keys
-from ikeanalyze.lab import scenario, sides
-from ikeanalyze.lab.pki import CertificateChain
+from ikeanalyze.lab import scenario
+from ikeanalyze.lab.daemons import peer_config
+from ikeanalyze.lab.daemons.certificates import CertificateChain
 from ikeanalyze.model.retransmission_policy import make_strongswan_policy
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.handshake_shape import read_shape
@@ -184,13 +185,13 @@ def edwards_chain(kind):
 
 @pytest.mark.parametrize("kind", EDWARDS)
 def test_keys_of_edwards_curves(lab, tmp_path, monkeypatch, kind):
-    made = sides.make_credentials
+    made = peer_config.make_credentials
 
     def credentials(case):
         known = made(case)
         return replace(known, chains={**known.chains, "initiator": edwards_chain(kind)})
 
-    monkeypatch.setattr(sides, "make_credentials", credentials)
+    monkeypatch.setattr(peer_config, "make_credentials", credentials)
     with live(tmp_path, initiator={"auth": "ecdsa"}, responder={"auth": "ecdsa"}) as peer:
         shape = replace(recorded("ecdsa"), auth_initiator=kind.lower())
         assert peer.handshake(shape).authentication == (kind, "ECDSA with SHA2-256")

@@ -9,11 +9,10 @@ import typer
 
 from ikeanalyze.cli.exit_status import FAILED, CommandError, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.lab import LabError, tree
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
-from ikeanalyze.lab.output import exclusive_output_dir
-from ikeanalyze.lab.run import find_required_stacks, run_case
+from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks, run_case
 from ikeanalyze.lab.scenario import load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
@@ -97,7 +96,7 @@ def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands ha
     """
     try:
         for spec in list_missing_trees():
-            print_result(str(tree.make_tree(spec)))
+            print_result(str(debian_tree.make_tree(spec)))
     except LabError as error:
         raise CommandError(str(error)) from None
 

@@ -111,7 +111,7 @@ def test_against_scapy(name, carrier, version, mode):
     [("nat", "aes256-sha256"), ("reauthenticate", "aes256-sha256"), ("followup", "aes256gcm16")],
 )
 def test_pings_between_real_daemons(tshark, capture, name):
-    """Of strongSwan in tunnel mode over UDP: an ICMP echo has 20 + 8 + 16 bytes (ikeanalyze/lab/echo.py)."""
+    """Of strongSwan in tunnel mode over UDP: an ICMP echo has 20 + 8 + 16 bytes (ikeanalyze/lab/network/ping.py)."""
     done = tshark.run("-n", "-Y", "esp", "-T", "fields", "-e", "ip.len", capture=LAB / f"{capture}.pcapng")
     form = EspConfig(parse_suite(name), EspMode.TUNNEL, EspEncapsulation.UDP)
     assert [int(line) for line in done.lines] == [compute_packet_size(form, 44).size] * 2

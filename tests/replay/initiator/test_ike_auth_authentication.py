@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from ikeanalyze.crypto.algorithms import PRF
-from ikeanalyze.lab import pki
+from ikeanalyze.lab.daemons import certificates as daemons_certificates
 from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.initiator.ike_auth import (
     InitiatorAuth,
@@ -27,8 +27,8 @@ from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate, Identifi
 from tests.replay.driving import shape
 from tests.replay.responder import KEY_PAD, prf
 
-CHAIN = pki.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
-OTHER = pki.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
+CHAIN = daemons_certificates.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
+OTHER = daemons_certificates.make_certificate_chain("ecdsa", 256, 3, "responder.lab")
 OCTETS = b"message and nonce and MAC"
 SHA2_256 = PRF[5]
 NAME = Identification(2, b"responder.lab")

@@ -8,7 +8,7 @@ import pytest
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 
-from ikeanalyze.lab.space import NetnsSandbox
+from ikeanalyze.lab.network.namespaces import NetnsSandbox
 from ikeanalyze.replay.transport.interface import TransportError
 from ikeanalyze.replay.transport.open import open_transport
 from ikeanalyze.replay.transport.raw_ip import RawIpTransport

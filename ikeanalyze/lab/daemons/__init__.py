@@ -1,0 +1,1 @@
+"""The daemons of the lab: strongSwan, libreswan and FreeRADIUS, configured and controlled."""

@@ -1,0 +1,146 @@
+"""What the two sides of a case are told: connection, secrets, certificates."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ikeanalyze.lab.daemons import certificates
+from ikeanalyze.lab.daemons.daemon import NAME
+from ikeanalyze.lab.daemons.freeradius import PORT, RadiusUser
+from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, build_certificate_loads
+from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, ScenarioCase
+
+#: Who they say that they are.
+IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
+OTHER: Final = {"initiator": "responder", "responder": "initiator"}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCredentials:
+    """What the hosts of a case know of each other; made anew for each case."""
+
+    psk: str
+    #: Chains by host, where it has one.
+    chains: dict[str, certificates.CertificateChain]
+    #: With the AAA server, where there is one.
+    account: RadiusUser | None
+    #: Password of the initiator, where it authenticates by XAuth as well.
+    xauth: str | None
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(self.chains)})"
+
+
+def make_credentials(case: ScenarioCase) -> CaseCredentials:
+    """Make what a case needs."""
+    chains = {}
+    for side in ("initiator", "responder"):
+        auth = case.side(side).auth
+        if auth in CERTIFICATES or auth == "eap-tls":
+            kind = "ecdsa" if auth == "ecdsa" else "rsa"
+            chains[side] = certificates.make_certificate_chain(
+                kind, case.key_bits(side), case.side(side).chain, IDENTITY[side]
+            )
+    account = None
+    if case.eap:
+        method = case.settings.initiator.auth
+        account = RadiusUser(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
+        if method == "eap-tls":
+            chains["aaa"] = certificates.make_certificate_chain(
+                "rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"]
+            )
+    xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
+    return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
+
+
+def get_psk(role: str, case: ScenarioCase, known: CaseCredentials) -> str:
+    """The pre-shared key as a side has it: a wrong one where the case wants that."""
+    wrong = role == "initiator" and case.settings.initiator.wrong_secret
+    return secrets.token_hex(16) if wrong and case.settings.initiator.auth == "psk" else known.psk
+
+
+def build_side_config(role: str, case: ScenarioCase, network: LabNetwork, known: CaseCredentials) -> StrongswanConfig:
+    """What one side is told."""
+    initiator = role == "initiator"
+    auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
+    loads: list[tuple[str, dict[str, Any]]] = []
+    local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
+    remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
+    if role in known.chains:
+        local["certs"] = [known.chains[role].end]
+        loads += build_certificate_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
+    if "psk" in (auth, peer_auth):
+        owners = [IDENTITY["initiator"], IDENTITY["responder"]]
+        loads.append(("load_shared", {"type": "IKE", "data": get_psk(role, case, known), "owners": owners}))
+    if peer_auth in CERTIFICATES:
+        remote["cacerts"] = [known.chains[OTHER[role]].root]
+    settings: dict[str, Any] = {
+        "fragment_size": str(case.settings.ike.fragment_size),
+        "retransmit_timeout": f"{case.settings.ike.retransmit_timeout_s:g}",
+        "retransmit_base": f"{case.settings.ike.retransmit_base:g}",
+        "retransmit_tries": str(case.settings.ike.retransmit_tries),
+    }
+    if case.settings.ike.cookie_threshold:
+        settings["cookie_threshold"] = str(case.settings.ike.cookie_threshold)
+    account = known.account
+    if account is not None and initiator:
+        local["eap_id"] = account.user
+        if account.method == "eap-tls":
+            local["aaa_id"] = IDENTITY["aaa"]
+            loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": known.chains["aaa"].root}))
+        else:
+            wrong = case.settings.initiator.wrong_secret
+            password = secrets.token_hex(8) if wrong else account.password
+            loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
+    if account is not None and not initiator:
+        remote |= {"auth": "eap-radius", "eap_id": "%any"}
+        server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
+        settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
+    connection = _connection(role, case, network, local, remote)
+    if known.xauth is not None:
+        loads.append(("load_shared", {"type": "XAUTH", "data": known.xauth, "owners": [IDENTITY["initiator"]]}))
+        second = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
+        connection["local-xauth" if initiator else "remote-xauth"] = second
+    if case.stack(OTHER[role]) == LIBRESWAN:
+        connection["send_cert"] = "always"  # libreswan does not ask for one
+    if case.settings.ike.mode == "aggressive":
+        connection["aggressive"] = "yes"
+        # anybody may then guess at the PSK, which is why charon has to be told
+        settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"
+    loads.append(("load_conn", {NAME: connection}))
+    return StrongswanConfig(role, settings, tuple(loads))
+
+
+def _method(auth: str) -> str:
+    return "pubkey" if auth in CERTIFICATES else auth
+
+
+def _connection(
+    role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
+) -> dict[str, Any]:
+    child = {
+        "local_ts": [f"{INNER[role]}/32"],
+        "remote_ts": [f"{INNER[OTHER[role]]}/32"],
+        "esp_proposals": case.settings.ike.esp_proposals.split(","),
+        "rekey_time": "0",
+    }
+    connection: dict[str, Any] = {
+        "version": str(case.settings.ike.version),
+        "proposals": case.proposals(role).split(","),
+        "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
+        "mobike": "no",
+        "unique": "never",
+        "rekey_time": "0",
+        "dpd_delay": "0",
+        "local": local,
+        "remote": remote,
+        "children": {NAME: child},
+    }
+    if role == "initiator":
+        connection["local_addrs"] = [network.initiator_address]
+        connection["remote_addrs"] = [network.responder_address]
+        connection["keyingtries"] = "1"
+    else:
+        connection["local_addrs"] = [network.responder_address]
+    return connection

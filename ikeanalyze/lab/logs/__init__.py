@@ -1,0 +1,1 @@
+"""Logs of the lab's daemons: which messages each daemon sent."""

@@ -1,0 +1,166 @@
+"""What a log of libreswan's pluto says that the daemon did on the wire, as `daemonlog` says it of strongSwan's charon, and how far
+a handshake has come. With `plutodebug=base,private`.
+
+A message is put together in the log ("emit ISAKMP Message" with its exchange, flags and message ID, then once more for each
+fragment) and then sent; what is sent with nothing put together since is sent again.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.lab.logs.charon import DaemonLogSummary, LoggedDatagram
+
+_EMIT: Final = re.compile(r"\| \*\*emit ISAKMP Message:")
+_HEADER: Final = re.compile(r"\|    (exchange type|flags|Message ID): (?:ISAKMP_v2_)?(.+?) \(")
+_PAYLOAD: Final = re.compile(r"\| \*\*\*emit ([\w ]+?)(?: Payload)?:")
+_FRAGMENT: Final = "IKEv2 Encrypted Fragment"
+_SENT: Final = re.compile(r"\| sending (\d+) bytes for (.*) through \S+ from (\S+):(\d+) to (\S+):(\d+) using UDP")
+#: From any other port each message has the non-ESP marker in front (RFC 3948, 2.2), and pluto counts it.
+_PLAIN_PORT: Final = "500"
+_MARKER: Final = 4
+#: In what a datagram is sent for, when it is sent again.
+_AGAIN: Final = "retransmit"
+_KEYS: Final = re.compile(r"ikev2 I 0x([0-9a-f]{16}) 0x([0-9a-f]{16}) ")
+_TIME: Final = re.compile(r"\w{3} +\d+ (\d\d:\d\d:\d\d\.\d{6}): ")
+_BEGUN: Final = re.compile(r"#\d+: initiating IKEv2 connection")
+_ESTABLISHED: Final = re.compile(r"#\d+: (?:initiator|responder) established IKE SA")
+_CHILD: Final = re.compile(r"#\d+: (?:initiator|responder) established Child SA")
+#: An error of RFC 7296, 3.10.1, as pluto names it when it gets one.
+_REFUSED: Final = re.compile(
+    r"(?:error notification|rejected Child SA with|rejected by peer:) ([A-Z][A-Z0-9_]+)|containing ([A-Z0-9_]+) notification"
+)
+_FAILED: Final = re.compile(r"#\d+: deleting (?:larval )?IKE SA|#\d+: state transition .* failed")
+#: Why a CHILD_SA did not come: what the kernel said of it.
+_KERNEL: Final = re.compile(r"netlink response for Add SA \S+: (.*)")
+_NO_CHILD: Final = re.compile(r"initiator rejected Child SA response")
+_NOT_AUTHENTICATED: Final = re.compile(r"#\d+: authentication failed: ")
+_PROBLEM: Final = re.compile(r'(?:addconn: .*(?:error|failed|invalid).*|FATAL ERROR: .*|"lab": failed .*)')
+
+
+@dataclass(slots=True)
+class HandshakeProgress:
+    """How far a handshake has come."""
+
+    established: bool = False
+    #: Whether its CHILD_SA is there as well.
+    child: bool = False
+    failed: bool = False
+    #: The peer's error, or the kernel's.
+    why: str | None = None
+    #: From the command to the IKE SA, by the log's clock.
+    ms: float | None = None
+
+
+@dataclass(slots=True)
+class _EmittedMessage:
+    """A message that was put together."""
+
+    #: "IKE_AUTH request 1", as in `DaemonLogSummary.messages`.
+    name: str
+    #: "request" or "response".
+    kind: str
+    #: Datagrams that it takes, 0 for a whole one.
+    fragments: int = 0
+    #: Datagrams that went out.
+    sent: int = 0
+
+
+def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
+    """An account of the lines of a log."""
+    account = DaemonLogSummary()
+    header: dict[str, str] | None = None  # of what is being put together
+    # of each kind the last: there is one exchange at a time
+    last: dict[str, _EmittedMessage] = {}
+    newest: _EmittedMessage | None = None
+    for line in lines:
+        if _EMIT.search(line):
+            header = {}
+        elif header is not None and (field := _HEADER.search(line)):
+            header[field[1]] = field[2]
+        elif header is not None and (payload := _PAYLOAD.search(line)):
+            kind = "response" if "MSG_RESPONSE" in header.get("flags", "") else "request"
+            if payload[1] == _FRAGMENT:
+                if kind in last:
+                    last[kind].fragments += 1
+            else:
+                name = f"{header.get('exchange type', '?')} {kind} {header.get('Message ID', '?')}"
+                last[kind] = newest = _EmittedMessage(name, kind)
+            header = None
+        elif sent := _SENT.search(line):
+            size, why, source, port, destination, other = sent.groups()
+            marker = 0 if port == _PLAIN_PORT else _MARKER
+            account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size) - marker))
+            if _AGAIN in why.lower():
+                _count(account, last.get("response" if "responder" in why else "request"))
+            else:
+                _count(account, newest)
+        elif _ESTABLISHED.search(line):
+            account.established += 1
+        elif refused := _REFUSED.search(line):
+            account.refused[refused[1] or refused[2]] += 1
+    return account
+
+
+def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
+    """A datagram of a message went out."""
+    if message is None:
+        return
+    if message.sent % max(message.fragments, 1) == 0:
+        account.messages.append(message.name)
+        if message.sent and message.kind == "request":
+            account.requests_again += 1
+        elif message.sent:
+            account.responses_again += 1
+    message.sent += 1
+
+
+def find_spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
+    """The SPIs of the youngest IKE SA, 16 hex digits each; None: none got so far."""
+    youngest: tuple[str | None, str | None] = (None, None)
+    for line in lines:
+        if keys := _KEYS.search(line):
+            youngest = keys[1], keys[2]
+    return youngest
+
+
+def find_startup_error(lines: Iterable[str]) -> str | None:
+    """Why pluto does not start, or takes no connection."""
+    return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
+
+
+def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
+    """How far a handshake has come by the lines since it began."""
+    state = HandshakeProgress()
+    begun: float | None = None
+    for line in lines:
+        if _BEGUN.search(line):
+            begun = _seconds(line)
+        elif refused := _REFUSED.search(line):
+            state.why = state.why or refused[1] or refused[2]
+        elif kernel := _KERNEL.search(line):
+            state.why = state.why or f"no CHILD_SA: the kernel says {kernel[1]}"
+        elif _NO_CHILD.search(line):
+            state.why = state.why or "no CHILD_SA in the response"
+        elif _NOT_AUTHENTICATED.search(line):
+            state.why = state.why or "the peer's authentication failed"
+        elif _ESTABLISHED.search(line):
+            state.established = True
+            now = _seconds(line)
+            if begun is not None and now is not None:
+                state.ms = round((now - begun) % 86_400 * 1e3, 3)
+        elif _CHILD.search(line):
+            state.child = True
+        elif _FAILED.search(line):
+            state.failed = True
+    return state
+
+
+def _seconds(line: str) -> float | None:
+    """The time of day of a line."""
+    clock = _TIME.match(line)
+    if not clock:
+        return None
+    hours, minutes, seconds = clock[1].split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)

@@ -1,0 +1,1 @@
+"""The network of the lab: namespaces, links, loss and delay."""

@@ -1,0 +1,183 @@
+"""How a path between two hosts behaves: delay, jitter, loss, rate, dropped IP fragments; by the kernel or by us.
+
+Loss and dropped fragments happen at the receiver behind the capture where nftables can do that, so that a capture on either
+host has every transmission of both; else in the path. Delay, jitter and rate are always the path's: netem's where the kernel has
+it, else those of our own relay (`relay`).
+"""
+
+import json
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
+from ikeanalyze.lab.network.topology import FAR, NEAR
+from ikeanalyze.lab.scenario import LinkConditions
+
+_START_SECONDS: Final = 10
+#: A link is quiet when nothing is on its way at so many looks, with this pause between them.
+_QUIET_LOOKS: Final = 3
+_LOOK_SECONDS: Final = 0.03
+#: Chances are counted in this many parts.
+_PARTS: Final = 100_000
+
+
+class Emulator(Protocol):
+    """A path that carries frames."""
+
+    #: What does it: "netem", "relay" or "bridge".
+    kind: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it carries frames."""
+        ...
+
+    def count_in_flight(self) -> int:
+        """How many frames are on their way."""
+        ...
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """End it; what it counted per direction, where it counts."""
+        ...
+
+
+@dataclass(slots=True)
+class NetemEmulator:
+    """A bridge; with netem on both its ports where the link is not perfect."""
+
+    kind: str
+    path: Netns
+    alive: bool = True
+
+    def count_in_flight(self) -> int:
+        """What netem holds back, as tc tells it; a bridge holds back nothing."""
+        if self.kind == "bridge":
+            return 0
+        reports = (self.path.command("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
+        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(run_command(report)))
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """The bridge goes with its namespace."""
+        return {}
+
+
+@dataclass(slots=True)
+class RelayEmulator:
+    """Our relay in user space."""
+
+    space: NetnsSandbox
+    process: subprocess.Popen[bytes]
+    output: Path
+    #: Where it says how many frames are on their way.
+    waiting_file: Path
+    kind: str = "relay"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process.poll() is None
+
+    def count_in_flight(self) -> int:
+        """What the relay has not delivered yet."""
+        count: int = struct.unpack("I", self.waiting_file.read_bytes())[0]
+        return count
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        """End the relay; its counts."""
+        self.space.stop(self.process)
+        lines = self.output.read_text().splitlines()
+        try:
+            counts: dict[str, dict[str, int]] = json.loads(lines[-1])
+        except (IndexError, ValueError):
+            return {}
+        return counts
+
+
+def start_emulator(
+    space: NetnsSandbox,
+    path: Netns,
+    conditions: LinkConditions,
+    *,
+    netem: bool,
+    drops_elsewhere: bool,
+    seed: int | None = None,
+) -> Emulator:
+    """Let frames through between the two ends of a path."""
+    loss = 0.0 if drops_elsewhere else conditions.loss_percent
+    if conditions.drop_ip_fragments and not drops_elsewhere:
+        raise LabError("dropping IP fragments needs nftables with the hook ingress (ikeanalyze lab doctor)")
+    perfect = not (conditions.rtt_ms or conditions.jitter_ms or conditions.rate_kbps or loss)
+    if perfect or netem:
+        _bridge(path)
+        if not perfect:
+            for end in (NEAR, FAR):
+                run_command(path.command(*build_netem_command(end, conditions, loss)))
+        return NetemEmulator("bridge" if perfect else "netem", path)
+    output, waiting_file = path.folder / "relay", path.folder / "waiting"
+    waiting_file.write_bytes(bytes(4))
+    command = [sys.executable, "-m", "ikeanalyze.lab.network.relay", NEAR, FAR]
+    command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
+    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={waiting_file}"]
+    if seed is not None:
+        command.append(f"--seed={seed}")
+    process = space.start(path.command(*command), output=output)
+    deadline = time.monotonic() + _START_SECONDS
+    while "ready" not in output.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise LabError("the link emulator did not start")
+        time.sleep(0.01)
+    return RelayEmulator(space, process, output, waiting_file)
+
+
+def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
+    """Wait until nothing is on its way, and nobody answers it; so long at most, since a link may be hopelessly slow."""
+    deadline = time.monotonic() + seconds
+    slow = [emulator for emulator in emulators if emulator.kind != "bridge"]
+    quiet = 0
+    while slow and quiet < _QUIET_LOOKS and time.monotonic() < deadline:
+        quiet = 0 if any(emulator.alive and emulator.count_in_flight() for emulator in slow) else quiet + 1
+        time.sleep(_LOOK_SECONDS)
+
+
+def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
+    """What puts a link's conditions on one end of a path, for what leaves there."""
+    command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
+    if conditions.rtt_ms or conditions.jitter_ms:
+        command += ["delay", f"{conditions.rtt_ms / 2:g}ms"]
+        command += [f"{conditions.jitter_ms:g}ms"] if conditions.jitter_ms else []
+    if loss:
+        command += ["loss", f"{loss:g}%"]
+    if conditions.rate_kbps:
+        command += ["rate", f"{conditions.rate_kbps:g}kbit"]
+    return command
+
+
+def _bridge(path: Netns) -> None:
+    run_command(path.command("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
+    run_command(path.command("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
+    for end in (NEAR, FAR):
+        run_command(path.command("ip", "link", "set", end, "master", "bridge"))
+    run_command(path.command("ip", "link", "set", "bridge", "up"))
+
+
+def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
+    """Lose frames that reach a host, behind a capture that is taken there."""
+    rules = []
+    if conditions.loss_percent:
+        chance = f"numgen random mod {_PARTS} < {round(conditions.loss_percent / 100 * _PARTS)} counter drop"
+        rules += [f"meta protocol ip {chance}", f"meta protocol ip6 meta l4proto udp {chance}"]
+    if conditions.drop_ip_fragments:
+        rules += ["ip frag-off & 0x3fff != 0 counter drop", "exthdr frag exists counter drop"]
+    if not rules:
+        return
+    text = "add table netdev link\n"
+    text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
+    text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
+    run_command(host.command("nft", "-f", "-"), given=text)

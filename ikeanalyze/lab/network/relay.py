@@ -1,0 +1,192 @@
+"""A link emulator in user space, for kernels without netem: Ethernet frames from one interface to another and back.
+
+Runs as `python -m ikeanalyze.lab.relay`, in the namespace that both interfaces are in. Per direction, a frame is lost with a
+given probability; else it waits for its turn at the given rate and then for half the round-trip time with jitter (uniform,
+never overtaking the frame before it). Counts are written to standard output at the end; how many frames are on their way stands in
+a file all the time, so that nobody takes a link for quiet that is not.
+"""
+
+import argparse
+import heapq
+import json
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+_ETH_P_ALL: Final = 3
+_SOL_PACKET: Final = 263
+_PACKET_IGNORE_OUTGOING: Final = 23
+_PACKET_STATISTICS: Final = 6
+_SO_RCVBUFFORCE: Final = 33
+#: Of a socket, for frames that come while this process does not get a processor.
+_BUFFER_BYTES: Final = 32 << 20
+#: Frames that may be on their way in one direction; more are dropped, as by a full queue.
+MOST_QUEUED: Final = 20_000
+
+
+@dataclass(slots=True)
+class RelayDirection:
+    """One direction of the link: the rules, without sockets and clocks. Times in seconds."""
+
+    delay: float
+    jitter: float
+    loss: float  # a probability
+    bits_per_second: float  # 0: no limit
+    random: random.Random
+    received: int = 0
+    lost: int = 0
+    overflowed: int = 0
+    _free_at: float = 0.0  # when the last frame is out at the given rate
+    _last: float = 0.0  # when the last frame arrives
+    _queue: list[tuple[float, int, bytes]] = field(default_factory=list)
+
+    def take(self, frame: bytes, now: float) -> None:
+        """A frame came in."""
+        self.received += 1
+        if self.random.random() < self.loss:
+            self.lost += 1
+            return
+        if len(self._queue) >= MOST_QUEUED:
+            self.overflowed += 1
+            return
+        sent = now
+        if self.bits_per_second:
+            sent = max(now, self._free_at) + len(frame) * 8 / self.bits_per_second
+            self._free_at = sent
+        wait = self.delay + self.random.uniform(-self.jitter, self.jitter)
+        self._last = max(sent + max(wait, 0.0), self._last)
+        heapq.heappush(self._queue, (self._last, self.received, frame))
+
+    def due(self, now: float) -> list[bytes]:
+        """The frames that arrive by now, in order."""
+        frames = []
+        while self._queue and self._queue[0][0] <= now:
+            frames.append(heapq.heappop(self._queue)[2])
+        return frames
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next frame arrives, if one is on its way."""
+        return self._queue[0][0] if self._queue else None
+
+    @property
+    def waiting(self) -> int:
+        """How many are on their way."""
+        return len(self._queue)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What became of the frames."""
+        return {
+            "received": self.received,
+            "lost": self.lost,
+            "overflowed": self.overflowed,
+            "undelivered": self.waiting,
+        }
+
+
+def _opened(interface: str) -> socket.socket:
+    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    try:  # more than a process may have by default
+        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+    except PermissionError:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    opened.bind((interface, 0))
+    opened.setblocking(False)
+    return opened
+
+
+def _missed(opened: socket.socket) -> int:
+    """Frames that found a socket's buffer full, since this was last asked."""
+    _, missed = struct.unpack("II", opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return int(missed)
+
+
+def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, waiting: int | None) -> None:
+    """Carry frames between two interfaces until SIGTERM comes. `waiting`: a file that has the number of frames that are on their
+    way, 4 octets in this machine's order.
+    """
+    ends = [_opened(a), _opened(b)]
+    ways = [(ends[0], ends[1], there), (ends[1], ends[0], back)]
+    print("ready", file=sys.stderr, flush=True)
+    try:
+        _carry(ends, ways, waiting)
+    finally:
+        for source, _, way in ways:
+            missed = _missed(source)
+            way.received += missed
+            way.overflowed += missed
+
+
+def _carry(
+    ends: list[socket.socket],
+    ways: list[tuple[socket.socket, socket.socket, RelayDirection]],
+    waiting: int | None,
+) -> None:
+    written = -1
+    while True:
+        now_waiting = sum(way.waiting for *_, way in ways)
+        if waiting is not None and now_waiting != written:
+            written = now_waiting
+            os.pwrite(waiting, struct.pack("I", written), 0)
+        coming = [at for *_, way in ways if (at := way.next_at) is not None]
+        timeout = max(min(coming) - time.monotonic(), 0.0) if coming else None
+        readable = select.select(ends, [], [], timeout)[0]
+        for source, target, way in ways:
+            if source in readable:
+                try:
+                    while True:
+                        way.take(source.recv(65_536), time.monotonic())
+                except BlockingIOError:
+                    pass
+            for frame in way.due(time.monotonic()):
+                try:
+                    target.send(frame)
+                except OSError:
+                    way.overflowed += 1  # the interface is down, or its queue is full
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the rules from the command line, and carry frames by them."""
+    parser = argparse.ArgumentParser(prog="ikeanalyze.lab.network.relay")
+    parser.add_argument("interfaces", nargs=2)
+    for name in ("delay-ms", "jitter-ms", "loss-percent", "rate-kbps"):
+        parser.add_argument(f"--{name}", type=float, default=0.0)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--waiting", type=Path)
+    given = parser.parse_args(arguments)
+    chance = random.Random(given.seed)
+    there, back = (
+        RelayDirection(
+            given.delay_ms / 1e3,
+            given.jitter_ms / 1e3,
+            given.loss_percent / 100,
+            given.rate_kbps * 1e3,
+            random.Random(chance.random()),
+        )
+        for _ in range(2)
+    )
+
+    def end(*_: Any) -> None:
+        raise SystemExit
+
+    signal.signal(signal.SIGTERM, end)
+    waiting = os.open(given.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if given.waiting else None
+    try:
+        relay_frames(given.interfaces[0], given.interfaces[1], there, back, waiting)
+    finally:
+        json.dump({"there": there.counts, "back": back.counts}, sys.stdout)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The hosts of a case and their links.
+
+    initiator ── (NAT) ── path ── responder ── aaa path ── aaa
+
+On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
+named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its ends know
+each other's MAC address from the start: nobody asks for it over the path, which would cost the first handshake a round trip.
+"""
+
+import sys
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
+from ikeanalyze.lab.scenario import ScenarioCase
+
+#: The responder's interfaces: the links' names.
+LINK: Final = "ini-res"
+AAA_LINK: Final = "res-aaa"
+#: The other side's interface, and those of a path.
+ETHERNET: Final = "eth0"
+NEAR: Final = "near"
+FAR: Final = "far"
+#: Those of a NAT.
+_INSIDE: Final = "inside"
+_OUTSIDE: Final = "outside"
+#: What ESP protects: an address on each side's loopback interface.
+INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
+
+#: Interfaces with less have no IPv6 at all (RFC 8200, 5).
+_IPV6_MTU: Final = 1280
+
+
+@dataclass(frozen=True, slots=True)
+class LabNetwork:
+    """The hosts, connected."""
+
+    initiator: Netns
+    responder: Netns
+    #: Carries what initiator and responder say.
+    path: Netns
+    #: The AAA server and the path to it, where the initiator uses EAP.
+    aaa: Netns | None
+    aaa_path: Netns | None
+    initiator_address: str
+    responder_address: str
+    aaa_address: str | None
+    #: The responder's address on the AAA link.
+    client_address: str | None
+
+
+def build_network(space: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
+    """Make the hosts that a case needs."""
+    six = case.settings.ip_version == 6
+    initiator, responder, path = (space.create_netns(name) for name in ("initiator", "responder", "path"))
+    mtu = case.settings.link.mtu
+    ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
+    nat = space.create_netns("nat") if case.settings.link.nat else None
+    near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, ETHERNET, ours)
+    _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
+    if nat:
+        ours = _translate(nat, initiator, mtu)
+    _offload(initiator, ETHERNET)
+    for host in (initiator, responder):
+        run_command(host.command("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
+    aaa = aaa_path = aaa_address = client = None
+    links = [LINK]
+    if case.eap:
+        aaa, aaa_path = space.create_netns("aaa"), space.create_netns("aaa-path")
+        aaa_address, client = "203.0.113.2", "203.0.113.1"
+        mtu = case.settings.aaa_link.mtu
+        _connect(
+            aaa_path, _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address), 24, mtu
+        )
+        _offload(aaa, ETHERNET)
+        links.append(AAA_LINK)
+    _offload(responder, *links)
+    return LabNetwork(initiator, responder, path, aaa, aaa_path, ours, theirs, aaa_address, client)
+
+
+@dataclass(frozen=True, slots=True)
+class _HostInterface:
+    """A host's interface to a path."""
+
+    host: Netns
+    interface: str
+    address: str
+
+    @property
+    def mac(self) -> str:
+        """Locally administered, the rest from the address: no two of a case are the same."""
+        return ":".join(f"{octet:02x}" for octet in (2, 0, *ip_address(self.address).packed[-4:]))
+
+
+def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int, mtu: int) -> None:
+    """Connect two hosts to the ends of a path, and tell each the other's MAC address."""
+    _plug(path, NEAR, near, prefix, mtu)
+    _plug(path, FAR, far, prefix, mtu)
+    for end, opposite in ((near, far), (far, near)):
+        known = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
+        run_command(end.host.command(*known, "nud", "permanent"))
+
+
+def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
+    """Put a NAT between the initiator and its path; the initiator's address, which the NAT changes."""
+    ours, gateway = "198.51.100.2", "198.51.100.1"
+    _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
+    _address(nat, _INSIDE, f"{gateway}/24")
+    run_command(initiator.command("ip", "route", "add", "default", "via", gateway))
+    run_command(nat.command("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+    rules = (
+        "add table ip nat\n"
+        "add chain ip nat out { type nat hook postrouting priority 100; }\n"
+        f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
+    )
+    run_command(nat.command("nft", "-f", "-"), given=rules)
+    _offload(nat, _INSIDE, _OUTSIDE)
+    return ours
+
+
+def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) -> None:
+    """Connect a host to the interface `name` of a path."""
+    run_command(
+        path.command(
+            "ip",
+            "link",
+            "add",
+            name,
+            "mtu",
+            str(mtu),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            end.interface,
+            "address",
+            end.mac,
+            "mtu",
+            str(mtu),
+        )
+    )
+    run_command(path.command("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
+    if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
+        run_command(path.command("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
+    run_command(path.command("ip", "link", "set", name, "up"))
+    _address(end.host, end.interface, f"{end.address}/{prefix}")
+
+
+def _address(host: Netns, interface: str, address: str) -> None:
+    run_command(
+        host.command("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ()))
+    )
+    run_command(host.command("ip", "link", "set", interface, "up"))
+
+
+def _offload(host: Netns, *interfaces: str) -> None:
+    run_command(host.command(sys.executable, "-m", "ikeanalyze.lab.network.offload", *interfaces))

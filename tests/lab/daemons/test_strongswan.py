@@ -1,0 +1,58 @@
+import time
+
+import pytest
+
+from ikeanalyze.lab import machine, scenario
+from ikeanalyze.lab.daemons import peer_config, strongswan
+from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, format_settings, merge_settings
+from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.namespaces import NetnsSandbox
+
+
+def test_settings_in_the_form_of_strongswan_conf():
+    settings = merge_settings({"a": "1", "plugins": {"vici": {"socket": "x"}}}, {"plugins": {"eap-radius": {"b": "2"}}})
+    expected = "a = 1\nplugins {\n  vici {\n    socket = x\n  }\n  eap-radius {\n    b = 2\n  }\n}\n"
+    assert format_settings(settings) == expected
+
+
+def test_no_secret_is_shown():
+    assert "hush" not in repr(StrongswanConfig("initiator", {}, (("load_shared", {"data": "hush"}),)))
+
+
+def wait_for(charon, count: int) -> list:
+    deadline = time.monotonic() + 5
+    while len(sas := charon.sas()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return sas
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("first_wait", "tries"), [(10, 1), (0.1, 1)])  # the command ends first, or charon gives up
+def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
+    data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
+    (case,) = scenario.expand_cases(data, "x", "x")
+    with NetnsSandbox() as space:
+        net = topology.build_network(space, case)
+        emulation.start_emulator(space, net.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
+        charon = strongswan.start_strongswan(
+            space,
+            net.initiator,
+            machine.find_stack("strongswan", ml_kem=False, ikev1=False),
+            peer_config.build_side_config("initiator", case, net, peer_config.make_credentials(case)),
+            kernel_esp=machine.has_kernel_esp(),
+            timeout=case.settings.timeout_s,
+        )
+        attempt = charon.initiate()
+        assert (attempt.done, attempt.why) == (False, "no answer")
+        if first_wait < 1:
+            return  # half-open ones do not last
+        charon.terminate_all()
+        charon.initiate_async()
+        (first,) = wait_for(charon, 1)
+        charon.initiate_async()
+        two = wait_for(charon, 2)
+        # the youngest is the last
+        assert two[0].spi_i == first.spi_i
+        assert two[1].spi_i != first.spi_i
+        assert [one.spi_r for one in two] == [None, None]

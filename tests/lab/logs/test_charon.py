@@ -1,0 +1,66 @@
+from ikeanalyze.lab.logs.charon import parse_charon_log
+
+LOG = """\
+1.1 08[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
+1.1 08[NET] <lab|1> sending packet: from 192.0.2.1[500] to 192.0.2.2[500] (272 bytes)
+1.4 11[IKE] <lab|1> retransmit 1 of request with message ID 0
+1.4 11[NET] <lab|1> sending packet: from 192.0.2.1[500] to 192.0.2.2[500] (272 bytes)
+1.5 09[ENC] <lab|1> generating IKE_AUTH request 1 [ IDi AUTH ]
+1.5 09[ENC] <lab|1> generating IKE_AUTH request 1 [ EF(1/2) ]
+1.5 09[ENC] <lab|1> generating IKE_AUTH request 1 [ EF(2/2) ]
+1.5 09[NET] <lab|1> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (1236 bytes)
+1.5 09[NET] <lab|1> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (292 bytes)
+1.6 09[IKE] <lab|1> received AUTHENTICATION_FAILED notify error
+"""
+
+
+def test_each_message_and_datagram_once_for_each_time_that_it_was_sent():
+    found = parse_charon_log(LOG.splitlines())
+    assert found.messages == ["IKE_SA_INIT request 0", "IKE_SA_INIT request 0", "IKE_AUTH request 1"]
+    assert [one.bytes for one in found.sent] == [272, 272, 1236, 292]
+    assert found.requests_again == 1
+    assert found.refused == {"AUTHENTICATION_FAILED": 1}
+    assert found.established == 0
+
+
+IKEV1 = """\
+1.1 09[ENC] <c|1> generating ID_PROT request 0 [ SA V V V ]
+1.1 09[NET] <c|1> sending packet: from 10.1.0.2[500] to 10.2.0.2[500] (180 bytes)
+1.4 10[IKE] <c|1> sending retransmit 1 of request message ID 0, seq 1
+1.4 10[NET] <c|1> sending packet: from 10.1.0.2[500] to 10.2.0.2[500] (180 bytes)
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ ID CERT SIG ]
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ FRAG(1) ]
+1.5 11[ENC] <c|1> generating ID_PROT request 0 [ FRAG(2/2) ]
+1.5 11[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (468 bytes)
+1.5 11[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (100 bytes)
+1.6 12[ENC] <c|1> generating INFORMATIONAL_V1 request 946438485 [ HASH D ]
+1.6 12[NET] <c|1> sending packet: from 10.1.0.2[4500] to 10.2.0.2[4500] (92 bytes)
+"""
+
+
+def test_ikev1():
+    found = parse_charon_log(IKEV1.splitlines())
+    assert found.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
+    assert [one.bytes for one in found.sent] == [180, 180, 468, 100, 92]
+    assert (found.requests_again, found.responses_again) == (1, 0)
+
+
+def test_a_rekeyed_ike_sa_is_established_too():
+    said = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
+    assert parse_charon_log(said).established == 1
+
+
+#: Reauthentication: the first message of the new IKE SA, 2, is generated while charon is busy with 1.
+REAUTHENTICATION = """\
+1.1 09[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
+1.1 09[NET] <lab|1> sending packet: from 192.0.2.1[500] to 192.0.2.2[500] (272 bytes)
+1.2 10[IKE] <lab|1> reauthenticating IKE_SA lab[1]
+1.2 10[ENC] <lab|1> generating IKE_SA_INIT request 0 [ SA KE No ]
+1.2 10[NET] <lab|1> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (272 bytes)
+1.6 14[IKE] <lab|2> retransmit 1 of request with message ID 0
+1.6 14[NET] <lab|2> sending packet: from 192.0.2.1[4500] to 192.0.2.2[4500] (272 bytes)
+"""
+
+
+def test_a_retransmission_of_an_ike_sa_that_was_begun_in_another_ones_name():
+    assert parse_charon_log(REAUTHENTICATION.splitlines()).messages == ["IKE_SA_INIT request 0"] * 3

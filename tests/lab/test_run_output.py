@@ -1,0 +1,34 @@
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.lab import LabError
+from ikeanalyze.lab.run import exclusive_output_dir
+
+
+def test_a_folder_is_made_and_nothing_is_left_in_it(tmp_path):
+    with exclusive_output_dir(tmp_path / "a" / "b"):
+        pass
+    assert os.listdir(tmp_path / "a" / "b") == []
+
+
+def test_one_run_at_a_time(tmp_path):
+    with exclusive_output_dir(tmp_path), pytest.raises(LabError, match="another run"), exclusive_output_dir(tmp_path):
+        pass
+    with exclusive_output_dir(tmp_path):  # free again
+        other = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(other)
+
+
+def test_what_is_no_folder_is_said(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LabError, match=r"file: File exists"), exclusive_output_dir(tmp_path / "file"):
+        pass
+    with pytest.raises(LabError, match=r"Not a directory"), exclusive_output_dir(tmp_path / "file" / "below"):
+        pass
+    with pytest.raises(LabError, match=r"/proc/nothing: No such file"), exclusive_output_dir(Path("/proc/nothing")):
+        pass
