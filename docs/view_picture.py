@@ -13,7 +13,7 @@ from pathlib import Path
 import ikeanalyze
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.app import Browser
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs/images/view.svg"

@@ -8,12 +8,12 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from ikeanalyze.render.core.values import escape_text
-from ikeanalyze.view.handshake_ladder import LadderScreen
-from ikeanalyze.view.handshake_list import HandshakeListScreen
-from ikeanalyze.view.help import render_help
-from ikeanalyze.view.lines import TextLine, make_line
-from ikeanalyze.view.opening import CaptureSession, MessageDetails
-from ikeanalyze.view.reading import TextScreen
+from ikeanalyze.view.screens.handshake_list import HandshakeListScreen
+from ikeanalyze.view.screens.help import render_help
+from ikeanalyze.view.screens.ladder import LadderScreen
+from ikeanalyze.view.screens.text import TextScreen
+from ikeanalyze.view.session import CaptureSession, MessageDetails
+from ikeanalyze.view.text_lines import TextLine, make_line
 
 
 class TerminalError(Exception):

@@ -9,7 +9,7 @@ import polars as pl
 
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
-from ikeanalyze.view.lines import SPECIAL, WRONG
+from ikeanalyze.view.text_lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
 _WIDEST: Final = 45  # cells of a column at most: an IPv6 address with a dotted end

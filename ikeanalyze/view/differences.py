@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 from rich.text import Text
 
 from ikeanalyze.render.core.values import escape_text, format_count, format_ms
-from ikeanalyze.view.details import PayloadView, get_message_bytes, list_message_facts, payload_views
 from ikeanalyze.view.hexdump import format_hexdump, get_row_bytes
-from ikeanalyze.view.lines import FIRST, NAME, SECOND, SPECIAL, TITLE, TextLine, make_fact_line, make_line
-from ikeanalyze.view.opening import MessageDetails
+from ikeanalyze.view.message_details import PayloadView, get_message_bytes, list_message_facts, payload_views
+from ikeanalyze.view.session import MessageDetails
+from ikeanalyze.view.text_lines import FIRST, NAME, SECOND, SPECIAL, TITLE, TextLine, make_fact_line, make_line
 
 #: Rows of the hex dump that are shown for each message.
 _MOST_ROWS: Final = 64

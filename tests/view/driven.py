@@ -9,7 +9,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.app import Browser
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 

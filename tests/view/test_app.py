@@ -7,7 +7,7 @@ import time
 import pytest
 
 import ikeanalyze
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
 from tests.craft import Handshake, Trace
 from tests.craft.hip import Association
 from tests.view.driven import CAPTURES, browsed, drive

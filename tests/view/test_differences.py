@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import ikeanalyze
 from ikeanalyze.view.differences import compare_messages
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
 from tests.craft import MS, Handshake, Trace, ike
 from tests.view.driven import browsed
 

@@ -37,7 +37,7 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
     analysis = read_captures([capture], inputs, messages)
     # imported here because they need Textual, and load polars, after which the capture reader cannot fork
     from ikeanalyze.view.app import TerminalError, run_browser
-    from ikeanalyze.view.opening import CaptureSession
+    from ikeanalyze.view.session import CaptureSession
 
     key_files: list[KeyFile] = []
     for path in inputs.keys:

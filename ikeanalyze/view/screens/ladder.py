@@ -15,15 +15,15 @@ from textual.widgets import Static
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.render.core.values import escape_text
 from ikeanalyze.render.ladder import text
-from ikeanalyze.view.bars import KeyBar, TitleBar
-from ikeanalyze.view.details import render_hex_lines, render_message
 from ikeanalyze.view.differences import compare_messages
-from ikeanalyze.view.ladder import LadderView
-from ikeanalyze.view.opening import CaptureSession, HandshakeDetails, MessageDetails
-from ikeanalyze.view.pane import TextPane
-from ikeanalyze.view.reading import TextScreen
-from ikeanalyze.view.rows import ListView
-from ikeanalyze.view.saving import SaveChoice, SaveScreen
+from ikeanalyze.view.message_details import render_hex_lines, render_message
+from ikeanalyze.view.screens.save import SaveChoice, SaveScreen
+from ikeanalyze.view.screens.text import TextScreen
+from ikeanalyze.view.session import CaptureSession, HandshakeDetails, MessageDetails
+from ikeanalyze.view.widgets.bars import KeyBar, TitleBar
+from ikeanalyze.view.widgets.ladder import LadderView
+from ikeanalyze.view.widgets.list_view import ListView
+from ikeanalyze.view.widgets.text_pane import TextPane
 
 _KEYS = [
     ("↑↓", "message"), ("m", "mark"), ("x", "hex"), ("?", "help"), ("Esc", "back"), ("p", "payloads"),

@@ -10,11 +10,11 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from ikeanalyze.render.core.values import escape_text, format_count, format_endpoint, format_outcome
-from ikeanalyze.view.bars import KeyBar, TitleBar
-from ikeanalyze.view.listing import HandshakeList
-from ikeanalyze.view.opening import CaptureSession
-from ikeanalyze.view.rows import ListView
-from ikeanalyze.view.saving import SaveChoice, SaveScreen
+from ikeanalyze.view.screens.save import SaveChoice, SaveScreen
+from ikeanalyze.view.session import CaptureSession
+from ikeanalyze.view.widgets.bars import KeyBar, TitleBar
+from ikeanalyze.view.widgets.handshake_list import HandshakeList
+from ikeanalyze.view.widgets.list_view import ListView
 
 _KEYS = [
     ("Enter", "ladder"), ("/", "filter"), ("?", "help"), ("q", "quit"), ("s", "save"), ("Space", "choose"),

@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.view.selection import write_selected_packets
+from ikeanalyze.capture.write.filter import write_selected_packets
 from tests.craft import MS, Handshake, Interface, Trace
 
 

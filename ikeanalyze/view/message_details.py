@@ -7,9 +7,9 @@ from typing import Final
 from ikeanalyze.analysis.decryption.export import build_cleartext_message
 from ikeanalyze.render.core.values import escape_text, format_count, format_integer, format_ms, format_time
 from ikeanalyze.view.hexdump import format_hexdump
-from ikeanalyze.view.lines import SPECIAL, TITLE, WRONG, TextLine, make_fact_lines, make_line
-from ikeanalyze.view.opening import CapturedPart, MessageDetails
-from ikeanalyze.view.payloads import list_ikev1_facts, list_payload_facts, list_radius_facts
+from ikeanalyze.view.payload_details import list_ikev1_facts, list_payload_facts, list_radius_facts
+from ikeanalyze.view.session import CapturedPart, MessageDetails
+from ikeanalyze.view.text_lines import SPECIAL, TITLE, WRONG, TextLine, make_fact_lines, make_line
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.methods import describe_eap, parse_eap_message
 from ikeanalyze.wire.header import parse_header

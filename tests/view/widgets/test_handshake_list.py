@@ -1,8 +1,8 @@
 import polars as pl
 
 import ikeanalyze
-from ikeanalyze.view.listing import HandshakeList
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
+from ikeanalyze.view.widgets.handshake_list import HandshakeList
 from tests.view.driven import CAPTURES, drive
 
 

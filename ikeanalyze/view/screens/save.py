@@ -15,10 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.write.filter import FilterResult
 from ikeanalyze.render.core.values import escape_text, format_count
-from ikeanalyze.view.lines import NAME, WRONG
-from ikeanalyze.view.opening import CaptureSession
-from ikeanalyze.view.selection import FilterResult
+from ikeanalyze.view.session import CaptureSession
+from ikeanalyze.view.text_lines import NAME, WRONG
 
 
 @dataclass(frozen=True, slots=True)

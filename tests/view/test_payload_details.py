@@ -1,4 +1,4 @@
-from ikeanalyze.view.payloads import format_octets, list_ikev1_facts, list_payload_facts, list_radius_facts
+from ikeanalyze.view.payload_details import format_octets, list_ikev1_facts, list_payload_facts, list_radius_facts
 from ikeanalyze.wire.eap.methods import parse_eap_message
 from ikeanalyze.wire.ikev2.decode import decode_payload
 from ikeanalyze.wire.payload_chain import Payload

@@ -1,6 +1,6 @@
 from rich.text import Text
 
-from ikeanalyze.view.lines import TextLine, make_fact_lines, make_line, wrap_lines
+from ikeanalyze.view.text_lines import TextLine, make_fact_lines, make_line, wrap_lines
 
 
 def test_what_fits_stays():

@@ -11,9 +11,9 @@ from textual.events import Resize
 from ikeanalyze.analysis.schema import MESSAGES
 from ikeanalyze.render.core.terminal import TextStyler
 from ikeanalyze.render.ladder import text as ladder_text
-from ikeanalyze.view.lines import SPECIAL
-from ikeanalyze.view.opening import HandshakeDetails
-from ikeanalyze.view.rows import ListView
+from ikeanalyze.view.session import HandshakeDetails
+from ikeanalyze.view.text_lines import SPECIAL
+from ikeanalyze.view.widgets.list_view import ListView
 
 _GUTTER: Final = 2  # cells, for marks
 _LEAST: Final = 46  # cells that a ladder can be drawn in

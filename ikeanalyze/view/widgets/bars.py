@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import Static
 
-from ikeanalyze.view.lines import NAME
+from ikeanalyze.view.text_lines import NAME
 
 
 class TitleBar(Static):

@@ -6,8 +6,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from ikeanalyze.view.bars import KeyBar, TitleBar
-from ikeanalyze.view.pane import Maker, TextPane
+from ikeanalyze.view.widgets.bars import KeyBar, TitleBar
+from ikeanalyze.view.widgets.text_pane import Maker, TextPane
 
 
 class TextScreen(Screen[None]):

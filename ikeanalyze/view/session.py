@@ -22,11 +22,11 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.content_columns import list_payload_names
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
+from ikeanalyze.capture.write.filter import FilterResult, write_selected_packets
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.ladder.text import format_message_label
 from ikeanalyze.render.report.selection import select_handshake
-from ikeanalyze.view.selection import FilterResult, write_selected_packets
 from ikeanalyze.wire.hip.packet import parse_hip
 
 #: IKE SAs made by rekeying one another that are followed back to what the first one agreed on.

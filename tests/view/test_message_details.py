@@ -4,14 +4,14 @@ import re
 import pytest
 
 import ikeanalyze
-from ikeanalyze.view.details import (
+from ikeanalyze.view.message_details import (
     get_message_bytes,
     list_message_facts,
     payload_views,
     render_hex_lines,
     render_message,
 )
-from ikeanalyze.view.opening import CaptureSession
+from ikeanalyze.view.session import CaptureSession
 from tests.craft import Handshake, Trace
 from tests.view.driven import CAPTURES, browsed
 

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ikeanalyze.view.lines import TextLine, wrap_lines
+from ikeanalyze.view.text_lines import TextLine, wrap_lines
 
 #: Makes the lines for a pane of so many cells.
 Maker = Callable[[int], Iterable[TextLine]]

@@ -9,8 +9,8 @@ from textual.events import Resize
 from ikeanalyze.render.core.table import pad_text
 from ikeanalyze.view.columns import ListColumn, build_list_table, compute_widths, make_list_columns, sort_rows
 from ikeanalyze.view.filters import parse_filter
-from ikeanalyze.view.lines import NAME
-from ikeanalyze.view.rows import ListView
+from ikeanalyze.view.text_lines import NAME
+from ikeanalyze.view.widgets.list_view import ListView
 
 _CHOSEN: Final = {True: "*", False: " "}
 
