@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from ikeanalyze.plugin.folders import WiresharkFolders
-from ikeanalyze.plugin.source import InstallDir
+from ikeanalyze.plugin.plugin_files import InstallDir
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 SCHEMA: Final = "ikeanalyze.plugin/1"
 #: In the folder of the plugins, where Wireshark reads nothing but Lua.

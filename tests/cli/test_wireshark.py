@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze import __version__
-from ikeanalyze.plugin import probe
-from ikeanalyze.plugin.source import list_plugin_files
+from ikeanalyze.plugin import tshark as plugin_tshark
+from ikeanalyze.plugin.plugin_files import list_plugin_files
 
 ROOT = Path(__file__).parents[2]
 FILES = list_plugin_files(ROOT / "dissectors")
@@ -22,7 +22,7 @@ def home(tshark, monkeypatch):
         monkeypatch.setenv("HOME", str(room.path / "home"))
         monkeypatch.setenv("PATH", f"{room.program().parent}:{os.environ['PATH']}")
         monkeypatch.setattr(tempfile, "tempdir", str(room.path / "tmp"))
-        monkeypatch.setattr(probe, "is_superuser", lambda: False)  # tshark runs as an ordinary user here
+        monkeypatch.setattr(plugin_tshark, "is_superuser", lambda: False)  # tshark runs as an ordinary user here
         yield room
 
 
@@ -107,7 +107,7 @@ def test_a_plugin_that_does_not_load_is_told(home, run):
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
 def test_root_is_warned(home, run, monkeypatch):
-    monkeypatch.setattr(probe, "is_superuser", lambda: True)
+    monkeypatch.setattr(plugin_tshark, "is_superuser", lambda: True)
     done = run("wireshark", "status")
     assert done.exit_code == 0
     assert "run no Lua for root" in done.stderr

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.plugin import manifest
-from ikeanalyze.plugin.folders import WiresharkFolders
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 FOLDERS = WiresharkFolders(Path("/p"), Path("/s/profiles"), told=False)
 

@@ -12,11 +12,12 @@ import typer
 from ikeanalyze import __version__
 from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.plugin import PluginError, files, manifest, probe, source
-from ikeanalyze.plugin.files import FileChange, FileStatus
-from ikeanalyze.plugin.folders import WiresharkFolders, get_default_folders
+from ikeanalyze.plugin import PluginError, installer, manifest, plugin_files
+from ikeanalyze.plugin import tshark as plugin_tshark
+from ikeanalyze.plugin.installer import FileChange, FileStatus
 from ikeanalyze.plugin.manifest import InstallManifest
-from ikeanalyze.plugin.probe import TsharkInfo
+from ikeanalyze.plugin.tshark import TsharkInfo
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders, get_default_folders
 from ikeanalyze.render.core.values import escape_text
 
 _STATES: Final = {
@@ -45,11 +46,11 @@ def install(
 
     Files that you changed are kept and named. No other settings are changed.
     """
-    program = probe.probe_tshark(tshark)
+    program = plugin_tshark.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
     try:
-        steps = files.install_files(
-            source.list_plugin_files(source.find_dissectors()), folders, __version__, force=force
+        steps = installer.install_files(
+            plugin_files.list_plugin_files(plugin_files.find_dissectors()), folders, __version__, force=force
         )
     except PluginError as error:
         raise CommandError(str(error)) from None
@@ -61,17 +62,17 @@ def install(
             messages.remark(f"{step.path} was replaced; your version is kept as .orig")
     if program is None:
         messages.remark(f"{tshark} not found: the plugin was installed in Wireshark's usual directories, untested")
-    elif not _check_loaded(probe.probe_lua(program), messages):
+    elif not _check_loaded(plugin_tshark.probe_lua(program), messages):
         raise typer.Exit(FAILED)
-    print_result(f'Start Wireshark again, and choose the profile "{source.PROFILE}".')
+    print_result(f'Start Wireshark again, and choose the profile "{plugin_files.PROFILE}".')
 
 
 @command(app, "[OPTIONS]", "Remove the plugin and its profile.")
 def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Remove what was installed, except for files that were changed since."""
-    folders = _find_folders(tshark, probe.probe_tshark(tshark))
+    folders = _find_folders(tshark, plugin_tshark.probe_tshark(tshark))
     try:
-        steps = files.uninstall_files(folders.plugins)
+        steps = installer.uninstall_files(folders.plugins)
     except PluginError as error:
         raise CommandError(str(error)) from None
     if steps is None:
@@ -86,7 +87,7 @@ def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None
 @command(app, "[OPTIONS]", "Show what is installed and what works.")
 def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Show the versions of tshark and Lua, what works with them, and what is installed."""
-    program = probe.probe_tshark(tshark)
+    program = plugin_tshark.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
     installed = manifest.read_manifest(folders.plugins)
     note = "" if folders.told else " (the usual place)"
@@ -100,7 +101,9 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
         rows.append(("installed", "no: ikeanalyze wireshark install"))
     else:
         try:
-            steps = files.compare_installation(source.list_plugin_files(source.find_dissectors()), installed)
+            steps = installer.compare_installation(
+                plugin_files.list_plugin_files(plugin_files.find_dissectors()), installed
+            )
         except PluginError as error:
             raise CommandError(str(error)) from None
         rows.append(("installed", _describe_installation(installed, steps)))
@@ -127,7 +130,7 @@ def _describe_program(name: str, program: TsharkInfo | None) -> list[tuple[str, 
 
 
 def _explain_missing_lua() -> str:
-    if probe.is_superuser():
+    if plugin_tshark.is_superuser():
         return "this version runs no Lua for root; use another user"
     return "built without it, or switched off"
 
@@ -163,7 +166,7 @@ def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
 
 
 def _warn_superuser(messages: MessageOptions) -> None:
-    if probe.is_superuser():
+    if plugin_tshark.is_superuser():
         messages.remark(
             "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
         )

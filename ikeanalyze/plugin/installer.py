@@ -15,9 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.folders import WiresharkFolders
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
-from ikeanalyze.plugin.source import InstallDir, PluginFile
+from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 
 class FileStatus(StrEnum):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.plugin.folders import WiresharkFolders, get_default_folders, parse_tshark_folders
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders, get_default_folders, parse_tshark_folders
 
 #: `tshark -G folders` of 4.0.17.
 TOLD = """Temp:                	/tmp

@@ -1,5 +1,5 @@
-from ikeanalyze.plugin import probe
-from ikeanalyze.plugin.folders import get_default_folders
+from ikeanalyze.plugin import tshark as plugin_tshark
+from ikeanalyze.plugin.wireshark_folders import get_default_folders
 
 #: What the releases' Lua is, and whether it has ciphers, as Wireshark's release notes have it.
 LUA = {(4, 0): ("Lua 5.2", False), (4, 4): ("Lua 5.4", False), (4, 6): ("Lua 5.4", True)}
@@ -10,8 +10,8 @@ def asked(tshark, monkeypatch, *plugins):
         program = room.program()
         for name, content in plugins:
             room.put(f"home/.local/lib/wireshark/plugins/{name}", content)
-        monkeypatch.setattr(probe.tempfile, "tempdir", str(room.path / "tmp"))
-        found = probe.probe_tshark(str(program))
+        monkeypatch.setattr(plugin_tshark.tempfile, "tempdir", str(room.path / "tmp"))
+        found = plugin_tshark.probe_tshark(str(program))
         return found, get_default_folders({"HOME": str(room.path / "home")}, "linux")
 
 
@@ -37,16 +37,18 @@ def test_a_plugin_that_is_broken(tshark, monkeypatch):
 
 
 def test_what_is_no_tshark(tmp_path):
-    assert probe.probe_tshark(str(tmp_path / "nowhere")) is None
-    assert probe.probe_tshark("true") is None
+    assert plugin_tshark.probe_tshark(str(tmp_path / "nowhere")) is None
+    assert plugin_tshark.probe_tshark("true") is None
     program = tmp_path / "tshark"
     program.write_text("not a program")
     program.chmod(0o755)
-    assert probe.probe_tshark(str(program)) is None
+    assert plugin_tshark.probe_tshark(str(program)) is None
 
 
 def test_without_lua(tmp_path):
     program = tmp_path / "tshark"
     program.write_text('#!/bin/sh\n[ "$1" != --version ] || echo "TShark (Wireshark) 9.8.7 (Git v9.8.7)"\n')
     program.chmod(0o755)
-    assert probe.probe_tshark(str(program)) == probe.TsharkInfo(str(program), "9.8.7", None, None, None, None, ())
+    assert plugin_tshark.probe_tshark(str(program)) == plugin_tshark.TsharkInfo(
+        str(program), "9.8.7", None, None, None, None, ()
+    )

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.files import FileStatus, compare_installation, install_files, uninstall_files
-from ikeanalyze.plugin.folders import WiresharkFolders
+from ikeanalyze.plugin.installer import FileStatus, compare_installation, install_files, uninstall_files
 from ikeanalyze.plugin.manifest import NAME, read_manifest
-from ikeanalyze.plugin.source import InstallDir, PluginFile
+from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 ONE = PluginFile(InstallDir.PLUGINS, "ikex.lua", b"one")
 TWO = PluginFile(InstallDir.PLUGINS, "ikex/two.lua", b"two")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.plugin.folders import WiresharkFolders, parse_tshark_folders
+from ikeanalyze.plugin.wireshark_folders import WiresharkFolders, parse_tshark_folders
 
 _SECONDS: Final = 60
 #: A pcap file without packets: what the script needs to be run at all.

@@ -6,7 +6,7 @@ from hatchling.build import build_wheel
 
 import ikeanalyze
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.source import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
+from ikeanalyze.plugin.plugin_files import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
 
 ROOT = Path(__file__).parents[2]
 
