@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from tests.keys.dumps import contents, excerpt, logged_keys
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 DATA = Path(__file__).parent / "data"
 #: Those with the log of the initiator's daemon.
 LOGGED = ("psk-classic", "pq-mlkem768-psk", "invalid-ke", "eap-md5-radius", "loss20-classic")

@@ -19,8 +19,9 @@ from ikeanalyze.wire.header import Header
 from tests.analysis.analysed import obey
 from tests.analysis.looked import look, payloads_add_up
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
+from tests.analysis.recordings import LOGGED, followup_keys, log_of, xauth_keys
 from tests.craft import SECOND, Trace, ike
+from tests.paths import CAPTURES
 
 KEYS = {
     **dict.fromkeys(LOGGED, log_of),

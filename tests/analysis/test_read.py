@@ -1,6 +1,5 @@
 """The whole way, on traces that nobody would make by hand: whatever the capture holds, the laws hold."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,8 +15,7 @@ from tests.craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_pac
 from tests.craft.link import ethernet
 from tests.craft.trace import START_NS
 from tests.craft.transport import NON_ESP_MARKER
-
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 #: Seeds are not worth shrinking.
 GENERATE = (Phase.explicit, Phase.generate)

@@ -19,9 +19,10 @@ from tests.analysis.analysed import obey
 from tests.analysis.exchanges.test_radius import Login
 from tests.analysis.messages.test_association_redirects import redirected
 from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import CAPTURES, followup_keys, xauth_keys
+from tests.analysis.recordings import followup_keys, xauth_keys
 from tests.analysis.test_read import FEW, random_trace
 from tests.craft import MS, SECOND, Handshake, Trace, pcap
+from tests.paths import CAPTURES
 
 TABLES = ("frames", "messages", "exchanges", "handshakes")
 #: Of the many that the lab has recorded, some.

@@ -3,14 +3,13 @@
 import json
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 import ikeanalyze
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 NAMES = (
     "psk-classic.pcap",
     "pq-mlkem768-psk.pcap",

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.recordings import CAPTURES
+from tests.paths import CAPTURES
 
 NAME = "lab/eap-aaa-loss"
 SENT = re.compile(

@@ -2,14 +2,12 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 import ikeanalyze
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 #: All that both daemons sent is in these captures: nothing was lost before the place where they were taken.
 WHOLE = (

@@ -3,7 +3,8 @@
 import polars as pl
 
 from tests.analysis.looked import look
-from tests.analysis.recordings import CAPTURES, log_of
+from tests.analysis.recordings import log_of
+from tests.paths import CAPTURES
 
 
 def test_everything_refers_to_something():

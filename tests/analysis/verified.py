@@ -13,7 +13,8 @@ from ikeanalyze.analysis.verification.daemon_log_index import DaemonLogIndex, in
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, collect_ike_sas
 from ikeanalyze.analysis.verification.verify import Verification, verify_capture
 from ikeanalyze.keys.detect import read_keys
-from tests.keys.logs_of import CAPTURES, LOGS
+from tests.keys.logs_of import LOGS
+from tests.paths import CAPTURES
 
 #: Capture and log of what is recorded with both.
 RECORDED = {

@@ -1,7 +1,6 @@
 """ESP packets by their header, in whatever they come; what cannot be told is counted."""
 
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ from ikeanalyze.capture.esp import LAYOUT, read_esp
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import format_address_code, read_frames
 from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
-
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 
 def read(*frames, ports=(), snaplen=262144, gap=MS):

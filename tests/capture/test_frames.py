@@ -15,8 +15,8 @@ from ikeanalyze.capture import frames, reader
 from ikeanalyze.capture.frames import CaptureFrames, format_address_code, read_frames
 from tests.capture.laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(path for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 #: tshark shows a message that IP fragmented in its last frame alone, so its frames do not compare.
 UNCUT = [path for path in RECORDED if "ip-fragments" not in path.name]

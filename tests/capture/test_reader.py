@@ -30,8 +30,8 @@ from tests.capture.savefiles import (
     section,
     simple,
 )
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = sorted(p for p in CAPTURES.iterdir() if p.suffix in (".pcap", ".pcapng"))
 Packet = tuple[bytes, int, int, int]
 

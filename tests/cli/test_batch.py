@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from tests.dataset.made import capture, runs
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,9 @@ from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of, xauth_keys
+from tests.analysis.recordings import LOGGED, followup_keys, log_of, xauth_keys
 from tests.craft import Trace, checksum, ike
+from tests.paths import CAPTURES
 
 KEYS = {
     **dict.fromkeys(LOGGED, log_of),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "captures"
+from tests.paths import CAPTURES
+
 PQ = str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")
 SECRETS = [
     value for keys in json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text()) for value in keys.values()

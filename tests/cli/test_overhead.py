@@ -1,11 +1,10 @@
 import csv
 import io
 import json
-from pathlib import Path
 
 import pytest
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 
 def test_computed(run):
@@ -159,7 +158,7 @@ def test_no_capture(run, tmp_path):
 
 def test_a_key_file_that_cannot_be_read_is_skipped(run, tmp_path):
     (tmp_path / "keys").write_bytes(b"\xff\xfe no key")
-    capture = Path(__file__).parents[2] / "captures" / "psk-classic.pcap"
+    capture = CAPTURES / "psk-classic.pcap"
     done = run("overhead", "measure", str(capture), "--keys", str(tmp_path / "keys"))
     assert done.exit_code == 3
     assert str(capture) in done.stdout

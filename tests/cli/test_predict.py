@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "captures"
+from tests.paths import CAPTURES, ROOT
+
 CLASSIC, PQ = str(CAPTURES / "psk-classic.pcap"), str(CAPTURES / "pq-mlkem768-psk.pcap")
 REFUSED = str(CAPTURES / "lab" / "no-proposal.pcapng")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
+
 pytestmark = pytest.mark.alone
 
-ROOT = Path(__file__).parents[2]
 
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.
 STAND_IN = """

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
+from tests.paths import CAPTURES
 from tests.replay.peers import free_port, peer
 from tests.replay.responder import Responder
 
 pytestmark = pytest.mark.alone
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: What the tests' own responder can do: AES-CBC-256, HMAC-SHA2-256, ECP-256.
 PSK = CAPTURES / "lab" / "ipv6.pcapng"
 SILENT = ("--udp-sockets", "--listen", "0.7", "--time-scale", "1000")

@@ -1,15 +1,14 @@
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
 from ikeanalyze.render import Format
+from tests.paths import CAPTURES
 from tests.render import handmade
 from tests.render.handmade import CAPTURE, analysis
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 CLASSIC, PQ = CAPTURES / "psk-classic.pcap", CAPTURES / "pq-mlkem768-psk.pcap"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 ONE_HANDSHAKE = ["psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", "eap-md5-radius.pcapng"]
 

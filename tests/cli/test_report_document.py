@@ -2,15 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from ikeanalyze.cli.app import app
+from tests.paths import LAB_CAPTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
-LAB = ROOT / "captures" / "lab"
+LAB = LAB_CAPTURES
 #: Objects whose keys are values of the protocol, or are listed in words.
 OPEN = {"phases"}
 

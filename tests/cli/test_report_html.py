@@ -2,14 +2,12 @@
 
 import gzip
 import os
-from pathlib import Path
 
 import pytest
 import zstandard
 
+from tests.paths import CAPTURES
 from tests.render.handmade import CAPTURE, analysis
-
-CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def test_a_page(run, tmp_path):

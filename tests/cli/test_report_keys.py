@@ -12,7 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
+
 LOGGED = {
     "psk-classic": ".pcap",
     "pq-mlkem768-psk": ".pcap",

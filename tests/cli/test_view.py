@@ -5,13 +5,13 @@ import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.paths import CAPTURES
+
 pytestmark = pytest.mark.alone
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 ALTERNATE_SCREEN_LEFT = b"\x1b[?1049l"
 
 

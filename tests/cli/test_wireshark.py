@@ -2,17 +2,16 @@
 
 import os
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from ikeanalyze import __version__
 from ikeanalyze.plugin import tshark as plugin_tshark
 from ikeanalyze.plugin.plugin_files import list_plugin_files
+from tests.paths import CAPTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
 FILES = list_plugin_files(ROOT / "dissectors")
-CAPTURE = ROOT / "captures" / "pq-mlkem768-psk.pcap"
+CAPTURE = CAPTURES / "pq-mlkem768-psk.pcap"
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """Tables to compare: recorded captures with labels, and handshakes with nothing but what a test is about."""
 
 import json
-from pathlib import Path
 
 import polars as pl
 
 import ikeanalyze
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
 from ikeanalyze.dataset.compare.source import ComparisonTables
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parents[2] / "captures" / "lab"
+LAB = LAB_CAPTURES
 
 
 def tables(rows, labels=("config",), **more):

@@ -9,8 +9,7 @@ import pytest
 
 from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from tests.dataset.made import Here, Told, batch, capture, runs, small_groups
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 
 @pytest.fixture

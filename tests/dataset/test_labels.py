@@ -5,8 +5,9 @@ import pytest
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, PatternError, label_captures, merge_label_columns, parse_pattern
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parent.parent.parent / "captures" / "lab"
+LAB = LAB_CAPTURES
 
 
 def listed(*paths):

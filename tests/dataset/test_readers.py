@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from tests.dataset.made import TABLES, batch, runs, small_groups
+from tests.paths import LAB_CAPTURES, ROOT
 
-ROOT = Path(__file__).parent.parent.parent
-LAB = ROOT / "captures" / "lab"
+LAB = LAB_CAPTURES
 DOCS = (ROOT / "docs" / "dataset.md").read_text()
 PYTHON, SQL = (re.findall(rf"^```{kind}\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL) for kind in ("python", "sql"))
 

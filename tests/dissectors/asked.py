@@ -1,11 +1,10 @@
 """What the plugin says in a tshark, with the plugin in its personal plugin folder."""
 
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import CAPTURES, ROOT
+
 PLUGIN = ROOT / "dissectors"
-CAPTURES = ROOT / "captures"
 RECORDED = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 
 COLUMNS = (

@@ -5,7 +5,7 @@ from functools import cache
 
 from ikeanalyze.keys import json_keys
 from ikeanalyze.keys.detect import read_keys
-from tests.dissectors.asked import CAPTURES
+from tests.paths import CAPTURES
 
 #: Captures whose daemon logged its keys.
 WITH_KEYS = sorted(path.name.removesuffix(".charon.log.gz") for path in CAPTURES.glob("*.charon.log.gz"))

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from tests.dissectors.asked import CAPTURES, COLUMNS, RECORDED, fields, recorded_frames, recorded_statistics
+from tests.dissectors.asked import COLUMNS, RECORDED, fields, recorded_frames, recorded_statistics
 from tests.dissectors.keysets import WITH_KEYS, keys_of
+from tests.paths import CAPTURES
 
 IKE = pl.col("protocol").cast(pl.String).is_in(["IKEv2", "IKEv1"])
 

@@ -6,9 +6,10 @@ from random import Random
 import pytest
 
 from tests.craft import MS, Handshake, Trace, ike
-from tests.dissectors.asked import CAPTURES, ask, fields, findings
+from tests.dissectors.asked import ask, fields, findings
 from tests.dissectors.keysets import keys_of
 from tests.dissectors.sealing import CIPHERS, Sealed
+from tests.paths import CAPTURES
 
 WITH_CIPHERS = pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 PQ = CAPTURES / "pq-mlkem768-psk.pcap"

@@ -3,7 +3,8 @@
 from random import Random
 
 from tests.craft import MS, Handshake, Trace, ike, transport
-from tests.dissectors.asked import CAPTURES, fields, findings, recorded_frames
+from tests.dissectors.asked import fields, findings, recorded_frames
+from tests.paths import CAPTURES
 
 PQ = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, ike.ML_KEM_768)])
 NONE = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, 0)])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.dissectors.asked import CAPTURES, COLUMNS, RECORDED, recorded_frames, recorded_statistics, tree
+from tests.dissectors.asked import COLUMNS, RECORDED, recorded_frames, recorded_statistics, tree
 from tests.dissectors.keysets import keys_of
+from tests.paths import CAPTURES
 
 GOLDEN = Path(__file__).parent / "golden"
 #: Captures of which all details are shown; of the others there is a line a frame.

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from tests.craft import MS, Handshake, Trace, ike
-from tests.dissectors.asked import CAPTURES, ask
+from tests.dissectors.asked import ask
 from tests.dissectors.keysets import keys_of
 from tests.dissectors.sealing import Sealed
+from tests.paths import CAPTURES
 
 RECORDED = (
     "pq-mlkem768-psk.pcap",

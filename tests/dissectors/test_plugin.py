@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from tests.craft import MS, Handshake, Trace, ike, ip, link, udp
-from tests.dissectors.asked import CAPTURES, PLUGIN, ask, fields
+from tests.dissectors.asked import PLUGIN, ask, fields
+from tests.paths import CAPTURES
 
 SCRIPTS = sorted(PLUGIN.rglob("*.lua"))
 MODULES = [path for path in SCRIPTS if path.parent.name == "ikex"]

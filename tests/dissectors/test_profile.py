@@ -1,17 +1,15 @@
 """The profile "IKE", with the plugin, in every tshark."""
 
 import csv
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.craft import MS, Handshake, Trace
+from tests.paths import CAPTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
 DISSECTORS = ROOT / "dissectors"
 PROFILE = DISSECTORS / "profiles" / "IKE"
-CAPTURES = ROOT / "captures"
 
 
 def buttons():

@@ -9,8 +9,8 @@ import pytest
 
 import ikeanalyze
 from tests.craft import MS, Handshake, Trace, ike, transport
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded"
 #: The module alone, without the rest of the plugin.
 LOADER = 'package.path = "./?.lua;" .. package.path require("ikex.tcp").register()'

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from ikeanalyze.keys.key_set import KeySet, Origin
-from tests.wire.recorded import CAPTURES
+from tests.paths import CAPTURES
 
 DATA = Path(__file__).parent / "data"
 _LINE = re.compile(r"^\S+ \d+\[\w+\] (?:<\S+> )?(.*)$")

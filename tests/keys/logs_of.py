@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector
+from tests.paths import CAPTURES
 
 LOGS = Path(__file__).parent / "logs"
-CAPTURES = Path(__file__).parents[2] / "captures"
 RECORDED = ("eap-md5-radius", "invalid-ke", "loss20-classic", "pq-mlkem768-psk", "psk-classic")
 
 

@@ -8,7 +8,8 @@ import pytest
 import zstandard
 
 from ikeanalyze.keys.detect import KeyFileError, read_keys
-from tests.keys.logs_of import CAPTURES, LOGS, RECORDED, expected, lines, plain
+from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain
+from tests.paths import CAPTURES
 
 KEY = "00112233445566778899aabbccddeeff"
 ROW = f'904a132d2b087803,f2748b73dae9f971,{KEY},{KEY},"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"\n'

@@ -8,7 +8,8 @@ import pytest
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import EspKey, Origin, Phase1Key
-from tests.keys.logs_of import CAPTURES, LOGS, lines, read
+from tests.keys.logs_of import LOGS, lines, read
+from tests.paths import CAPTURES
 
 PQ = read_keys(str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")).key_sets
 ORIGIN = Origin("x", 7)

@@ -11,7 +11,7 @@ from ikeanalyze.keys.wireshark import (
     get_wireshark_encryption_name,
     get_wireshark_integrity_name,
 )
-from tests.keys.logs_of import CAPTURES
+from tests.paths import CAPTURES
 
 SPIS = "1122334455667788,99aabbccddeeff00"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ikeanalyze.lab import scenario
 from ikeanalyze.lab.run import exclusive_output_dir, run_case
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 MANIFEST = CAPTURES / "manifest.json"
 LICENCE = "GPL-2.0-or-later"
 

@@ -9,8 +9,9 @@ from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import LabError, manifest
 from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.scenario import expand_cases
+from tests.paths import LAB_CAPTURES
 
-RECORDED = Path(__file__).parent.parent.parent / "captures" / "lab"
+RECORDED = LAB_CAPTURES
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from scapy.utils import PcapReader
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
 from tests.lab.agreement import check
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
 LAB = [entry for entry in ENTRIES if entry["path"].startswith("lab/")]
 MARKER = bytes(4)

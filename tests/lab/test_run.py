@@ -20,9 +20,10 @@ from ikeanalyze.lab import LabError, machine, scenario
 from ikeanalyze.lab.network.namespaces import PREFIX
 from ikeanalyze.lab.run import run_case
 from tests.lab.agreement import check
+from tests.paths import CAPTURES
 
 pytestmark = pytest.mark.lab
-SCENARIOS = Path(__file__).parent.parent.parent / "captures" / "scenarios"
+SCENARIOS = CAPTURES / "scenarios"
 
 
 def leftovers() -> list[str]:

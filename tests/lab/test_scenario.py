@@ -1,8 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from ikeanalyze.lab.scenario import KEYS, LabScenarioError, expand_cases, load_cases
+from tests.paths import ROOT
 
 
 def test_the_product_of_all_lists_is_run():
@@ -136,7 +135,7 @@ def test_a_file_of_absurd_toml_is_one_line(tmp_path, text):
 
 
 def test_the_documentation_has_every_key_with_its_default_and_what_is_allowed():
-    text = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
+    text = (ROOT / "docs" / "lab.md").read_text()
     rows = {
         cells[1].strip("` "): (cells[2].strip("` "), cells[4].strip())
         for line in text.splitlines()

@@ -1,13 +1,12 @@
 """Handshakes that tests make up, and recorded ones."""
 
 from functools import cache
-from pathlib import Path
 
 import ikeanalyze
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.flow import EncryptionOverhead, FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 GCM = EncryptionOverhead(8, 1, 16)
 
 

@@ -21,8 +21,9 @@ from ikeanalyze.model.prediction.link import LinkModel
 from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
 from ikeanalyze.model.retransmission_policy import parse_policy
 from tests.model.flows import capture, flow
+from tests.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "predict.md"
+DOCUMENT = ROOT / "docs" / "predict.md"
 BEGIN, END = "<!-- validation: begin -->\n", "<!-- validation: end -->\n"
 
 #: Capture, daemons, loss, and the timers that they were given (of pq-loss15: that its retransmissions show).

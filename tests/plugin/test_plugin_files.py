@@ -1,5 +1,4 @@
 import zipfile
-from pathlib import Path
 
 import pytest
 from hatchling.build import build_wheel
@@ -7,8 +6,7 @@ from hatchling.build import build_wheel
 import ikeanalyze
 from ikeanalyze.plugin import PluginError
 from ikeanalyze.plugin.plugin_files import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def test_a_checkout_has_them_beside_the_package():

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,9 +15,9 @@ from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
 from ikeanalyze.replay.handshake_shape import EVERYTHING, USUAL_ESP, extract_shape, read_shape
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
+from tests.paths import CAPTURES
 from tests.replay.driving import initiator
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 #: A handshake with everything: charon's log has "generating IKE_AUTH request 2 [ IDi N(INIT_CONTACT) IDr AUTH SA TSi TSr
 #: N(MOBIKE_SUP) N(NO_ADD_ADDR) N(MULT_AUTH) N(EAP_ONLY) N(MSG_ID_SYN_SUP) ]".
 NAME = "pq-mlkem768-psk"

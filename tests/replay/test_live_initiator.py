@@ -7,7 +7,6 @@ import socket
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -24,10 +23,11 @@ from ikeanalyze.replay.handshake_shape import read_shape
 from ikeanalyze.replay.initiator.initiator import Initiator
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from tests.lab.live_responder import run_responder, write_credentials
+from tests.paths import LAB_CAPTURES
 from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 
 pytestmark = pytest.mark.lab
-RECORDED = Path(__file__).parents[2] / "captures" / "lab"
+RECORDED = LAB_CAPTURES
 MARKER = bytes(4)
 POLICY = make_strongswan_policy(timeout=5.0, tries=1)  # nothing is lost, and nobody is in a hurry
 ESTABLISHED = re.compile(r"IKE_SA lab\[\d+\] established between")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,9 +21,9 @@ from ikeanalyze.replay.transport.target import parse_target
 from ikeanalyze.wire.ikev2.message import parse_init
 from ikeanalyze.wire.registries.ikev2 import NotifyType
 from tests.lab.live_responder import run_responder, write_credentials
+from tests.paths import CAPTURES
 
 pytestmark = pytest.mark.lab
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: A responder that talks to whoever half-opens IKE SAs by the dozen.
 PATIENT = {"block_threshold": "0", "cookie_threshold": "10000", "cookie_threshold_ip": "10000"}
 ML_KEM = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from ikeanalyze.analysis.options import ReadOptions
@@ -10,8 +9,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.app import Browser
 from ikeanalyze.view.session import CaptureSession
-
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 
 def browsed(name: str, *keys: str, **options: Any) -> CaptureSession:

@@ -10,7 +10,8 @@ import ikeanalyze
 from ikeanalyze.view.session import CaptureSession
 from tests.craft import Handshake, Trace
 from tests.craft.hip import Association
-from tests.view.driven import CAPTURES, browsed, drive
+from tests.paths import CAPTURES
+from tests.view.driven import browsed, drive
 
 pytestmark = pytest.mark.alone
 

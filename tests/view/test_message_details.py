@@ -13,7 +13,8 @@ from ikeanalyze.view.message_details import (
 )
 from ikeanalyze.view.session import CaptureSession
 from tests.craft import Handshake, Trace
-from tests.view.driven import CAPTURES, browsed
+from tests.paths import CAPTURES
+from tests.view.driven import browsed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from ikeanalyze.view.session import CaptureSession
 from tests.analysis.recordings import followup_keys
 from tests.craft import MS, Handshake, Trace, hip, link, transport
 from tests.craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
-from tests.view.driven import CAPTURES, browsed
+from tests.paths import CAPTURES
+from tests.view.driven import browsed
 
 #: Of the variants of one scenario ("_" in their names) none: they differ in what is of no matter here.
 RECORDED = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*") if "_" not in path.name)

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from tests.wire.recorded import CAPTURES, ike_messages
+from tests.paths import CAPTURES
+from tests.wire.recorded import ike_messages
 
 _SK, _SKF = 46, 53
 _LINE = re.compile(r"(?:parsed|generating) (\S+) (request|response) (\d+) \[ (.*)\]")

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import dpkt
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
+
 NAMES = ("eap-md5-radius", "invalid-ke", "loss20-classic", "pq-mlkem768-psk", "psk-classic")
 _RADIUS_PORT = 1812
 

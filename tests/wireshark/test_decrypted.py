@@ -1,14 +1,13 @@
 """Every tshark, without plugin and without keys, reads what `ikeanalyze decrypt` writes."""
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from ikeanalyze.cli.app import app
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 #: charon's abbreviations for payloads, and their numbers in RFC 7296, 3.2
 NUMBERS = {
     "SA": 33,

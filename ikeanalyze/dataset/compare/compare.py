@@ -179,7 +179,7 @@ def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) 
         if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
     }
     beside = [(samples[i], samples[other]) for i, other in pairs.items()]
-    tests = statistics.test_differences(beside)
+    tests = statistics.compute_rank_tests(beside)
     corrected = statistics.correct_p_values([test.p for test in tests])
     ratios = statistics.estimate_ratios(beside, asked.confidence, asked.resamples)
     differences = {

@@ -100,13 +100,13 @@ def compute_standard_deviation(sample: Values) -> float | None:
     return float(sample.std(ddof=1)) if len(sample) > 1 else None
 
 
-def test_difference(sample: Values, baseline: Values) -> RankTest:
+def compute_rank_test(sample: Values, baseline: Values) -> RankTest:
     """Compare two samples of at least one value each."""
-    return test_differences([(sample, baseline)])[0]
+    return compute_rank_tests([(sample, baseline)])[0]
 
 
-def test_differences(pairs: Sequence[Pair]) -> list[RankTest]:
-    """`test_difference` for each sample and its baseline."""
+def compute_rank_tests(pairs: Sequence[Pair]) -> list[RankTest]:
+    """`compute_rank_test` for each sample and its baseline."""
     tests: dict[int, RankTest] = {}
     alike: dict[str, list[int]] = {}
     for i, (sample, baseline) in enumerate(pairs):

@@ -13,7 +13,7 @@ from ikeanalyze.io.toml import TomlFileError, decode_toml, load_toml_text
 from ikeanalyze.model.ranking.ahp import CRITERIA_STEP, GRADE_STEP, Opinion
 from ikeanalyze.model.ranking.grades import Function, ReferenceGrade, ThresholdGrade
 
-SHIPPED: Final = Path(__file__).with_name("rankings")
+SHIPPED: Final = Path(__file__).with_name("examples")
 
 #: Weights are written with few digits: largest difference of their sum from 1.
 _SUM_SLACK: Final = 2e-3

@@ -1,7 +1,6 @@
 """How handshakes ended and how the peers authenticated, by what their messages say."""
 
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -17,13 +16,13 @@ from ikeanalyze.wire.payload_chain import Payload
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase
 from tests.analysis.protected import CHILD, ESP, IDENTITIES, PSK, Sa, table
-from tests.analysis.recordings import CAPTURES
 from tests.craft import SECOND, Trace, eap, ike, ikev1
+from tests.paths import CAPTURES, ROOT
 
 ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
 TS_UNACCEPTABLE = ike.notify(38)
-MADE = Path(__file__).parents[1] / "wire" / "certificates"
+MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 #: DER of AlgorithmIdentifiers: RFC 5758, section 3.2 (twice); RFC 8410, section 3; RFC 9881, section 2; RFC 8017, A.2.4.
 ECDSA_SHA384 = bytes.fromhex("300a06082a8648ce3d040303")
 RSA_SHA256 = bytes.fromhex("300d06092a864886f70d01010b0500")

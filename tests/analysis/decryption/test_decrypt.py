@@ -15,8 +15,9 @@ from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.looked import is_what_was_sealed, look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import CAPTURES, LOGGED, log_of
+from tests.analysis.recordings import LOGGED, log_of
 from tests.craft import MS, SECOND, Trace, ike, pcap
+from tests.paths import CAPTURES
 
 #: Two additional key exchanges, so three epochs.
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_512)])

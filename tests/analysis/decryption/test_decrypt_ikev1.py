@@ -10,10 +10,11 @@ import ikeanalyze
 from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.looked import look
 from tests.analysis.phases import NAME, Phase
-from tests.analysis.recordings import CAPTURES, generated_of, xauth_keys
+from tests.analysis.recordings import generated_of, xauth_keys
 from tests.craft import MS, SECOND, Trace, ikev1, pcap
 from tests.craft.ike import chain
 from tests.crypto.test_ikev1 import CIPHERS, Sender
+from tests.paths import CAPTURES
 
 LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
 

@@ -11,10 +11,11 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
-from tests.analysis.recordings import CAPTURES, log_of
+from tests.analysis.recordings import log_of
 from tests.craft import MS, Trace, ike
 from tests.craft import eap as eap_
 from tests.craft import radius as radius_
+from tests.paths import CAPTURES
 
 NAS, AAA = "198.51.100.1", "198.51.100.2"
 

@@ -12,8 +12,9 @@ from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
 from tests.analysis.looked import look
 from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import CAPTURES, LOGGED, followup_keys, log_of
+from tests.analysis.recordings import LOGGED, followup_keys, log_of
 from tests.craft import Trace, ike
+from tests.paths import CAPTURES
 
 
 def played(*messages):

@@ -8,8 +8,9 @@ import ikeanalyze
 from ikeanalyze.analysis.decryption.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, encapsulation_key, nameless, table
-from tests.analysis.recordings import CAPTURES, followup_keys
+from tests.analysis.recordings import followup_keys
 from tests.craft import Trace, ike
+from tests.paths import CAPTURES
 
 TWICE = ike.Proposal([*ike.HYBRID.transforms, ike.Transform(ike.ADDKE2, ike.ML_KEM_1024)])
 RNG = Random(5)

@@ -5,15 +5,15 @@ import json
 import logging
 import re
 import struct
-from pathlib import Path
 
 import pytest
 
 from ikeanalyze.analysis.esp.traffic import read_esp_traffic
 from ikeanalyze.keys.key_set import EspKey, Origin
 from tests.craft import MS, Packet, link, pcap
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parents[2] / "captures" / "lab"
+LAB = LAB_CAPTURES
 GCM = "AES-GCM with 16 octet ICV [RFC4106]"
 
 

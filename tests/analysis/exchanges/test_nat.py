@@ -2,7 +2,6 @@
 
 import hashlib
 from ipaddress import ip_address
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ import ikeanalyze
 from ikeanalyze.analysis.exchanges.nat import WORDS, classify_nat
 from tests.analysis.analysed import Handshake, analyse, only
 from tests.craft import MS, Trace, ike, ikev1
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 OWN = ("10.0.0.1", 500)
 
 

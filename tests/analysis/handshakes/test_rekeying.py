@@ -8,8 +8,9 @@ from tests.analysis.daemon_log import differences, generated, looked_into
 from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.looked import look
 from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import CAPTURES, followup_keys, generated_of
+from tests.analysis.recordings import followup_keys, generated_of
 from tests.craft import SECOND, Trace, ike
+from tests.paths import CAPTURES
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 

@@ -11,8 +11,9 @@ import pytest
 
 from ikeanalyze.analysis.messages.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.read import read_captures
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parents[2] / "captures" / "lab"
+LAB = LAB_CAPTURES
 MS = 1_000_000
 LONG_AFTER = 60_000 * MS
 

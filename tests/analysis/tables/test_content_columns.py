@@ -1,7 +1,6 @@
 """The columns of the tables that come out of messages' contents."""
 
 from datetime import datetime
-from pathlib import Path
 
 import polars as pl
 from cryptography import x509
@@ -14,11 +13,12 @@ from ikeanalyze.analysis.tables.content_columns import list_payload_names
 from tests.analysis.looked import look
 from tests.analysis.phases import Phase
 from tests.analysis.protected import CHILD, IDENTITIES, Sa, table
-from tests.analysis.recordings import CAPTURES, followup_keys, log_of
+from tests.analysis.recordings import followup_keys, log_of
 from tests.craft import SECOND, Trace, ike
 from tests.craft import radius as radius_
+from tests.paths import CAPTURES, ROOT
 
-MADE = Path(__file__).parents[1] / "wire" / "certificates"
+MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 
 
 def test_messages():

@@ -7,7 +7,8 @@ import pytest
 
 from ikeanalyze.analysis.verification.verify import verify_capture
 from tests.analysis.verified import capture_of, log_of, outcomes, recorded
-from tests.keys.logs_of import CAPTURES, LOGS
+from tests.keys.logs_of import LOGS
+from tests.paths import CAPTURES
 
 
 def icvs(verification):

@@ -8,7 +8,7 @@ from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
 from tests.analysis.analysed import timed
 from tests.analysis.verified import log_of, taken_apart
 from tests.craft import Handshake
-from tests.keys.logs_of import CAPTURES
+from tests.paths import CAPTURES
 from tests.wire.recorded import ike_messages
 
 

@@ -7,7 +7,8 @@ from ikeanalyze.analysis.verification.verify import verify_capture
 from ikeanalyze.keys.psk import PskError
 from tests.analysis.verified import RECORDED, capture_of, log_of, outcomes, recorded
 from tests.keys.dumps import log
-from tests.keys.logs_of import CAPTURES, LOGS
+from tests.keys.logs_of import LOGS
+from tests.paths import CAPTURES
 
 #: With what their messages show by themselves: encrypted messages, AUTH payloads.
 EXPECTED = {

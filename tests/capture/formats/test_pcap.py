@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ikeanalyze.capture.formats.pcap import Pcap, is_pcap
 from ikeanalyze.capture.formats.records import PADDING, WalkResult
 from tests.capture.savefiles import MODIFIED, NANOSECONDS, pcap_header, pcap_record
+from tests.paths import CAPTURES
 
 SECOND = 1_000_000_000
 
@@ -157,7 +158,7 @@ def test_any_byte_may_be_wrong(data: list[bytes], at: int, value: int) -> None:
 def test_dpkt_agrees(tmp_path: Path) -> None:
     import dpkt
 
-    for path in sorted((Path(__file__).parents[2] / "captures").glob("*.pcap")):
+    for path in sorted(CAPTURES.glob("*.pcap")):
         raw = path.read_bytes()
         walked, buffer = walk(raw[:24], raw[24:])
         expected: list[Any] = []

@@ -1,6 +1,5 @@
 import struct
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from ikeanalyze.capture.formats.pcapng import InterfaceClock, Pcapng, get_section_header_size, is_pcapng
 from ikeanalyze.capture.formats.records import PADDING, WalkResult
 from tests.capture.savefiles import block, enhanced, interface, obsolete, option, section, simple
+from tests.paths import CAPTURES
 
 US = 1000
 
@@ -239,7 +239,7 @@ def test_any_bytes_may_be_wrong(at: int, value: bytes) -> None:
 def test_dpkt_agrees() -> None:
     import dpkt
 
-    for path in sorted((Path(__file__).parents[2] / "captures").glob("*.pcapng")):
+    for path in sorted(CAPTURES.glob("*.pcapng")):
         with path.open("rb") as file:
             expected = [(bytes(data), round(time * 1_000_000)) for time, data in dpkt.pcapng.Reader(file)]
         assert [(data, time // 1000) for data, _, time, _ in read(path.read_bytes())] == expected

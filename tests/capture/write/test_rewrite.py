@@ -24,8 +24,8 @@ from tests.capture.savefiles import block, enhanced, obsolete, option, section, 
 from tests.capture.savefiles import interface as interface_block
 from tests.craft import Interface, Packet, ike, ip, ip_fragments, link, pcap, pcapng, pcapng_file, tcp, udp_packet
 from tests.craft.transport import tcp_framed
+from tests.paths import CAPTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
 SPI = bytes(range(1, 9))
 SECOND = 10**9
 TIME = 1_700_000_000 * SECOND
@@ -500,7 +500,7 @@ def frame_bytes(path: Path) -> list[str]:
 @tshark
 @pytest.mark.parametrize("name", ["ip-fragments-loss10.pcap", "eap-md5-radius.pcapng"])
 def test_recorded_captures(tmp_path: Path, name: str) -> None:
-    source, out = ROOT / "captures" / name, tmp_path / "out.pcapng"
+    source, out = CAPTURES / name, tmp_path / "out.pcapng"
     columns = read_frames(str(source)).columns
     shown = ike.message(SPI, SPI, 37, 8, 7, [ike.notify(16403), ike.notify(16417, b"in clear")])
     edits = {}

@@ -1,11 +1,8 @@
-from pathlib import Path
-
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.cli.commands.report import drop_inferred_payloads
 from ikeanalyze.render.report import document
-
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.paths import CAPTURES
 
 
 def numbers(analysis):

@@ -6,8 +6,7 @@ import pytest
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.batch.key_files import KeyFileFinder, get_file_state, hash_files
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 
 @pytest.fixture

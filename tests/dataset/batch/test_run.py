@@ -24,8 +24,8 @@ from tests.dataset.made import (
     small_groups,
     tables,
 )
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 PATTERN = "{config}/loss{loss:float}/{run:int}.pcap"
 
 

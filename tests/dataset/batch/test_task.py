@@ -19,8 +19,7 @@ from ikeanalyze.dataset.batch.task import (
     run_task,
 )
 from tests.dataset.made import MESSAGES, TABLES, capture
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 
 @pytest.fixture

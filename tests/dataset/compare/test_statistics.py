@@ -6,6 +6,8 @@ import pytest
 
 from ikeanalyze.dataset.compare.statistics import (
     LARGEST_BCA,
+    compute_rank_test,
+    compute_rank_tests,
     compute_standard_deviation,
     correct_p_values,
     estimate_mean,
@@ -13,8 +15,6 @@ from ikeanalyze.dataset.compare.statistics import (
     estimate_quantile,
     estimate_ratio,
     estimate_ratios,
-    test_difference,
-    test_differences,
 )
 
 #: Lower rank of the 95 % interval of a median by the size of the sample; the upper one mirrors it (Nair 1940).
@@ -108,7 +108,7 @@ def test_a_large_sample():
 def test_the_same_numbers_each_time():
     values = np.sort(np.random.default_rng(4).exponential(1, 30))
     assert estimate_mean(values, 0.95) == estimate_mean(values, 0.95)
-    assert test_difference(values, values) == test_difference(values, values)
+    assert compute_rank_test(values, values) == compute_rank_test(values, values)
 
 
 @pytest.mark.parametrize("values", [(3,), (3, 3, 3)])
@@ -153,49 +153,49 @@ def test_deviation():
 
 def test_mann_whitney():
     # R: wilcox.test(x, y, alternative = "greater") gives W = 35 and p = 0.1272; two-sided it is twice as much
-    found = test_difference(sample(*AT_TERM), sample(*EARLIER))
+    found = compute_rank_test(sample(*AT_TERM), sample(*EARLIER))
     assert (found.u, found.method) == (35, "exact")
     assert found.p == pytest.approx(2 * 0.1272, abs=1e-4)
 
 
 def test_small_samples_with_ties():
     # 1 1 1 against 2 2 2: 2 of the 20 ways to deal them out are as far apart
-    found = test_difference(sample(1, 1, 1), sample(2, 2, 2))
+    found = compute_rank_test(sample(1, 1, 1), sample(2, 2, 2))
     assert (found.u, found.p, found.method) == (0, pytest.approx(2 / 20), "permutation")
 
 
 def test_one_against_many():
     # the largest of eleven: with probability 1 in 11, and the smallest is as far away
-    found = test_difference(sample(7), sample(*[5] * 10))
+    found = compute_rank_test(sample(7), sample(*[5] * 10))
     assert found.p == pytest.approx(2 / 11)
-    assert test_difference(sample(1), sample(1)).p == 1
+    assert compute_rank_test(sample(1), sample(1)).p == 1
 
 
 def test_one_against_many_with_ties():
     # one retransmission: 17 of 501 handshakes have as many, so a handshake like that is no rare one
     many = sample(*[0] * 484, *[1] * 16)
-    found = test_difference(sample(1), many)
+    found = compute_rank_test(sample(1), many)
     assert (found.u, found.p, found.method) == (484 + 16 / 2, pytest.approx(2 * 17 / 501), "exact")
-    assert test_difference(many, sample(1)).p == found.p
-    assert test_difference(many, sample(1)).u == 16 / 2
+    assert compute_rank_test(many, sample(1)).p == found.p
+    assert compute_rank_test(many, sample(1)).u == 16 / 2
 
 
 def test_one_against_thousands():
     # the greatest of 2,001 values; the normal approximation would have 0.08
-    assert test_difference(sample(5000), np.arange(2000.0)).p == pytest.approx(2 / 2001)
+    assert compute_rank_test(sample(5000), np.arange(2000.0)).p == pytest.approx(2 / 2001)
 
 
 def test_nothing_differs_from_itself():
     values = np.sort(np.random.default_rng(4).exponential(1, 30))
-    assert test_difference(values, values).p == pytest.approx(1)
-    assert test_difference(sample(*[5] * 20), sample(*[5] * 30)).p == 1
+    assert compute_rank_test(values, values).p == pytest.approx(1)
+    assert compute_rank_test(sample(*[5] * 20), sample(*[5] * 30)).p == 1
 
 
 def test_noise_is_called_a_difference_as_seldom_as_it_says():
     # retransmissions at 20 % loss: many ties
     random = np.random.default_rng(9)
     called = sum(
-        test_difference(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05
+        compute_rank_test(np.sort(random.poisson(1, 25) * 1.0), np.sort(random.poisson(1, 25) * 1.0)).p < 0.05
         for _ in range(400)
     )
     assert called / 400 == pytest.approx(0.05, abs=0.033)
@@ -204,7 +204,7 @@ def test_noise_is_called_a_difference_as_seldom_as_it_says():
 def test_many_against_few_takes_no_time():
     random = np.random.default_rng(4)
     assert (
-        test_difference(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
+        compute_rank_test(np.sort(random.normal(0, 1, 8)), np.sort(random.normal(3, 1, 100_000))).method == "asymptotic"
     )
 
 
@@ -242,7 +242,7 @@ def test_many_samples_at_once_have_the_numbers_of_each_alone():
     assert [plain(one) for one in estimate_ratios(pairs, 0.95, 500)] == [
         numbers(estimate_ratio(*pair, 0.95, 500)) for pair in pairs
     ]
-    assert test_differences(pairs) == [test_difference(*pair) for pair in pairs]
+    assert compute_rank_tests(pairs) == [compute_rank_test(*pair) for pair in pairs]
 
 
 def test_many_groups_cost_little_more_than_a_few():

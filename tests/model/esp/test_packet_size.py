@@ -1,7 +1,6 @@
 """Sizes against the paper's numbers, packets of scapy's IPsec layer, and pings that real daemons protected."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +18,9 @@ from ikeanalyze.model.esp.packet_size import (
     find_largest_payload,
     validate_config,
 )
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parents[2] / "captures" / "lab"
+LAB = LAB_CAPTURES
 
 
 def test_the_papers_figure_7():

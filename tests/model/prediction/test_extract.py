@@ -12,7 +12,8 @@ from tests.craft.hip import Association
 from tests.craft.packet import MS
 from tests.craft.trace import Trace
 from tests.craft.transport import ACK, PSH, TCP_PREFIX, tcp_framed, tcp_packet
-from tests.model.flows import CAPTURES, capture, flow
+from tests.model.flows import capture, flow
+from tests.paths import CAPTURES
 
 
 def test_sizes_are_what_the_daemons_sent():

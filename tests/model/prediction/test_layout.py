@@ -14,7 +14,8 @@ from ikeanalyze.model.prediction.layout import (
     packetize_over_udp,
 )
 from ikeanalyze.model.prediction.link import LinkModel
-from tests.model.flows import CAPTURES, flow, made, message
+from tests.model.flows import flow, made, message
+from tests.paths import CAPTURES
 
 
 def messages(found):

@@ -10,7 +10,7 @@ from ikeanalyze.render.comparison.formats import FORMATS
 from ikeanalyze.render.comparison.text import format_interval, format_p_value, format_significant, render_sections
 from tests.render.compared import comparison, group, measured
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,11 @@ from ikeanalyze.render import Format
 from ikeanalyze.render.comparison import text
 from ikeanalyze.render.prediction import text as prediction_text
 from ikeanalyze.render.report.formats import FORMATS
+from tests.paths import CAPTURES
 from tests.render import compared
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
 from tests.render.predicted import sweep
-
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import pytest
 
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.report.figures import write_report
+from tests.paths import CAPTURES
 from tests.render.handmade import analysis
-from tests.render.html.conftest import CAPTURES
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
 

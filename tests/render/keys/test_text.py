@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 
@@ -7,10 +6,10 @@ from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.render import Format
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
+from tests.paths import CAPTURES, ROOT
 from tests.render.written import written
 
-ROOT = Path(__file__).parents[2]
-CAPTURES, LOGS = ROOT / "captures", ROOT / "tests" / "keys" / "logs"
+CAPTURES, LOGS = CAPTURES, ROOT / "tests" / "keys" / "logs"
 PQ = str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")
 ALL = [
     PQ,

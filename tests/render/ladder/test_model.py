@@ -1,5 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 
@@ -7,9 +6,8 @@ from ikeanalyze.analysis.messages.losses import LossEvidence
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.ladder.model import MOST, build_ladder
 from ikeanalyze.render.report import selection
+from tests.paths import CAPTURES
 from tests.render.handmade import analysis
-
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def one(number):

@@ -1,15 +1,14 @@
 """Measured ESP: a ping between two strongSwans, and packets by hand."""
 
-from pathlib import Path
-
 import pytest
 
 from ikeanalyze.analysis.esp.traffic import read_esp_traffic
 from ikeanalyze.model.esp.algorithms import parse_suite
 from ikeanalyze.render.overhead.esp_traffic import build_document, build_rows, render_sections
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
+from tests.paths import LAB_CAPTURES
 
-NAT = Path(__file__).parents[2] / "captures" / "lab" / "nat.pcapng"
+NAT = LAB_CAPTURES / "nat.pcapng"
 
 
 @pytest.fixture(scope="module")

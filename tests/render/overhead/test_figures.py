@@ -1,7 +1,6 @@
 """The paper's figures are drawn, and say what its text says of them."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from ikeanalyze.model.esp.packet_size import EspConfig
 from ikeanalyze.render.core.figures.style import DOUBLE, SINGLE
 from ikeanalyze.render.overhead.figures import make_computed_figures, make_measured_figures, make_paper_figures
 from tests.craft import MS, Packet, ip, ipv4, link, pcap, transport
+from tests.paths import LAB_CAPTURES
 
-LAB = Path(__file__).parents[3] / "captures" / "lab"
+LAB = LAB_CAPTURES
 
 
 @pytest.fixture(scope="module")

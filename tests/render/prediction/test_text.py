@@ -16,7 +16,7 @@ from ikeanalyze.render.prediction.text import (
 )
 from tests.render.predicted import bursts, failed, prediction, sweep
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize(

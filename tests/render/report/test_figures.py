@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import polars as pl
@@ -14,9 +13,8 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.core.figures.style import PAGE, SINGLE
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.figures import make_figures
+from tests.paths import CAPTURES
 from tests.render.handmade import analysis
-
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def figures(a):

@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,11 +20,10 @@ from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report import page as report_page
 from ikeanalyze.render.report.formats import FORMATS
+from tests.paths import CAPTURES
 from tests.render.handmade import analysis
 from tests.render.html.hostile import hostile
 from tests.render.html.pages import Page
-
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def page_of(a, **view) -> Page:

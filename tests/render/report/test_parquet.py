@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -10,9 +8,10 @@ from ikeanalyze.render.core.output import OutputError
 from ikeanalyze.render.report.formats import FORMATS
 from ikeanalyze.render.report.parquet import ParquetWriter
 from tests.dataset.made import batch
+from tests.paths import CAPTURES
 from tests.render.handmade import analysis
 
-CAPTURE = Path(__file__).parents[2] / "captures" / "eap-md5-radius.pcapng"
+CAPTURE = CAPTURES / "eap-md5-radius.pcapng"
 
 
 def assert_same_values(written, table):

@@ -1,7 +1,5 @@
 """Requests beside those of strongSwan that were recorded with the same shape: the same payloads in the same order, of the same sizes."""
 
-from pathlib import Path
-
 import pytest
 
 from ikeanalyze.replay.credentials import Credentials, parse_identity
@@ -11,9 +9,9 @@ from ikeanalyze.wire.ikev2.encode import encode_chain
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.ikev2.payloads import Authentication
 from tests.analysis.verified import taken_apart
+from tests.paths import CAPTURES
 from tests.wire.recorded import ike_messages
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 NAME = "pq-mlkem768-psk"
 
 

@@ -1,12 +1,11 @@
 """The table holds together, and the documentation shows it as it is."""
 
-from pathlib import Path
-
 import pytest
 
 from ikeanalyze.replay.initiator.states import TRANSITIONS, InitiatorEvent, InitiatorState, awaits_response, next_state
+from tests.paths import ROOT
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "replay.md"
+DOCUMENTATION = ROOT / "docs" / "replay.md"
 ENDS = {InitiatorState.CLOSED, InitiatorState.FAILED}
 
 

@@ -1,11 +1,8 @@
 """Two recordings of the same handshake, one with losses."""
 
-from pathlib import Path
-
 import ikeanalyze
 from ikeanalyze.replay.session.comparison import compare_handshakes, get_setup_exchanges
-
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
+from tests.paths import CAPTURES
 
 
 def test_side_by_side():

@@ -2,15 +2,14 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import ikeanalyze
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.replay.session.recorded_messages import load_recorded_handshakes
+from tests.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent.parent / "captures"
 #: Those whose truth has all that was sent, without IKEv1, NAT and changed addresses between.
 NAMES = ["psk-classic", "pq-mlkem768-psk", "invalid-ke", "pq-loss15", "loss20-classic"]
 

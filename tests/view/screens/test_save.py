@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.view.driven import CAPTURES, browsed, drive
+from tests.paths import CAPTURES
+from tests.view.driven import browsed, drive
 
 FIELDS = [
     "-eframe.time_epoch", "-eframe.len", "-eframe.cap_len", "-eframe.interface_id", "-eip.id", "-eudp.checksum",

@@ -3,7 +3,8 @@ import polars as pl
 import ikeanalyze
 from ikeanalyze.view.session import CaptureSession
 from ikeanalyze.view.widgets.handshake_list import HandshakeList
-from tests.view.driven import CAPTURES, drive
+from tests.paths import CAPTURES
+from tests.view.driven import drive
 
 
 def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
