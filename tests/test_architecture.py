@@ -1,98 +1,185 @@
-"""Imports go one way, and what docs/architecture.md names exists."""
+"""The structure of the package: which module may import what, and where things are.
+
+docs/architecture.md explains the packages.
+"""
 
 import ast
 import re
+from collections import defaultdict
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ikeanalyze"
 
-#: For each room, the rooms that it may import from.
+#: Each layer may import those before it.
+WIRE = {"wire"}
+CRYPTO = {*WIRE, "crypto"}
+KEYS = {*CRYPTO, "keys", "io"}
+ANALYSIS = {*KEYS, "capture", "analysis"}
+RENDER = {*ANALYSIS, "dataset", "model", "render"}
+
+#: For each package, the modules and packages that it may import from, itself included.
 ALLOWED = {
-    "io": set(),
-    "wire": set(),
-    "keys": {"io", "wire"},
-    "capture": {"io"},
-    "analysis": {"io", "wire", "keys", "capture"},
-    "render": {"io", "analysis", "wire", "keys", "dataset", "model", "replay"},
-    "plugin": {"io"},
-    "lab": {"io", "wire", "keys"},
-    "model": {"io", "analysis", "wire"},
-    "dataset": {"io", "analysis", "capture", "keys", "wire"},
-    "replay": {"io", "analysis", "capture", "keys", "wire", "model"},
-    "view": {"io", "render", "analysis", "capture", "keys", "wire"},
-    "cli": {
-        *("render", "view", "dataset", "model", "replay", "analysis", "capture", "keys", "wire"),
-        *("plugin", "lab", "io"),
-    },
+    "wire": WIRE,
+    "crypto": CRYPTO,
+    "keys": KEYS,
+    "io": {"io"},
+    "capture": {"capture", "io"},
+    "analysis": ANALYSIS,
+    "dataset": {*ANALYSIS, "dataset"},
+    "model": {*ANALYSIS, "model"},
+    "render": RENDER,
+    "render.replay": {*RENDER, "replay"},  # shows what a replay gave
+    "view": {*RENDER, "view"},
+    "replay": {*ANALYSIS, "replay", "model.retransmission_policy"},
+    "lab": {*WIRE, "keys", "io", "lab"},
+    "plugin": {"io", "plugin"},
+    "cli": {*RENDER, "view", "replay", "lab", "plugin", "cli"},
 }
-#: Libraries that one room alone may import.
-OWNED = {
-    "dpkt": "capture",
-    "scapy": "replay",
-    "typer": "cli",
-    "cryptography": "keys",
-    "Crypto": "keys",
-    "textual": "view",
-    "distributed": "dataset",
+#: Each library, and the package that imports it.
+OWNERS = {
+    "Crypto": "crypto",
     "altair": "render",
+    "cryptography": "crypto",
+    "distributed": "dataset",
+    "dpkt": "capture",
     "jinja2": "render",
+    "msgspec": "io",
+    "scapy": "replay",
+    "textual": "view",
+    "typer": "cli",
+    "zstandard": "io",
 }
-#: Files that may import another room's library: X.509 is cryptography's too.
-BORROWED = {
-    ("wire/x509/certificates.py", "cryptography"),
-    ("lab/daemons/certificates.py", "cryptography"),
-    ("replay/initiator/key_exchange.py", "cryptography"),
-    ("replay/credentials.py", "cryptography"),
+#: Modules outside of that package that import the library all the same.
+BORROWERS = {
+    ("lab.daemons.certificates", "cryptography"): "makes the certificates of the daemons",
+    ("replay.credentials", "cryptography"): "loads private keys and certificates from files",
+    ("replay.initiator.key_exchange", "cryptography"): "generates ephemeral keys",
+    ("wire.x509.certificates", "cryptography"): "parses X.509",
+}
+#: Classes that several modules define on purpose.
+SAME_NAMES: set[str] = set()
+#: Modules and subpackages that a package holds at most, and where more of them belong together.
+MOST_ENTRIES = 14
+ENTRIES = {
+    "ikeanalyze": 16,  # the packages
 }
 
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
-def imported(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def imports(module: str) -> list[str]:
+    """What a module imports, anywhere in its source: modules as `a.b`, names of a module as `a.b.name`."""
+    names = []
+    for node in ast.walk(ast.parse(SOURCES[module].read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names.add(node.module or "")
+            assert node.level == 0, f"{module}: relative import"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
 
 
-def room_of(path: Path) -> str | None:
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0] if len(parts) > 1 else None
+def imported_modules(module: str) -> set[str]:
+    """Modules of ikeanalyze that a module imports."""
+    ours = [name for name in imports(module) if name.split(".")[0] == "ikeanalyze"]
+    return {name if name in SOURCES else name.rpartition(".")[0] for name in ours}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_one_way(path):
-    room = room_of(path)
-    if path.name in ("__init__.py", "__main__.py") and room is None:
-        return  # the package itself brings everything together
-    if room is None:  # for every room, so it knows none
-        assert not any(name.split(".")[0] in {"ikeanalyze", *OWNED} for name in imported(path))
-    for name in imported(path):
-        parts = name.split(".")
-        if parts[0] == "ikeanalyze" and len(parts) > 1 and (PACKAGE / parts[1]).is_dir():
-            assert parts[1] == room or parts[1] in ALLOWED[room], f"{room} imports {name}"
-        owner = OWNED.get(parts[0])
-        borrowed = (str(path.relative_to(PACKAGE)), parts[0]) in BORROWED
-        assert owner is None or owner == room or borrowed, f"{room} imports {name}"
+def within(name: str, packages: set[str]) -> bool:
+    """Whether a name without `ikeanalyze` is one of these packages or modules, or in one."""
+    return any(f"{name}.".startswith(f"{package}.") for package in packages)
 
 
-def test_all_rooms_are_known():
-    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms == set(ALLOWED)
+def test_imports_are_of_modules_that_exist():
+    wrong = [f"{module}: {name}" for module in SOURCES for name in imported_modules(module) - set(SOURCES)]
+    assert not wrong, "\n".join(wrong)
 
 
-DESCRIBED = (ROOT / "docs" / "architecture.md").read_text()
+def test_no_import_circles():
+    """Late imports and those for type checking count: modules in a circle can only be understood together."""
+    try:
+        TopologicalSorter({module: imported_modules(module) - {module} for module in SOURCES}).prepare()
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))
+        raise AssertionError(f"import circle: {circle}") from None
 
 
-def test_what_the_description_names_is_there():
-    places = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", DESCRIBED)
-    assert places
-    for place in places:
-        assert any((base / place).exists() for base in (ROOT, PACKAGE, PACKAGE / "render")), place
+def test_imports_go_one_way():
+    wrong = []
+    for module in SOURCES:
+        own = module.removeprefix("ikeanalyze.")
+        for name in imported_modules(module):
+            imported = name.removeprefix("ikeanalyze.")
+            if module in ("ikeanalyze", "ikeanalyze.__main__") or imported == "_version":
+                continue
+            packages = [package for package in ALLOWED if within(own, {package})]
+            allowed = ALLOWED[max(packages, key=len)] if packages else set()
+            if not within(imported, allowed):
+                wrong.append(f"{module} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_has_a_layer():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == {package for package in ALLOWED if "." not in package}
+
+
+def test_each_library_is_imported_by_one_package():
+    wrong = []
+    for module in SOURCES:
+        own = module.removeprefix("ikeanalyze.")
+        for library in {name.split(".")[0] for name in imports(module)} & set(OWNERS):
+            if not within(own, {OWNERS[library]}) and (own, library) not in BORROWERS:
+                wrong.append(f"{module} imports {library}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_borrowers_import_what_they_borrow():
+    for module, library in BORROWERS:
+        assert f"ikeanalyze.{module}" in SOURCES
+        assert library in {name.split(".")[0] for name in imports(f"ikeanalyze.{module}")}, module
+
+
+def test_no_class_name_twice():
+    places = defaultdict(list)
+    for module, path in SOURCES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{module}:{node.lineno}")
+    wrong = [f"{name}: {where}" for name, where in places.items() if len(where) > 1 and name not in SAME_NAMES]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_packages_are_small():
+    """A package with more modules than a reader can keep in mind needs subpackages."""
+    entries = defaultdict(set)
+    for module in SOURCES:
+        package, _, name = module.rpartition(".")
+        if package and name != "__main__":
+            entries[package].add(name)
+    for package, names in entries.items():
+        assert len(names) <= ENTRIES.get(package, MOST_ENTRIES), package
+
+
+def test_every_package_says_what_it_is_for():
+    packages = [path for path in SOURCES.values() if path.name == "__init__.py"]
+    assert [str(path) for path in packages if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_every_folder_with_modules_is_a_package():
+    folders = {path.parent for path in SOURCES.values()}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_paths_in_the_description_exist():
+    described = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"`((?:[\w-]+/)+(?:[\w.-]+)?)`", described)
+    assert paths
+    assert [path for path in paths if not any((base / path).exists() for base in (ROOT, PACKAGE))] == []
