@@ -100,9 +100,9 @@ app = typer.Typer(
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from ikeanalyze import __version__  # reads the metadata of the package, which takes time
+        from ikeanalyze._version import installed_version
 
-        typer.echo(f"ikeanalyze {__version__}")
+        typer.echo(f"ikeanalyze {installed_version()}")
         raise typer.Exit
 
 

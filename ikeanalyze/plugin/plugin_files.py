@@ -5,7 +5,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-import ikeanalyze
 from ikeanalyze.plugin import PluginError
 
 #: Wireshark's name for the profile.
@@ -41,7 +40,7 @@ def find_dissectors() -> Path:
 
     Raises PluginError where they are in neither.
     """
-    package = Path(ikeanalyze.__file__).parent
+    package = Path(__file__).parent.parent
     for candidate in (package / "_dissectors", package.parent / "dissectors"):
         if (candidate / "ikex.lua").is_file():
             return candidate

@@ -3,8 +3,7 @@ import zipfile
 import pytest
 from hatchling.build import build_wheel
 
-import ikeanalyze
-from ikeanalyze.plugin import PluginError
+from ikeanalyze.plugin import PluginError, plugin_files
 from ikeanalyze.plugin.plugin_files import PROFILE, InstallDir, PluginFile, find_dissectors, list_plugin_files
 from tests.paths import ROOT
 
@@ -36,7 +35,7 @@ def test_what_is_no_lua_and_no_profile_stays(tmp_path):
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     package = tmp_path / "ikeanalyze"
-    monkeypatch.setattr(ikeanalyze, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(plugin_files, "__file__", str(package / "plugin" / "plugin_files.py"))
     with pytest.raises(PluginError, match="install it again"):
         find_dissectors()
     (package / "_dissectors").mkdir(parents=True)

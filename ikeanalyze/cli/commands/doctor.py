@@ -20,7 +20,7 @@ import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from ikeanalyze import __version__
+from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION
@@ -90,7 +90,7 @@ _PROGRAMS: Final = {
 
 def check_requirements() -> Iterator[RequirementCheck]:
     """Check all requirements of the commands on this machine."""
-    yield _ok("ikeanalyze", __version__, "everything")
+    yield _ok("ikeanalyze", installed_version(), "everything")
     yield _ok("Python", ".".join(map(str, sys.version_info[:3])), "everything")
     for name, needed_for in _PACKAGES.items():
         yield _check_package(name, needed_for)

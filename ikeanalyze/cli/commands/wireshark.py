@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze import __version__
+from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.plugin import PluginError, installer, manifest, plugin_files
@@ -50,7 +50,7 @@ def install(
     folders = _find_folders(tshark, program)
     try:
         steps = installer.install_files(
-            plugin_files.list_plugin_files(plugin_files.find_dissectors()), folders, __version__, force=force
+            plugin_files.list_plugin_files(plugin_files.find_dissectors()), folders, installed_version(), force=force
         )
     except PluginError as error:
         raise CommandError(str(error)) from None
@@ -138,8 +138,8 @@ def _explain_missing_lua() -> str:
 def _describe_installation(installed: InstallManifest, steps: Sequence[FileChange]) -> str:
     outdated = sum(step.done is not FileStatus.SAME for step in steps)
     text = f"version {installed.version}, {len(installed.files)} files"
-    if installed.version != __version__:
-        text += f" (this is ikeanalyze {__version__})"
+    if installed.version != installed_version():
+        text += f" (this is ikeanalyze {installed_version()})"
     return text + (f"; {outdated} not up to date" if outdated else ", all up to date")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import ikeanalyze
+from ikeanalyze._version import installed_version
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
 from ikeanalyze.dataset.batch.dispatch import Workers, run_tasks
@@ -129,7 +129,7 @@ def _opened(dataset: Path) -> Iterator[DatasetManifest]:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
     with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
-            save_manifest(dataset, DatasetManifest(complete=False), ikeanalyze.__version__, describe_columns({}))
+            save_manifest(dataset, DatasetManifest(complete=False), installed_version(), describe_columns({}))
         manifest = load_manifest(dataset)
         shards.make_folders(dataset)
         yield manifest
@@ -207,7 +207,7 @@ def _request(
         keys=keys,
         shared_keys=shared,
         reading=options.reading,
-        version=ikeanalyze.__version__,
+        version=installed_version(),
     )
     return request, [pattern.text for pattern in patterns]
 

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
-import ikeanalyze
+from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
@@ -103,9 +103,9 @@ def run_task(task: BatchTask, progress: Progress | None = None) -> TaskResult:
             another or an incomplete installation of ikeanalyze.
 
     """
-    if ikeanalyze.__version__ != task.version:
+    if installed_version() != task.version:
         raise TaskError(
-            f"the worker {_process()} has ikeanalyze {ikeanalyze.__version__}, but this is {task.version}. "
+            f"the worker {_process()} has ikeanalyze {installed_version()}, but this is {task.version}. "
             "Install the same version on all"
         )
     dataset = Path(task.dataset)

@@ -268,7 +268,8 @@ def test_another_version_tries_failures_again(out, monkeypatch):
     runs(Path("runs"), 2)
     Path("runs/empty.pcap").touch()
     batch(out, "runs")
-    monkeypatch.setattr(ikeanalyze, "__version__", "99")
+    for module in ("run", "task"):
+        monkeypatch.setattr(f"ikeanalyze.dataset.batch.{module}.installed_version", lambda: "99")
     assert again(out, "runs") == ["empty.pcap"]
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ikeanalyze import __version__
+from ikeanalyze._version import installed_version
 from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.figures.style import COLOURS, DARK, PAGE, insert_css_variables
 
@@ -55,7 +55,11 @@ def render_template(template: str, **content: Any) -> str:
         _environment()
         .get_template(template)
         .render(
-            style=Markup(style), script=Markup(script), policy=_policy(style, script), version=__version__, **content
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            version=installed_version(),
+            **content,
         )
     )
 
