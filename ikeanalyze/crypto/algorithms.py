@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from ikeanalyze.wire.ikev2.message import Proposal
+from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf, TransformType
 
 #: Truncated to 96 bits, as a draft had it before RFC 4868: never assigned by IANA, but known to Wireshark's key

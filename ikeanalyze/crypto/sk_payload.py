@@ -17,9 +17,10 @@ from ikeanalyze.crypto.key_schedule import MessageKeys
 from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
-from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, SEALED
+from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.ikev2 import Encryption, Integrity, PayloadType
+from ikeanalyze.wire.registries.ikev2 import PayloadType
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 __all__ = [
     "UnusableKeyError",
@@ -88,7 +89,7 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
         if length < len(message):
             message = message[:length]
             cursor = Cursor(message, HEADER.size)
-        while kind not in SEALED:
+        while kind not in ENCRYPTED_TYPES:
             if kind == _NONE:
                 return None
             kind, _, size = cursor.unpack(PAYLOAD_HEADER)

@@ -7,9 +7,11 @@ from typing import Final
 from ikeanalyze.wire.header import HEADER, Header, parse_header
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.message import parse_fragment_header, parse_init, parse_payloads
-from ikeanalyze.wire.payload_chain import SEALED
+from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, KeyExchangeMethod, NotifyType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 #: Notifies below are errors (RFC 7296, 3.10.1).
 FIRST_STATUS: Final = 16384
@@ -51,7 +53,7 @@ def summarise_response(data: bytes) -> ResponseSummary | None:
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
-        kind = ENCRYPTED if any(payload.type in SEALED for payload in chain) else "clear"
+        kind = ENCRYPTED if any(payload.type in ENCRYPTED_TYPES for payload in chain) else "clear"
     return ResponseSummary(
         exchange=get_name(ExchangeType, header.exchange_type),
         message_id=header.message_id,

@@ -13,7 +13,7 @@ from ikeanalyze.view.text_lines import SPECIAL, TITLE, WRONG, TextLine, make_fac
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.methods import describe_eap, parse_eap_message
 from ikeanalyze.wire.header import parse_header
-from ikeanalyze.wire.hip.packet import inspect_hip, parse_hip
+from ikeanalyze.wire.hip.packet import check_hip_packet, parse_hip
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payload
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payload
@@ -166,7 +166,7 @@ def _told_hip(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
         PayloadView(one.type, one.describe(), one.bytes + _HEADER, [("critical", "yes" if one.critical else "no")])
         for one in view.parameters
     ]
-    return found, inspect_hip(view)
+    return found, check_hip_packet(view)
 
 
 def render_message(message: MessageDetails) -> Iterator[TextLine]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ikeanalyze.render.core.values import escape_text, format_integer
 from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
 from ikeanalyze.wire.identification import format_identity
-from ikeanalyze.wire.ikev1.payloads import Body1, Transaction, decode_ikev1_payload
+from ikeanalyze.wire.ikev1.payloads import Ikev1Body, Transaction, decode_ikev1_payload
 from ikeanalyze.wire.ikev1.phase1_sa import Phase1Sa, parse_phase1_sa
 from ikeanalyze.wire.ikev1.quick_mode import QuickModeSa, parse_quick_mode_sa
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
@@ -33,7 +33,7 @@ Facts = Iterator[tuple[str, str]]
 _SHOWN: Final = 16
 
 
-def list_payload_facts(body: Body | Body1) -> Facts:
+def list_payload_facts(body: Body | Ikev1Body) -> Facts:
     """What a payload says. Everything that a peer chose is escaped, fit for a terminal."""
     match body:
         case SecurityAssociation():

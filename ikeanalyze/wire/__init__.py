@@ -1,3 +1,4 @@
-"""Sans-IO: bytes to values. Nothing here opens a file or a socket, and nothing of ours is imported from
-outside this room.
+"""Parses and encodes protocol data: IKEv2, IKEv1, EAP, HIP, RADIUS and X.509.
+
+Sans-IO: no module opens a file or a socket, or imports another package of ikeanalyze.
 """

@@ -1,6 +1,4 @@
-"""The one place that reads bytes: every parser of this room goes through `Cursor`, which owns the bounds
-checks.
-"""
+"""Reads values from bytes with bounds checks; every parser of this package uses `Cursor`."""
 
 from struct import Struct
 from types import TracebackType
@@ -12,18 +10,18 @@ _UINT64: Final = Struct(">Q")
 
 
 class WireError(ValueError):
-    """The bytes are not what the protocol says, or end too early.
+    """The data violate the protocol or are truncated.
 
-    `offset` is where, counted from the beginning of what the cursor was made of.
+    `offset` is the position in the data of the cursor, in bytes.
     """
 
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(f"{what} (at byte {offset})")
+    def __init__(self, offset: int, problem: str) -> None:
+        super().__init__(f"{problem} (at byte {offset})")
         self.offset = offset
 
 
 class Cursor:
-    """Reads big-endian values one after another; a read past the end raises `WireError` and moves nothing."""
+    """Reads consecutive big-endian values; a read past the end raises `WireError` and keeps the position."""
 
     __slots__ = ("_data", "_end", "_position")
 
@@ -35,42 +33,42 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """Bytes from the beginning of the data to the next read."""
+        """Offset of the next read in the data, in bytes."""
         return self._position
 
     def remaining(self) -> int:
-        """Bytes left to read; of the restricted area inside `restrict_to`."""
+        """Number of bytes left, up to the end of the restriction inside `restrict_to`."""
         return self._end - self._position
 
     def unpack(self, layout: Struct) -> tuple[Any, ...]:
-        """Read a fixed structure."""
+        """Read the fields of a structure."""
         start = self._position
         stop = start + layout.size
         if stop > self._end:
-            raise self._short(layout.size)
+            raise self._make_short_read_error(layout.size)
         self._position = stop
         return layout.unpack_from(self._data, start)
 
     def get_uint8(self) -> int:
-        """Read one byte as a number."""
+        """Read an unsigned 8-bit number."""
         start = self._position
         if start >= self._end:
-            raise self._short(1)
+            raise self._make_short_read_error(1)
         self._position = start + 1
         return self._data[start]
 
     def get_uint16(self) -> int:
-        """Read two bytes as a number."""
+        """Read an unsigned 16-bit number."""
         value: int = self.unpack(_UINT16)[0]
         return value
 
     def get_uint32(self) -> int:
-        """Read four bytes as a number."""
+        """Read an unsigned 32-bit number."""
         value: int = self.unpack(_UINT32)[0]
         return value
 
     def get_uint64(self) -> int:
-        """Read eight bytes as a number."""
+        """Read an unsigned 64-bit number."""
         value: int = self.unpack(_UINT64)[0]
         return value
 
@@ -79,38 +77,37 @@ class Cursor:
         start = self._position
         stop = start + count
         if count < 0 or stop > self._end:
-            raise self._short(count)
+            raise self._make_short_read_error(count)
         self._position = stop
         return self._data[start:stop]
 
     def get_remaining(self) -> bytes:
-        """Read all that is left."""
+        """Read all remaining bytes."""
         return self.get_bytes(self._end - self._position)
 
     def skip(self, count: int) -> None:
-        """Pass over `count` bytes."""
+        """Skip `count` bytes."""
         stop = self._position + count
         if count < 0 or stop > self._end:
-            raise self._short(count)
+            raise self._make_short_read_error(count)
         self._position = stop
 
     def restrict_to(self, length: int) -> "_Restriction":
-        """Context manager: inside it, the data ends after `length` more bytes; after it, reading goes on
-        behind them.
+        """Context manager that limits reads to the next `length` bytes, and skips those left unread at its end.
 
-        What was left unread of them is passed over: a later version of a protocol may have put more there.
+        Unread bytes are not an error: a later version of a protocol may have added fields.
         """
         if length < 0 or length > self._end - self._position:
-            raise self._short(length)
+            raise self._make_short_read_error(length)
         return _Restriction(self, self._position + length)
 
-    def make_error(self, what: str) -> WireError:
-        """Error at this position, for the caller to raise."""
-        return WireError(self._position, what)
+    def make_error(self, problem: str) -> WireError:
+        """Return an error at this position, which the caller raises."""
+        return WireError(self._position, problem)
 
-    def _short(self, count: int) -> WireError:
+    def _make_short_read_error(self, count: int) -> WireError:
         if count < 0:
-            return WireError(self._position, f"a length of {count} is not possible")
+            return WireError(self._position, f"invalid length of {count}")
         return WireError(self._position, f"{count} bytes are needed, {self._end - self._position} are left")
 
 

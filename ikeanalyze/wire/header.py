@@ -1,4 +1,4 @@
-"""The header that every IKE message begins with, of either version."""
+"""Parses the header of IKE messages, which IKEv1 and IKEv2 share."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -9,7 +9,7 @@ from ikeanalyze.wire.cursor import Cursor
 #: SPIs, next payload, version, exchange type, flags, message ID, length.
 HEADER: Final = Struct(">8s8sBBBBII")
 
-#: Version field of an IKEv2 message, and flags.
+#: Version field and flags of IKEv2.
 VERSION_IKEV2: Final = 0x20
 FLAG_INITIATOR, FLAG_RESPONSE = 0x08, 0x20
 _HIGHER_VERSION: Final = 0x10
@@ -23,12 +23,12 @@ class Header:
 
     spi_i: bytes  # SPI of the IKE SA's initiator (IKEv1: its cookie), 8 bytes
     spi_r: bytes  # SPI of its responder, 8 bytes; zeros in the first message
-    next_payload: int  # type of the first payload; 0: there is none
+    next_payload: int  # type of the first payload; 0: no payload
     version: int  # major version in the upper four bits, minor version in the lower four
     exchange_type: int
     flags: int
     message_id: int
-    length: int  # bytes of the whole message, this header included
+    length: int  # bytes of the message including this header
 
     @property
     def major_version(self) -> int:
@@ -42,22 +42,22 @@ class Header:
 
     @property
     def initiator(self) -> bool:
-        """IKEv2: sent by the original initiator of the IKE SA."""
+        """IKEv2: the sender is the original initiator of the IKE SA."""
         return bool(self.flags & FLAG_INITIATOR)
 
     @property
     def response(self) -> bool:
-        """IKEv2: a response to a request with the same message ID."""
+        """IKEv2: the message is a response to the request with the same message ID."""
         return bool(self.flags & FLAG_RESPONSE)
 
     @property
     def higher_version(self) -> bool:
-        """IKEv2: the sender can speak a higher major version."""
+        """IKEv2: the sender supports a higher major version."""
         return bool(self.flags & _HIGHER_VERSION)
 
     @property
     def encrypted(self) -> bool:
-        """IKEv1: what follows the header is encrypted."""
+        """IKEv1: the payloads are encrypted."""
         return bool(self.flags & _ENCRYPTED)
 
     @property
@@ -67,13 +67,14 @@ class Header:
 
     @property
     def authentication_only(self) -> bool:
-        """IKEv1: authenticated but not encrypted."""
+        """IKEv1: the payloads are authenticated but not encrypted."""
         return bool(self.flags & _AUTHENTICATION_ONLY)
 
 
 def parse_header(data: bytes) -> Header:
-    """Header of an IKE message of either version; `WireError` if there are not even 28 bytes.
+    """Parse the header of an IKE message of either version, without checking its values.
 
-    Nothing is checked against anything: a length may be wrong, a version unknown.
+    Raises:
+        WireError: the data have fewer than 28 bytes.
     """
     return Header(*Cursor(data).unpack(HEADER))

@@ -1,4 +1,4 @@
-"""The chain of payloads: every payload's header tells the type of the next."""
+"""Parses the chain of payloads of an IKE message, in which each payload header has the type of the next payload."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from ikeanalyze.wire.registries.ikev2 import PayloadType
 #: Type of the next payload, flags, length.
 PAYLOAD_HEADER: Final = Struct(">BBH")
 _CRITICAL: Final = 0x80
-#: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
+#: A local name, because an attribute lookup on the enum takes a fifth of the time of these loops.
 _NONE: Final = PayloadType.NONE
 
-#: IKEv2's encrypted payload and its fragment: their next payload field tells what is inside (RFC 7296, 3.14;
-#: RFC 7383, 2.5).
-SEALED: Final = frozenset({PayloadType.SK, PayloadType.SKF})
+#: IKEv2's encrypted payload and its fragment, the last of a message: the next payload field is the type of the first
+#: encrypted payload (RFC 7296, section 3.14; RFC 7383, section 2.5).
+ENCRYPTED_TYPES: Final = frozenset({PayloadType.SK, PayloadType.SKF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,50 +25,53 @@ class Payload:
     """A payload (RFC 7296, section 3.2; RFC 2408, section 3.2)."""
 
     type: int
-    critical: bool  # IKEv2: who does not know the type must reject the message
-    body: bytes = field(repr=False)  # without the four bytes of the generic header; may hold a password
-    offset: int  # of its generic header, in bytes from the beginning of the message
+    critical: bool  # IKEv2: a receiver that does not support the type must reject the message
+    body: bytes = field(repr=False)  # without the four bytes of the generic header; may contain a password
+    offset: int  # of the generic header in the message, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadChain:
-    """What could be read of a message's payloads."""
+    """The payloads of a message that could be parsed."""
 
     payloads: tuple[Payload, ...]
-    error: str | None  # why reading ended before the end; None: all was read
+    error: str | None  # why parsing stopped early; None: everything was parsed
 
 
 def iterate_payloads(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """Payloads from the cursor on, as type, flags, offset and body; `kind` is the type of the first.
+    """Yield type, flags, offset and body of each payload; `kind` is the type of the first one.
 
-    Ends after an encrypted payload, which is IKEv2's last. Raises `WireError` where a payload cannot be read.
+    Ends after an encrypted payload.
+
+    Raises:
+        WireError: a payload is truncated or has an invalid length.
     """
     while kind != _NONE:
         offset = cursor.position
-        following, flags, length = cursor.unpack(PAYLOAD_HEADER)
+        next_kind, flags, length = cursor.unpack(PAYLOAD_HEADER)
         if length < PAYLOAD_HEADER.size:
-            raise WireError(offset, f"payload {kind} has a length of {length}, its header alone has 4")
+            raise WireError(offset, f"payload {kind} has a length of {length}, less than its 4-byte header")
         yield kind, flags, offset, cursor.get_bytes(length - PAYLOAD_HEADER.size)
-        if kind in SEALED:
+        if kind in ENCRYPTED_TYPES:
             return
-        kind = following
+        kind = next_kind
 
 
 def parse_chain(cursor: Cursor, kind: int) -> PayloadChain:
-    """Payloads from the cursor on, as many as can be read. Never raises."""
-    found: list[Payload] = []
+    """Parse payloads up to the end or the first error; `kind` is the type of the first one. Never raises."""
+    payloads: list[Payload] = []
     try:
-        for this, flags, offset, body in iterate_payloads(cursor, kind):
-            found.append(Payload(this, bool(flags & _CRITICAL), body, offset))
+        for payload_kind, flags, offset, body in iterate_payloads(cursor, kind):
+            payloads.append(Payload(payload_kind, bool(flags & _CRITICAL), body, offset))
     except WireError as error:
-        return PayloadChain(tuple(found), str(error))
-    return PayloadChain(tuple(found), None)
+        return PayloadChain(tuple(payloads), str(error))
+    return PayloadChain(tuple(payloads), None)
 
 
 def parse_message_chain(data: bytes) -> PayloadChain:
-    """The clear payloads of an IKE message, up to and with an encrypted one. Never raises.
+    """Parse the clear payloads of an IKE message, up to and including an encrypted one. Never raises.
 
-    Reads no further than the header's length: what is behind is no part of the message.
+    Bytes after the length in the header do not belong to the message and are ignored.
     """
     try:
         fields = Cursor(data).unpack(HEADER)

@@ -1,16 +1,13 @@
-"""Text that a peer sent, made fit to be shown: nothing in it may move a cursor or change a colour.
-
-IP addresses as text, without the weight of the standard library's classes.
-"""
+"""Formats received data as printable text: strings without terminal control characters, and IP addresses."""
 
 from typing import Final
 
-#: Characters of a text that a summary shows.
-_SHOWN: Final = 64
+#: Default length of a shortened text, in characters.
+_MAX_LENGTH: Final = 64
 
 
 def escape_peer_text(data: bytes) -> str:
-    """UTF-8 as text; bytes and characters that cannot be printed are shown as escapes."""
+    """Decode UTF-8; invalid bytes and unprintable characters become escape sequences."""
     text = data.decode("utf-8", "backslashreplace")
     if text.isprintable():
         return text
@@ -19,17 +16,20 @@ def escape_peer_text(data: bytes) -> str:
     )
 
 
-def shorten_text(text: str, size: int = _SHOWN) -> str:
-    """At most `size` characters of a text, an ellipsis where it goes on."""
+def shorten_text(text: str, size: int = _MAX_LENGTH) -> str:
+    """Shorten a text to `size` characters; the last one is an ellipsis if text was cut."""
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 
 def format_address(packed: bytes) -> str | None:
-    """Text of an IPv4 (4 bytes) or IPv6 (16 bytes) address (RFC 5952); None for another number of bytes."""
+    """Format an IPv4 (4 bytes) or IPv6 (16 bytes) address (RFC 5952); None for other sizes.
+
+    Does not use `ipaddress`, which takes several times as long.
+    """
     if len(packed) == 4:
         return ".".join(map(str, packed))
     if len(packed) == 16:
-        # rarely needed, and slow to import
+        # late: rarely needed and slow to import
         from socket import AF_INET6, inet_ntop
 
         return inet_ntop(AF_INET6, packed)

@@ -1,5 +1,5 @@
 from ikeanalyze.crypto.algorithms import IkeSuite, get_prf, get_suite
-from ikeanalyze.wire.ikev2.message import Proposal, parse_sa
+from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 
 #: SA payloads by hand (RFC 7296, section 3.3): AES-CBC with 256 bits, PRF_HMAC_SHA2_384, AUTH_HMAC_SHA2_384_192;
 #: AES-GCM-16 with 128 bits and PRF 99, which is not assigned.

@@ -19,7 +19,7 @@ from ikeanalyze.replay.session.run import ReplayRunner
 from ikeanalyze.replay.transport.open import open_transport
 from ikeanalyze.replay.transport.target import parse_target
 from ikeanalyze.wire.ikev2.message import parse_init
-from ikeanalyze.wire.registries.ikev2 import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from tests.lab.live_responder import run_responder, write_credentials
 from tests.paths import CAPTURES
 

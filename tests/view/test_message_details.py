@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(tmp_path):
     (message,) = CaptureSession(str(path), ikeanalyze.read(path)).load_handshake(1).messages.values()
     text = "\n".join(line.text.plain for line in render_message(message))
     assert "unknown 99 (critical)" in text
-    assert "! payload of the unknown type 99 is critical" in text
+    assert "! payload of unknown type 99 is critical" in text
 
 
 def test_bytes_of_each_fragment_and_in_clear():

@@ -17,13 +17,8 @@ from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev1.quick_mode import parse_quick_mode_sa
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payloads
-from ikeanalyze.wire.ikev2.message import (
-    parse_decrypted_payloads,
-    parse_fragment_header,
-    parse_init,
-    parse_payloads,
-    parse_sa,
-)
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_fragment_header, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.radius import parse_radius
 from tests.craft import Handshake, eap, ike, ikev1
@@ -172,8 +167,8 @@ def test_ten_thousand_proposals():
     assert len(read.proposals) == 10000
     (inspected,) = check_payload_chain(parse_decrypted_payloads(*reversed(HOSTILE["8,000 proposals"]))).payloads
     assert inspected.findings == (
-        "SA: 8000 proposals, numbers go to 255",
-        "SA: 8000 of 8000 proposals without a transform",
+        "SA: 8000 proposals, more than the maximum of 255",
+        "SA: 8000 of 8000 proposals have no transforms",
     )
 
 

@@ -54,7 +54,7 @@ def test_a_length_below_the_header_is_an_error(length):
     data[37 + 2 : 37 + 4] = length.to_bytes(2, "big")
     chain = parse_message_chain(bytes(data))
     assert [payload.type for payload in chain.payloads] == [40]
-    assert chain.error == f"payload 43 has a length of {length}, its header alone has 4 (at byte 37)"
+    assert chain.error == f"payload 43 has a length of {length}, less than its 4-byte header (at byte 37)"
 
 
 def test_header_without_payloads():

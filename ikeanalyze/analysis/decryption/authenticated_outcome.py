@@ -24,14 +24,15 @@ from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import get_eap_method, parse_eap_header
 from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload
 from ikeanalyze.wire.ikev2.auth_methods import parse_digital_signature
-from ikeanalyze.wire.ikev2.message import parse_notify
+from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.ikev2.payloads import Authentication, parse_authentication, parse_certificate
 from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
 
 _QUICK_MODE_MESSAGES: Final = 3

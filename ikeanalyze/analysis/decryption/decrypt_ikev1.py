@@ -17,7 +17,8 @@ from ikeanalyze.crypto.ikev1 import Phase1Decryptor
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
 from ikeanalyze.keys.key_set import Phase1Key
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev1.message import Phase1Transform, parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_sa
+from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment, parse_ikev1_payloads
+from ikeanalyze.wire.ikev1.phase1_sa import Phase1Transform, parse_phase1_sa
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute

@@ -19,7 +19,8 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
-from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
 

@@ -10,11 +10,13 @@ import numpy as np
 from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
 from ikeanalyze.wire.ikev1.message import parse_phase1_message
-from ikeanalyze.wire.ikev2.message import InitMessage, Proposal
+from ikeanalyze.wire.ikev2.message import InitMessage
+from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.hip import HipPacketType
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm, NotifyType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.wire.ikev2.message import Proposal, parse_sa
+from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
 
 _SPI: Final = 8

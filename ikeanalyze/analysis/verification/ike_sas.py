@@ -13,7 +13,8 @@ from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.wire.ikev2.message import InitMessage, Proposal, parse_init
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
+from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 

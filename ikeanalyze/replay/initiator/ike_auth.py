@@ -37,7 +37,7 @@ from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.encode import Payload as Body
 from ikeanalyze.wire.ikev2.encode import encode_authentication, encode_identification
-from ikeanalyze.wire.ikev2.message import parse_notify
+from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.ikev2.payloads import (
     Authentication,
     Certificate,
@@ -48,7 +48,8 @@ from ikeanalyze.wire.ikev2.payloads import (
 )
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.eap import EapType
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 #: Words of the report for signatures with a key of each kind.
 _FAMILIES: Final = ("rsa", "ecdsa", "ed25519", "ed448")

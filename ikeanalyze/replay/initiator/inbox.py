@@ -13,7 +13,8 @@ from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
 from ikeanalyze.replay.responses import get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
-from ikeanalyze.wire.ikev2.message import parse_notify, parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: What is taken from a target at most: an ordinary handshake has not a hundredth of it.

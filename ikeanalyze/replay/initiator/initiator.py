@@ -46,7 +46,8 @@ from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.ikev2.payloads import parse_delete, parse_key_exchange
 from ikeanalyze.wire.payload_chain import Payload
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType, ProtocolId
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 #: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.
 MOST_COOKIES: Final = 5

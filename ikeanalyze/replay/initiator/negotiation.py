@@ -15,20 +15,16 @@ from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.responses import FIRST_STATUS, get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
-from ikeanalyze.wire.ikev2.message import (
-    InitMessage,
-    compute_nat_detection_hash,
-    parse_init,
-    parse_notify,
-    parse_payloads,
-)
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.notify import compute_nat_detection_hash, parse_notify
 from ikeanalyze.wire.ikev2.notify_data import parse_hash_algorithms
 from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.ikev2 import NotifyType, PayloadType, TransformType
-from ikeanalyze.wire.registries.ikev2_transforms import Encryption
+from ikeanalyze.wire.registries.ikev2 import PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
 
 _NONE: Final = 0
 _MOST_TRANSFORMS: Final = 255  # their number is one byte

@@ -19,7 +19,8 @@ from ikeanalyze.wire.ikev2.encode import (
 )
 from ikeanalyze.wire.ikev2.payloads import Authentication, Identification
 from ikeanalyze.wire.ikev2.proposals import Proposal
-from ikeanalyze.wire.registries.ikev2 import AuthMethod, NotifyType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import AuthMethod, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 
 def build_init_payloads(

@@ -12,7 +12,7 @@ from ikeanalyze.crypto.skf_fragments import encrypt_message_or_fragments
 from ikeanalyze.keys.key_set import Derivation, KeySet, Origin
 from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2, Header
 from ikeanalyze.wire.ikev2.encode import Payload, encode_chain
-from ikeanalyze.wire.registries.ikev2 import Prf
+from ikeanalyze.wire.registries.ikev2_transforms import Prf
 
 #: Where keys.write says that they come from.
 _ORIGIN: Final = Origin("replay", None)

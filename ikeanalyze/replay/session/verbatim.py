@@ -21,8 +21,10 @@ from ikeanalyze.replay.initiator.interface import OutgoingDatagram
 from ikeanalyze.replay.responses import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2.message import compute_nat_detection_hash, parse_notify, parse_payloads
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, NotifyType, PayloadType
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.notify import compute_nat_detection_hash, parse_notify
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 Randomness = Callable[[int], bytes]
 _PAYLOAD_HEADER: Final = 4

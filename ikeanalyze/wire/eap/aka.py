@@ -1,5 +1,6 @@
-"""EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, RFC 4187, RFC 9048): subtype and attributes. Challenges, responses and
-check values are not kept, only how long they are.
+"""Parses EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, RFC 4187, RFC 9048): subtype and attributes.
+
+Keeps only the sizes of challenges, responses and authentication codes.
 """
 
 from dataclasses import dataclass
@@ -12,20 +13,21 @@ from ikeanalyze.wire.registries.eap import SimAkaAttribute, SimAkaClientError, S
 from ikeanalyze.wire.text import escape_peer_text
 
 #: Subtype, reserved.
-_HEAD: Final = Struct(">Bxx")
+_HEADER: Final = Struct(">Bxx")
+#: Type, length.
 _ATTRIBUTE: Final = Struct(">BB")
-#: Lengths of attributes count in these.
+#: Bytes of a unit of the length of an attribute.
 _UNIT: Final = 4
-#: Length of the value without its padding, then the value.
-_COUNTED_TEXTS: Final = frozenset({SimAkaAttribute.AT_IDENTITY, SimAkaAttribute.AT_KDF_INPUT})
-_NUMBERS: Final = frozenset(
+#: Attributes whose value is the length of a text, then the text and padding.
+_TEXT_TYPES: Final = frozenset({SimAkaAttribute.AT_IDENTITY, SimAkaAttribute.AT_KDF_INPUT})
+_NUMBER_TYPES: Final = frozenset(
     {
         SimAkaAttribute.AT_NOTIFICATION, SimAkaAttribute.AT_CLIENT_ERROR_CODE, SimAkaAttribute.AT_KDF,
         SimAkaAttribute.AT_SELECTED_VERSION,
     }
 )  # fmt: skip
-#: Attributes that a summary names; a hostile packet has room for thousands.
-_SHOWN: Final = 12
+#: Attributes in a description; a hostile packet can hold thousands.
+_MAX_ATTRIBUTES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,16 @@ class SimAkaEntry:
     """One attribute (RFC 4187, section 8.1)."""
 
     type: int
-    value_bytes: int  # behind type and length, padding included
-    value: int | str | None  # of AT_NOTIFICATION and the like a number, of AT_IDENTITY and AT_KDF_INPUT text; else None
+    value_bytes: int  # after type and length, including padding
+    value: int | str | None  # number (AT_NOTIFICATION ...) or text (AT_IDENTITY, AT_KDF_INPUT); None: not kept
 
     @property
     def name(self) -> str:
-        """AT_RAND; the number of a type without a name."""
+        """Name of the type, such as AT_RAND; its number if it has no name."""
         return get_name(SimAkaAttribute, self.type)
 
     def describe(self) -> str:
-        """AT_RAND; with its value where that is a number: AT_NOTIFICATION success, AT_KDF 1."""
+        """The name, with the value if it is a number: AT_RAND, AT_NOTIFICATION success, AT_KDF 1."""
         if not isinstance(self.value, int):
             return self.name
         match self.type:
@@ -57,38 +59,42 @@ class SimAkaEntry:
 
 @dataclass(frozen=True, slots=True)
 class SimAka:
-    """What such a packet says."""
+    """Data of a packet of EAP-SIM, EAP-AKA or EAP-AKA'."""
 
     subtype: int  # 1 AKA challenge, 5 identity, 10 SIM start, 11 SIM challenge ...
     attributes: tuple[SimAkaEntry, ...]
 
     def describe(self) -> str:
-        """Challenge (AT_RAND, AT_AUTN, AT_MAC)."""
+        """Subtype and attributes: Challenge (AT_RAND, AT_AUTN, AT_MAC)."""
         name = get_name(SimAkaSubtype, self.subtype)
-        names = [entry.describe() for entry in self.attributes[:_SHOWN]]
-        if len(self.attributes) > _SHOWN:
-            names.append(f"{len(self.attributes) - _SHOWN} more")
+        names = [entry.describe() for entry in self.attributes[:_MAX_ATTRIBUTES]]
+        if len(self.attributes) > _MAX_ATTRIBUTES:
+            names.append(f"{len(self.attributes) - _MAX_ATTRIBUTES} more")
         return f"{name} ({', '.join(names)})" if names else name
 
 
 def parse_sim_aka(cursor: Cursor) -> SimAka:
-    """The data of such a packet, from its subtype on (RFC 4187, section 8.1); `WireError` if it is cut."""
-    (subtype,) = cursor.unpack(_HEAD)
+    """Parse the data of a packet from its subtype on (RFC 4187, section 8.1).
+
+    Raises:
+        WireError: the data are truncated or an attribute has a length of 0.
+    """
+    (subtype,) = cursor.unpack(_HEADER)
     entries = []
     while cursor.remaining():
         offset = cursor.position
         kind, units = cursor.unpack(_ATTRIBUTE)
         if not units:
-            raise WireError(offset, f"attribute {kind} has a length of 0, its header alone has 1")
+            raise WireError(offset, f"attribute {kind} has a length of 0")
         size = units * _UNIT - _ATTRIBUTE.size
         with cursor.restrict_to(size):
-            entries.append(SimAkaEntry(kind, size, _value(kind, cursor)))
+            entries.append(SimAkaEntry(kind, size, _parse_value(kind, cursor)))
     return SimAka(subtype, tuple(entries))
 
 
-def _value(kind: int, cursor: Cursor) -> int | str | None:
-    if kind in _NUMBERS:
+def _parse_value(kind: int, cursor: Cursor) -> int | str | None:
+    if kind in _NUMBER_TYPES:
         return cursor.get_uint16()
-    if kind in _COUNTED_TEXTS:
+    if kind in _TEXT_TYPES:
         return escape_peer_text(cursor.get_bytes(cursor.get_uint16()))
     return None

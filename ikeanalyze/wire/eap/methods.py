@@ -1,5 +1,6 @@
-"""What EAP packets say, method by method (RFC 3748, section 5). Identities are kept; what proves them is not:
-no password, hash or response to a challenge, only how long it is.
+"""Parses the data of EAP packets by method (RFC 3748, section 5), and describes them.
+
+Keeps identities, but only the sizes of passwords, hashes and responses to challenges.
 """
 
 import re
@@ -16,26 +17,26 @@ from ikeanalyze.wire.text import escape_peer_text, shorten_text
 
 _HEADER_BYTES: Final = 4
 _EXPANDED_BYTES: Final = 8
-#: Type and vendor, vendor's type (RFC 3748, section 5.7).
+#: Type and vendor, type of the vendor (RFC 3748, section 5.7).
 _EXPANDED: Final = Struct(">II")
-_VENDOR: Final = 0xFFFFFF
+_VENDOR_MASK: Final = 0xFFFFFF
 #: Operation, identifier, length.
 _MSCHAP: Final = Struct(">BBH")
 _MSCHAP_ERROR: Final = re.compile(r"\bE=(\d{1,9})\b")
 _MSCHAP_TEXT: Final = re.compile(r"\bM=(.*)", re.DOTALL)
 
 _LENGTH_INCLUDED, _MORE_FRAGMENTS, _START, _OUTER_TLV = 0x80, 0x40, 0x20, 0x10
-_VERSION: Final = 0x07
+_VERSION_MASK: Final = 0x07
 #: Methods that carry TLS with flags: RFC 5216, RFC 5281, RFC 4851, RFC 7170 and PEAP.
-_TUNNELS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
-_SIM_AKA: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
+_TLS_METHODS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapType.FAST, EapType.TEAP})
+_SIM_AKA_METHODS: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 
 
 @dataclass(frozen=True, slots=True)
 class EapIdentity:
     """Identity (RFC 3748, section 5.1)."""
 
-    text: str | None  # response: who the peer says it is; request: what to show it; None: nothing
+    text: str | None  # response: the peer's identity; request: a prompt; None: empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +50,22 @@ class EapNotification:
 class EapNak:
     """Nak, legacy or expanded (RFC 3748, section 5.3)."""
 
-    wanted: tuple[str, ...]  # methods that the peer would take; empty: none
+    methods: tuple[str, ...]  # methods that the peer proposes instead
 
 
 @dataclass(frozen=True, slots=True)
 class EapMd5Challenge:
-    """MD5-Challenge (RFC 3748, section 5.4): a challenge in a request, its answer in a response."""
+    """MD5-Challenge (RFC 3748, section 5.4): the request has a challenge, the response its digest."""
 
     value_bytes: int
-    name: str | None  # of the system that sends it
+    name: str | None  # of the sending system
 
 
 @dataclass(frozen=True, slots=True)
 class EapToken:
     """One-time password or generic token card (RFC 3748, sections 5.5 and 5.6)."""
 
-    prompt: str | None  # of a request; a response is a password, and is not kept
+    prompt: str | None  # of a request; None: a response, which is a password
     value_bytes: int
 
 
@@ -73,30 +74,30 @@ class EapMsChapV2:
     """EAP-MSCHAPv2 (draft-kamath-pppext-eap-mschapv2)."""
 
     operation: int  # 1 challenge, 2 response, 3 success, 4 failure, 7 change of password
-    name: str | None  # of the system that sends the challenge, of the user that answers
+    name: str | None  # challenge: of the sending system; response: of the user
     error: int | None  # of a failure: 691 authentication failed, 648 password expired ...
-    message: str | None  # text for the user, of a success or failure
+    message: str | None  # of a success or failure, for the user
 
 
 @dataclass(frozen=True, slots=True)
 class EapTlsPacket:
-    """One packet of a method that runs TLS (RFC 5216, section 3.1)."""
+    """One packet of a method that uses TLS (RFC 5216, section 3.1)."""
 
     start: bool
     more: bool  # fragments of the same TLS message follow
-    total_bytes: int | None  # of the whole TLS message; None: not said
+    total_bytes: int | None  # of the complete TLS message; None: absent
     bytes: int  # of the TLS message in this packet
-    version: int | None  # of PEAP, TTLS, FAST and TEAP; None: EAP-TLS has none
+    version: int | None  # of PEAP, TTLS, FAST and TEAP; None: EAP-TLS
 
     @property
     def acknowledgement(self) -> bool:
-        """Nothing in it: the fragment or message before has come."""
+        """The packet is empty: it acknowledges the previous fragment or message."""
         return not (self.start or self.more or self.bytes or self.total_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class UnparsedEapMethod:
-    """A method without a rule."""
+    """A method that is not parsed."""
 
     bytes: int  # of its data
 
@@ -116,121 +117,121 @@ EapContent = (
 
 @dataclass(frozen=True, slots=True)
 class EapMessage:
-    """An EAP packet and what its method says in it."""
+    """An EAP packet and the data of its method."""
 
     packet: EapPacket
-    content: EapContent | None  # None: a success, a failure, or it could not be read
-    error: str | None  # what makes no sense; None: nothing
+    content: EapContent | None  # None: a success, a failure, or malformed
+    error: str | None  # what is malformed; None: nothing
 
 
 def parse_eap_message(data: bytes) -> EapMessage | None:
-    """Read a whole EAP packet; None if not even the header is there. Never raises.
+    """Parse an EAP packet; None if the header is truncated. Never raises: `error` is set if the packet is malformed.
 
-    Bytes behind the length that the packet has are no part of it.
+    Bytes after the length in the header do not belong to the packet.
     """
     packet = parse_eap_header(data)
     if packet is None:
         return None
     error = None
     if packet.length > len(data):
-        error = f"the EAP packet has {packet.length} bytes by its header, {len(data)} are there"
+        error = f"the EAP header announces {packet.length} bytes, the packet has {len(data)}"
     elif packet.length < _HEADER_BYTES:
-        error = f"the EAP packet has a length of {packet.length}, its header alone has 4"
+        error = f"the EAP packet has a length of {packet.length}, less than its 4-byte header"
     elif packet.length < len(data):
         error = f"{len(data) - packet.length} bytes follow the EAP packet"
     if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
         if packet.code not in EapCode._value2member_map_:
-            error = error or f"no EAP code is {packet.code}"
+            error = error or f"unknown EAP code {packet.code}"
         return EapMessage(packet, None, error)
     cursor = Cursor(data, _HEADER_BYTES, packet.length)
     try:
         expanded = cursor.get_uint8() == EapType.EXPANDED
         if expanded:
             cursor.skip(_EXPANDED_BYTES - 1)
-        return EapMessage(packet, _content(packet, cursor, expanded), error)
+        return EapMessage(packet, _parse_content(packet, cursor, expanded), error)
     except WireError as problem:
-        return EapMessage(packet, None, error or f"{_type_name(packet)}: {problem}")
+        return EapMessage(packet, None, error or f"{_get_type_name(packet)}: {problem}")
 
 
-def _content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapContent:
+def _parse_content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapContent:
     response = packet.code == EapCode.RESPONSE
     kind = None if packet.vendor else packet.type
     if kind == EapType.IDENTITY:
-        return EapIdentity(_text(cursor))
+        return EapIdentity(_read_text(cursor))
     if kind == EapType.NOTIFICATION:
-        return EapNotification(_text(cursor) or "")
+        return EapNotification(_read_text(cursor) or "")
     if kind == EapType.NAK:
-        return EapNak(_expanded_wishes(cursor) if expanded else _wishes(cursor))
+        return EapNak(_parse_expanded_nak(cursor) if expanded else _parse_nak(cursor))
     if kind == EapType.MD5:
         value = cursor.get_bytes(cursor.get_uint8())
-        return EapMd5Challenge(len(value), _text(cursor))
+        return EapMd5Challenge(len(value), _read_text(cursor))
     if kind in (EapType.GTC, EapType.OTP):
         size = cursor.remaining()
-        return EapToken(None if response else _text(cursor), size)
+        return EapToken(None if response else _read_text(cursor), size)
     if kind == EapType.MSCHAPV2:
-        return _mschap(cursor, response)
-    if kind in _TUNNELS:
-        return _tls(cursor, None if kind == EapType.TLS else _VERSION, kind == EapType.TEAP)
-    if kind in _SIM_AKA:
+        return _parse_mschap(cursor, response)
+    if kind in _TLS_METHODS:
+        return _parse_tls(cursor, None if kind == EapType.TLS else _VERSION_MASK, kind == EapType.TEAP)
+    if kind in _SIM_AKA_METHODS:
         return parse_sim_aka(cursor)
     return UnparsedEapMethod(cursor.remaining())
 
 
-def _text(cursor: Cursor) -> str | None:
+def _read_text(cursor: Cursor) -> str | None:
     data = cursor.get_remaining()
     return escape_peer_text(data) if data else None
 
 
-def _wishes(cursor: Cursor) -> tuple[str, ...]:
+def _parse_nak(cursor: Cursor) -> tuple[str, ...]:
     return tuple(get_name(EapType, kind) for kind in cursor.get_remaining() if kind)
 
 
-def _expanded_wishes(cursor: Cursor) -> tuple[str, ...]:
-    wanted = []
+def _parse_expanded_nak(cursor: Cursor) -> tuple[str, ...]:
+    methods = []
     while cursor.remaining():
-        typed, kind = cursor.unpack(_EXPANDED)
-        vendor = typed & _VENDOR
+        type_and_vendor, kind = cursor.unpack(_EXPANDED)
+        vendor = type_and_vendor & _VENDOR_MASK
         if vendor:
-            wanted.append(f"EAP-expanded-{vendor}-{kind}")
+            methods.append(f"EAP-expanded-{vendor}-{kind}")
         elif kind:
-            wanted.append(get_name(EapType, kind))
-    return tuple(wanted)
+            methods.append(get_name(EapType, kind))
+    return tuple(methods)
 
 
-def _mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
+def _parse_mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
     if response and cursor.remaining() == 1:
-        # the answer to a success or a failure is the operation alone
+        # the response to a success or a failure has only the operation
         return EapMsChapV2(cursor.get_uint8(), None, None, None)
     operation, _, _ = cursor.unpack(_MSCHAP)
     if operation in (MsChapOperation.CHALLENGE, MsChapOperation.RESPONSE):
         cursor.skip(cursor.get_uint8())
-        return EapMsChapV2(operation, _text(cursor), None, None)
+        return EapMsChapV2(operation, _read_text(cursor), None, None)
     if operation not in (MsChapOperation.SUCCESS, MsChapOperation.FAILURE):
         return EapMsChapV2(operation, None, None, None)
-    text = _text(cursor) or ""
+    text = _read_text(cursor) or ""
     error, message = _MSCHAP_ERROR.search(text), _MSCHAP_TEXT.search(text)
     failed = operation == MsChapOperation.FAILURE and error is not None
     return EapMsChapV2(operation, None, int(error[1]) if failed and error else None, message[1] if message else None)
 
 
-def _tls(cursor: Cursor, version: int | None, outer: bool) -> EapTlsPacket:
+def _parse_tls(cursor: Cursor, version_mask: int | None, has_outer_tlvs: bool) -> EapTlsPacket:
     flags = cursor.get_uint8()
     total = cursor.get_uint32() if flags & _LENGTH_INCLUDED else None
-    # TEAP alone: the length of TLVs behind the TLS message (RFC 7170, section 4.1)
-    behind = cursor.get_uint32() if outer and flags & _OUTER_TLV else 0
-    size = cursor.remaining() - behind
+    # only TEAP: the length of TLVs after the TLS message (RFC 7170, section 4.1)
+    tlv_bytes = cursor.get_uint32() if has_outer_tlvs and flags & _OUTER_TLV else 0
+    size = cursor.remaining() - tlv_bytes
     if size < 0:
-        raise cursor.make_error(f"{behind} bytes of outer TLVs, {cursor.remaining()} are left")
+        raise cursor.make_error(f"{tlv_bytes} bytes of outer TLVs announced, {cursor.remaining()} left")
     return EapTlsPacket(
         bool(flags & _START),
         bool(flags & _MORE_FRAGMENTS),
         total,
         size,
-        None if version is None else flags & version,
+        None if version_mask is None else flags & version_mask,
     )
 
 
-def _type_name(packet: EapPacket) -> str:
+def _get_type_name(packet: EapPacket) -> str:
     if packet.type is None:
         return "no type"
     if packet.vendor:
@@ -241,23 +242,23 @@ def _type_name(packet: EapPacket) -> str:
 
 
 def describe_eap(message: EapMessage) -> str:
-    """In a few words: "Response MD5-Challenge", "Request TLS start", "Success"."""
+    """A short text for an EAP packet: "Response MD5-Challenge", "Request TLS start", "Success"."""
     packet = message.packet
     code = get_name(EapCode, packet.code)
     if packet.code not in (EapCode.REQUEST, EapCode.RESPONSE):
         return code
-    said = _said(message.content, packet.code == EapCode.RESPONSE)
-    return f"{code} {_type_name(packet)}{said and f' {said}'}"
+    details = _describe_content(message.content, packet.code == EapCode.RESPONSE)
+    return " ".join(filter(None, (code, _get_type_name(packet), details)))
 
 
-def _said(content: EapContent | None, response: bool) -> str:
+def _describe_content(content: EapContent | None, response: bool) -> str:
     match content:
         case EapIdentity(text) if text and response:
             return shorten_text(text)
         case EapNotification(text):
             return shorten_text(text)
-        case EapNak(wanted):
-            return f"for {shorten_text(', '.join(wanted))}" if wanted else "for none"
+        case EapNak(methods):
+            return f"for {shorten_text(', '.join(methods))}" if methods else "for none"
         case EapMsChapV2(operation, _, error, _):
             name = get_name(MsChapOperation, operation)
             return name if error is None else f"{name} {error}"

@@ -1,4 +1,4 @@
-"""HIP packets: the header, the parameters, and what is wrong with them (RFC 7401, RFC 5201, draft-ietf-hip-dex)."""
+"""Parses and checks HIP packets (RFC 7401, RFC 5201, draft-ietf-hip-dex)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,22 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.hip.parameters import Value, parse_parameter
+from ikeanalyze.wire.hip.parameters import HipValue, parse_parameter
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
 
 #: Next header, header length, packet type, version, checksum, controls, sender's HIT, receiver's HIT.
 _HEADER: Final = Struct(">BBBBHH16s16s")
+#: Type, length.
 _PARAMETER: Final = Struct(">HH")
+#: Packets and parameters are multiples of this many bytes.
 _UNIT: Final = 8
-_HIP: Final = 139
+_HIP_IP_PROTOCOL: Final = 139
 _CRITICAL: Final = 1
-#: Types behind which the order of the numbers says nothing (RFC 7401, section 5.2.1).
-_UNORDERED: Final = range(2048, 4096)
+#: Types that may occur in any order (RFC 7401, section 5.2.1).
+_UNORDERED_TYPES: Final = range(2048, 4096)
 
-_Body = TypeVar("_Body")
+_ValueT = TypeVar("_ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,13 @@ class HipParameter:
     """One parameter (RFC 7401, section 5.2.1)."""
 
     type: int
-    bytes: int  # of its contents, without type, length and padding
-    value: Value | None  # None: the contents are too short for their fields
-    error: str | None  # why so
+    bytes: int  # of the contents, without type, length and padding
+    value: HipValue | None  # None: the contents are malformed
+    error: str | None  # why the contents are malformed
 
     @property
     def critical(self) -> bool:
-        """Whoever does not know the type must refuse the packet."""
+        """A receiver that does not support the type must reject the packet."""
         return bool(self.type & _CRITICAL)
 
     @property
@@ -43,20 +45,20 @@ class HipParameter:
         return self.type in HipParameterType._value2member_map_
 
     def describe(self) -> str:
-        """PUZZLE(K 10); a type without a name is shown as its number: unknown 4242."""
+        """A short text: PUZZLE(K 10), or the number of an unknown type: unknown 4242."""
         if not self.known:
             return f"unknown {self.type}{' (critical)' if self.critical else ''}"
         name = get_name(HipParameterType, self.type)
-        said = "?" if self.value is None else self.value.describe()
-        return f"{name}({said})" if said else name
+        details = "?" if self.value is None else self.value.describe()
+        return f"{name}({details})" if details else name
 
 
 @dataclass(frozen=True, slots=True)
 class HipPacket:
     """Contents of a HIP packet (RFC 7401, section 5.1)."""
 
-    next_header: int  # 59: nothing follows
-    length: int  # bytes of the whole packet, as it says
+    next_header: int  # 59: no next header
+    length: int  # bytes of the packet according to its header
     packet_type: int  # 1 I1, 2 R1, 3 I2, 4 R2, 16 UPDATE ...
     version: int  # 1 or 2
     checksum: int  # 0 inside UDP (RFC 5770, section 5.1)
@@ -64,50 +66,50 @@ class HipPacket:
     sender_hit: bytes  # 16 bytes
     receiver_hit: bytes  # 16 bytes; zeros in opportunistic mode
     parameters: tuple[HipParameter, ...]  # in order
-    error: str | None  # why reading ended before the end; None: all was read
-    stray_padding: bool  # some padding is not zero
+    error: str | None  # why parsing stopped early; None: everything was parsed
+    stray_padding: bool  # some padding bytes are not zero
 
-    def first(self, kind: type[_Body]) -> _Body | None:
-        """The first parameter's value of a class of `hip_parameters`; None: there is none."""
+    def first(self, kind: type[_ValueT]) -> _ValueT | None:
+        """The first value of a class of `hip.parameters`; None if the packet has no such value."""
         return next((parameter.value for parameter in self.parameters if isinstance(parameter.value, kind)), None)
 
-    def value(self, number: int) -> Value | None:
-        """The value of the first parameter of a type; None: there is none, or it is malformed."""
-        return next((one.value for one in self.parameters if one.type == number), None)
+    def value(self, number: int) -> HipValue | None:
+        """The value of the first parameter of a type; None if it is absent or malformed."""
+        return next((parameter.value for parameter in self.parameters if parameter.type == number), None)
 
     def has(self, *numbers: int) -> bool:
-        """Whether there is a parameter of one of these types."""
-        return any(one.type in numbers for one in self.parameters)
+        """Whether the packet has a parameter of one of these types."""
+        return any(parameter.type in numbers for parameter in self.parameters)
 
     def describe(self) -> list[str]:
-        """Each parameter in a few words, in order: PUZZLE(K 10), DIFFIE_HELLMAN(ECP-256), HOST_ID(RSA), HIP_SIGNATURE_2(RSA)."""
-        return [one.describe() for one in self.parameters]
+        """A short text for each parameter, in order: PUZZLE(K 10), DIFFIE_HELLMAN(ECP-256), HOST_ID(RSA)."""
+        return [parameter.describe() for parameter in self.parameters]
 
 
 def parse_hip(data: bytes) -> HipPacket | None:
-    """Read a HIP packet from its header on; None if not even that is there. Never raises."""
+    """Parse a HIP packet; None if the header is truncated. Never raises: `error` is set if something is missing."""
     try:
-        following, units, kind, version, checksum, controls, sender, receiver = Cursor(data).unpack(_HEADER)
+        next_header, units, kind, version, checksum, controls, sender, receiver = Cursor(data).unpack(_HEADER)
     except WireError:
         return None
     length = (units + 1) * _UNIT
     parameters: list[HipParameter] = []
     error = None
-    stray = False
+    stray_padding = False
     cursor = Cursor(data, _HEADER.size, length)
     try:
         while cursor.remaining() > 0:
             number, size = cursor.unpack(_PARAMETER)
             content = cursor.get_bytes(size)
-            parameters.append(_parameter(number, content, version >> 4))
+            parameters.append(_parse_parameter(number, content, version >> 4))
             # type, length, contents and padding fill a multiple of 8 bytes
-            stray |= any(cursor.get_bytes(-(size + _PARAMETER.size) % _UNIT))
+            stray_padding |= any(cursor.get_bytes(-(size + _PARAMETER.size) % _UNIT))
         if length > len(data):
-            error = f"the packet has {length} bytes by its header, {len(data)} are there"
+            error = f"the header announces {length} bytes, the packet has {len(data)}"
     except WireError as problem:
         error = str(problem)
     return HipPacket(
-        following,
+        next_header,
         length,
         kind & 0x7F,
         version >> 4,
@@ -117,11 +119,11 @@ def parse_hip(data: bytes) -> HipPacket | None:
         receiver,
         tuple(parameters),
         error,
-        stray,
+        stray_padding,
     )
 
 
-def _parameter(number: int, content: bytes, version: int) -> HipParameter:
+def _parse_parameter(number: int, content: bytes, version: int) -> HipParameter:
     try:
         return HipParameter(number, len(content), parse_parameter(number, content, version), None)
     except WireError as problem:
@@ -129,8 +131,8 @@ def _parameter(number: int, content: bytes, version: int) -> HipParameter:
 
 
 _P = HipParameterType
-#: What each packet must have (RFC 7401, sections 5.3.1 to 5.3.8), each with what may stand in its place: the names of
-#: RFC 5201, and in HIP DEX a MAC where BEX has MAC and signature.
+#: Required parameters by packet type, each with its alternatives (RFC 7401, sections 5.3.1 to 5.3.8): those of RFC 5201,
+#: and of HIP DEX, which has a MAC in place of MAC and signature.
 _REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = MappingProxyType(
     {
         HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
@@ -148,39 +150,40 @@ _REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = MappingProxyType(
 )
 
 
-def inspect_hip(view: HipPacket) -> list[str]:
-    """What is wrong with a packet, in the order of its parts; of one that is cut, only what is there is judged."""
+def check_hip_packet(packet: HipPacket) -> list[str]:
+    """Check a packet and return the findings; missing parameters are reported only if the packet is complete."""
     findings = []
-    if view.error is not None:
-        findings.append(view.error)
-    before = 0
-    for one in view.parameters:
-        name = get_name(HipParameterType, one.type)
-        if one.error is not None:
-            findings.append(f"{name}: {one.error}")
-        if not one.known and one.critical:
-            findings.append(f"parameter {one.type} is critical and not known")
-        if one.type not in _UNORDERED:
-            if one.type < before:
-                findings.append(f"{name} stands behind {get_name(HipParameterType, before)}, out of order")
-            before = max(before, one.type)
-    if view.stray_padding:
+    if packet.error is not None:
+        findings.append(packet.error)
+    highest = 0
+    for parameter in packet.parameters:
+        name = get_name(HipParameterType, parameter.type)
+        if parameter.error is not None:
+            findings.append(f"{name}: {parameter.error}")
+        if not parameter.known and parameter.critical:
+            findings.append(f"unknown parameter {parameter.type} is critical")
+        if parameter.type not in _UNORDERED_TYPES:
+            if parameter.type < highest:
+                findings.append(f"{name} follows {get_name(HipParameterType, highest)}, out of order")
+            highest = max(highest, parameter.type)
+    if packet.stray_padding:
         findings.append("padding that is not zero")
-    if view.error is None:
-        for some in _REQUIRED.get(view.packet_type, ()):
-            if not view.has(*some):
-                findings.append(f"{get_name(HipPacketType, view.packet_type)} without {get_name(_P, some[0])}")
+    if packet.error is None:
+        for alternatives in _REQUIRED.get(packet.packet_type, ()):
+            if not packet.has(*alternatives):
+                findings.append(
+                    f"{get_name(HipPacketType, packet.packet_type)} without {get_name(_P, alternatives[0])}"
+                )
     return findings
 
 
 def is_checksum_valid(data: bytes, source: bytes, destination: bytes) -> bool:
-    """Whether the checksum of a packet outside UDP is right (RFC 7401, section 5.1.1).
+    """Whether the checksum of a packet without UDP encapsulation is valid (RFC 7401, section 5.1.1).
 
-    `source` and `destination` are the packed addresses, 4 bytes each or 16: they give the pseudo-header (RFC 8200,
-    section 8.1; for IPv4 RFC 793, section 3.1).
+    `source` and `destination` are the addresses of the pseudo-header, 4 or 16 bytes each (RFC 8200, section 8.1; for IPv4
+    RFC 793, section 3.1).
     """
-    words = (source, destination, _HIP.to_bytes(2, "big"), len(data).to_bytes(4, "big"), data)
-    joined = b"".join(words)
+    joined = b"".join((source, destination, _HIP_IP_PROTOCOL.to_bytes(2, "big"), len(data).to_bytes(4, "big"), data))
     joined += bytes(len(joined) % 2)
     # the ones' complement sum of 16-bit words is the remainder modulo 65535
     return int.from_bytes(joined, "big") % 0xFFFF == 0

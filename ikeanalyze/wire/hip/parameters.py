@@ -1,7 +1,6 @@
-"""What is in HIP parameters (RFC 7401, section 5.2, and its companions), one value per kind.
+"""Parses the contents of HIP parameters (RFC 7401, section 5.2, and its companions).
 
-Public values, host identities, puzzles and check values are as they are on the wire; of what is encrypted only the size
-is kept.
+Public values, host identities, puzzles and signatures are kept as transmitted; of encrypted parameters only the size.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +26,8 @@ from ikeanalyze.wire.registries.hip import (
 )
 from ikeanalyze.wire.text import escape_peer_text, format_address, shorten_text
 
-#: Entries of a list that a summary names; a hostile packet has room for thousands.
-_SHOWN: Final = 8
+#: Entries of a list in a description; a hostile packet can hold thousands.
+_MAX_ENTRIES: Final = 8
 _ESP_INFO: Final = Struct(">2xHII")
 _PUZZLE: Final = Struct(">BB2s")
 _SOLUTION: Final = Struct(">Bx2s")
@@ -39,24 +38,25 @@ _NOTIFICATION: Final = Struct(">2xH")
 _LOCATOR: Final = Struct(">BBBBI")
 _RELAYED: Final = Struct(">HBx16s")
 _CERT: Final = Struct(">BBBB")
-_WORD: Final = 4
-_ADDRESS: Final = 16
-_MAPPED: Final = bytes(10) + b"\xff\xff"
-#: A puzzle's lifetime is 2 to the power of the field less this, in seconds.
+_WORD_BYTES: Final = 4
+_ADDRESS_BYTES: Final = 16
+_IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
+#: The lifetime of a puzzle in seconds is 2 to the power of the field minus this.
 _LIFETIME_BIAS: Final = 32
-_FQDN, _NAI = 1, 2
+#: Types of the domain identifier of a host identity that are text: host name, network access identifier.
+_TEXT_DOMAIN_TYPES: Final = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class EspInfo:
     """ESP_INFO (RFC 7402, section 5.1.1)."""
 
-    keymat_index: int  # where in the keying material the ESP keys begin, bytes
-    old_spi: int  # 0: a new SA; equal to the new one: only an address changes
+    keymat_index: int  # offset of the ESP keys in the keying material, bytes
+    old_spi: int  # 0: a new SA; equal to the new SPI: only an address changes
     new_spi: int  # for packets to the sender of this parameter
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         old = f"{self.old_spi:08x} to " if self.old_spi else ""
         return f"{old}{self.new_spi:08x}"
 
@@ -68,7 +68,7 @@ class HipNumber:
     value: int
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return str(self.value)
 
 
@@ -77,12 +77,12 @@ class HipPuzzle:
     """PUZZLE (RFC 7401, section 5.2.4)."""
 
     difficulty: int  # K: bits of the hash that must be zero
-    lifetime_s: float  # how long the responder takes its solution
+    lifetime_s: float  # how long the responder accepts a solution
     opaque: bytes  # 2 bytes, returned in SOLUTION
     random: bytes  # I; as long as the responder's hash, 8 bytes in HIPv1
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return f"K {self.difficulty}"
 
 
@@ -93,10 +93,10 @@ class HipSolution:
     difficulty: int  # K of the puzzle
     opaque: bytes  # 2 bytes of the puzzle
     random: bytes  # I of the puzzle
-    solution: bytes  # J, as long
+    solution: bytes  # J, as long as I
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return f"K {self.difficulty}"
 
 
@@ -105,28 +105,28 @@ class HipAlgorithmList:
     """A list of numbers: DH_GROUP_LIST, HIP_CIPHER, HIT_SUITE_LIST, ESP_TRANSFORM, ACK ..., the preferred one first."""
 
     numbers: tuple[int, ...]
-    names: tuple[str, ...]  # of these; the number where there is none
+    names: tuple[str, ...]  # names of the numbers
 
     def describe(self) -> str:
-        """Fit for a summary."""
-        more = [f"{len(self.names) - _SHOWN} more"] if len(self.names) > _SHOWN else []
-        return ", ".join([*self.names[:_SHOWN], *more])
+        """A short text."""
+        more = [f"{len(self.names) - _MAX_ENTRIES} more"] if len(self.names) > _MAX_ENTRIES else []
+        return ", ".join([*self.names[:_MAX_ENTRIES], *more])
 
 
 @dataclass(frozen=True, slots=True)
 class DiffieHellman:
-    """DIFFIE_HELLMAN (RFC 7401, section 5.2.7); of HIPv1's two public values the first."""
+    """DIFFIE_HELLMAN (RFC 7401, section 5.2.7); the first of two public values in HIPv1."""
 
     group: int
     public: bytes
 
     @property
     def name(self) -> str:
-        """The group as IKEv2 calls it."""
+        """Name of the group, the same as in IKEv2."""
         return get_name(DhGroup, self.group)
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return self.name
 
 
@@ -135,18 +135,18 @@ class HostId:
     """HOST_ID (RFC 7401, section 5.2.9; in HIPv1 RFC 5201, section 5.2.8)."""
 
     algorithm: int
-    identity: bytes  # the public key as the algorithm writes it, in version 1 without flags, protocol and algorithm
-    curve: str | None  # of ECDSA
-    domain: str | None  # host name or network access identifier; None: there is none, or of another type
+    identity: bytes  # public key in the algorithm's format, in HIPv1 without flags, protocol and algorithm
+    curve: str | None  # of ECDSA; None: another algorithm
+    domain: str | None  # host name or network access identifier; None: absent, or of another type
 
     @property
     def name(self) -> str:
-        """RSA, ECDSA P-256."""
+        """Name of the algorithm with the curve: RSA, ECDSA P-256."""
         name = get_name(HostAlgorithm, self.algorithm)
         return f"{name} {self.curve}" if self.curve else name
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return f"{self.name}, {shorten_text(self.domain)}" if self.domain else self.name
 
 
@@ -159,11 +159,11 @@ class HipNotification:
 
     @property
     def name(self) -> str:
-        """BLOCKED_BY_POLICY; the number of a type without a name."""
+        """Name of the type, such as BLOCKED_BY_POLICY; its number if it has no name."""
         return get_name(HipNotifyType, self.type)
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return self.name
 
 
@@ -175,7 +175,7 @@ class HipSignature:
     signature: bytes
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return get_name(HostAlgorithm, self.algorithm)
 
 
@@ -187,7 +187,7 @@ class Locator:
     type: int  # 0 an address, 1 an SPI and an address, 2 (RFC 5770, section 5.7) a transport address
     preferred: bool
     lifetime_s: int
-    address: str | None  # None: of a type without a rule
+    address: str | None  # None: shorter than an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +197,22 @@ class Locators:
     locators: tuple[Locator, ...]
 
     def describe(self) -> str:
-        """Fit for a summary."""
-        return ", ".join(one.address or "?" for one in self.locators[:_SHOWN])
+        """A short text."""
+        return ", ".join(locator.address or "?" for locator in self.locators[:_MAX_ENTRIES])
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class HipAddresses:
     """FROM and VIA_RVS (RFC 8004, section 4.2); REG_FROM, RELAY_FROM and RELAY_TO (RFC 5770) with a port."""
 
     addresses: tuple[str, ...]
-    port: int | None  # None: the parameter has none
-    protocol: int | None  # IP protocol: 17, or 139 without UDP
+    port: int | None  # None: not part of the parameter
+    protocol: int | None  # IP protocol: 17 (UDP) or 139 (HIP); None: not part of the parameter
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         port = "" if self.port is None else f" port {self.port}"
-        return ", ".join(self.addresses[:_SHOWN]) + port
+        return ", ".join(self.addresses[:_MAX_ENTRIES]) + port
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,96 +226,84 @@ class HipCertificate:
     certificate: bytes
 
     def describe(self) -> str:
-        """Fit for a summary."""
+        """A short text."""
         return f"{self.id}/{self.count}"
 
 
 @dataclass(frozen=True, slots=True)
 class UnparsedParameter:
-    """Everything else: check values, echoes, what is encrypted, parameters without a rule."""
+    """A parameter that is not parsed: MACs, echoes, encrypted and unknown parameters."""
 
     bytes: int
 
     def describe(self) -> str:
-        """Nothing: a parameter's size is told elsewhere."""
+        """An empty text."""
         return ""
 
 
-Value = (
-    EspInfo | HipNumber | HipPuzzle | HipSolution | HipAlgorithmList | DiffieHellman | HostId | HipNotification | HipSignature | Locators
-    | Addresses | HipCertificate | UnparsedParameter
+HipValue = (
+    EspInfo | HipNumber | HipPuzzle | HipSolution | HipAlgorithmList | DiffieHellman | HostId | HipNotification
+    | HipSignature | Locators | HipAddresses | HipCertificate | UnparsedParameter
 )  # fmt: skip
 
 
-def parse_parameter(kind: int, content: bytes, version: int) -> Value:
-    """The contents of a parameter of this type in a packet of this version of HIP.
+def parse_parameter(kind: int, content: bytes, version: int) -> HipValue:
+    """Parse the contents of a parameter of type `kind` in a packet of this version of HIP.
 
     Raises:
-        WireError: they are too short for their fields.
+        WireError: the contents are too short for their fields.
     """
     cursor = Cursor(content)
-    reader = _READERS.get(kind)
-    return UnparsedParameter(len(content)) if reader is None else reader(cursor, version)
+    parser = _PARSERS.get(kind)
+    return UnparsedParameter(len(content)) if parser is None else parser(cursor, version)
 
 
-def _esp_info(cursor: Cursor, _version: int) -> Value:
-    return EspInfo(*cursor.unpack(_ESP_INFO))
-
-
-def _r1_counter(cursor: Cursor, _version: int) -> Value:
-    cursor.skip(_WORD)
+def _parse_r1_counter(cursor: Cursor, _version: int) -> HipValue:
+    cursor.skip(_WORD_BYTES)
     return HipNumber(cursor.get_uint64())
 
 
-def _seq(cursor: Cursor, _version: int) -> Value:
-    return HipNumber(cursor.get_uint32())
-
-
-def _puzzle(cursor: Cursor, _version: int) -> Value:
+def _parse_puzzle(cursor: Cursor, _version: int) -> HipValue:
     difficulty, lifetime, opaque = cursor.unpack(_PUZZLE)
     return HipPuzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.get_remaining())
 
 
-def _solution(cursor: Cursor, _version: int) -> Value:
+def _parse_solution(cursor: Cursor, _version: int) -> HipValue:
     difficulty, opaque = cursor.unpack(_SOLUTION)
     half = cursor.remaining() // 2
     return HipSolution(difficulty, opaque, cursor.get_bytes(half), cursor.get_remaining())
 
 
-def _list(
+def _list_parser(
     registry: type[Registry] | None, size: int, skipped: int = 0, shift: int = 0
-) -> Callable[[Cursor, int], Value]:
-    """A list of numbers of `size` bytes behind some reserved bytes; `shift`: low bits that are no part of a number."""
+) -> Callable[[Cursor, int], HipValue]:
+    """Parser of a list of `size`-byte numbers after `skipped` reserved bytes; `shift`: unused low bits of a number."""
 
-    def read(cursor: Cursor, _version: int) -> Value:
+    def parse(cursor: Cursor, _version: int) -> HipValue:
         cursor.skip(skipped)
         numbers = []
         while cursor.remaining():
             numbers.append(int.from_bytes(cursor.get_bytes(size), "big") >> shift)
-        names = (str(one) if registry is None else get_name(registry, one) for one in numbers)
+        names = (str(number) if registry is None else get_name(registry, number) for number in numbers)
         return HipAlgorithmList(tuple(numbers), tuple(names))
 
-    return read
+    return parse
 
 
-_esp_suites = _list(HipEspSuite, 2, skipped=2)
-_esp_suites_v1 = _list(HipTransform, 2, skipped=2)
+def _parse_esp_transform(cursor: Cursor, version: int) -> HipValue:
+    return _list_parser(HipTransform if version == 1 else HipEspSuite, 2, skipped=2)(cursor, version)
 
 
-def _esp_transform(cursor: Cursor, version: int) -> Value:
-    return (_esp_suites_v1 if version == 1 else _esp_suites)(cursor, version)
-
-
-def _diffie_hellman(cursor: Cursor, _version: int) -> Value:
+def _parse_diffie_hellman(cursor: Cursor, _version: int) -> HipValue:
     group, size = cursor.unpack(_DIFFIE_HELLMAN)
     return DiffieHellman(group, cursor.get_bytes(size))
 
 
-def _host_id(cursor: Cursor, version: int) -> Value:
+def _parse_host_id(cursor: Cursor, version: int) -> HipValue:
     curve = None
     if version == 1:
         size, domain, algorithm = cursor.unpack(_HOST_ID_V1)
-        identity = cursor.get_bytes(size - _WORD)
+        identity = cursor.get_bytes(size - _WORD_BYTES)
     else:
         size, domain, algorithm = cursor.unpack(_HOST_ID)
         identity = cursor.get_bytes(size)
@@ -323,85 +311,85 @@ def _host_id(cursor: Cursor, version: int) -> Value:
             curve = get_name(EcdsaCurve, Cursor(identity).get_uint16())
     kind, length = domain >> 12, domain & 0xFFF
     text = cursor.get_bytes(length)
-    return HostId(algorithm, identity, curve, escape_peer_text(text) if kind in (_FQDN, _NAI) else None)
+    return HostId(algorithm, identity, curve, escape_peer_text(text) if kind in _TEXT_DOMAIN_TYPES else None)
 
 
-def _notification(cursor: Cursor, _version: int) -> Value:
+def _parse_notification(cursor: Cursor, _version: int) -> HipValue:
     (kind,) = cursor.unpack(_NOTIFICATION)
     return HipNotification(kind, cursor.remaining())
 
 
-def _signature(cursor: Cursor, version: int) -> Value:
+def _parse_signature(cursor: Cursor, version: int) -> HipValue:
     algorithm = cursor.get_uint8() if version == 1 else cursor.get_uint16()
     return HipSignature(algorithm, cursor.get_remaining())
 
 
-def _locators(cursor: Cursor, _version: int) -> Value:
-    found = []
+def _parse_locators(cursor: Cursor, _version: int) -> HipValue:
+    locators = []
     while cursor.remaining():
         traffic, kind, words, flags, lifetime = cursor.unpack(_LOCATOR)
-        data = cursor.get_bytes(words * _WORD)
-        # whatever stands before it, the address is the last part
-        address = _address(data[-_ADDRESS:]) if len(data) >= _ADDRESS else None
-        found.append(Locator(traffic, kind, bool(flags & 1), lifetime, address))
-    return Locators(tuple(found))
+        data = cursor.get_bytes(words * _WORD_BYTES)
+        # an SPI or ports may precede the address
+        address = _format_address(data[-_ADDRESS_BYTES:]) if len(data) >= _ADDRESS_BYTES else None
+        locators.append(Locator(traffic, kind, bool(flags & 1), lifetime, address))
+    return Locators(tuple(locators))
 
 
-def _relayed(cursor: Cursor, _version: int) -> Value:
+def _parse_relayed(cursor: Cursor, _version: int) -> HipValue:
     port, protocol, address = cursor.unpack(_RELAYED)
-    return Addresses((_address(address),), port, protocol)
+    return HipAddresses((_format_address(address),), port, protocol)
 
 
-def _addresses(cursor: Cursor, _version: int) -> Value:
-    found = []
+def _parse_addresses(cursor: Cursor, _version: int) -> HipValue:
+    addresses = []
     while cursor.remaining():
-        found.append(_address(cursor.get_bytes(_ADDRESS)))
-    return Addresses(tuple(found), None, None)
+        addresses.append(_format_address(cursor.get_bytes(_ADDRESS_BYTES)))
+    return HipAddresses(tuple(addresses), None, None)
 
 
-def _address(packed: bytes) -> str:
-    """HIP writes an IPv4 address as an IPv4-mapped IPv6 address."""
-    return format_address(packed[-4:] if packed.startswith(_MAPPED) else packed) or ""
-
-
-def _cert(cursor: Cursor, _version: int) -> Value:
+def _parse_cert(cursor: Cursor, _version: int) -> HipValue:
     group, count, number, kind = cursor.unpack(_CERT)
     return HipCertificate(group, count, number, kind, cursor.get_remaining())
 
 
+def _format_address(packed: bytes) -> str:
+    """Format an IPv6 address; HIP encodes IPv4 addresses as IPv4-mapped IPv6 addresses."""
+    return format_address(packed[-4:] if packed.startswith(_IPV4_MAPPED) else packed) or ""
+
+
 _P = HipParameterType
-_READERS: Final[Mapping[int, Callable[[Cursor, int], Value]]] = MappingProxyType(
+_PARSERS: Final[Mapping[int, Callable[[Cursor, int], HipValue]]] = MappingProxyType(
     {
-        _P.ESP_INFO: _esp_info,
-        _P.R1_COUNTER: _r1_counter,
-        _P.R1_COUNTER_V1: _r1_counter,
-        _P.LOCATOR_SET: _locators,
-        _P.PUZZLE: _puzzle,
-        _P.SOLUTION: _solution,
-        _P.SEQ: _seq,
-        _P.ACK: _list(None, 4),
-        _P.DH_GROUP_LIST: _list(DhGroup, 1),
-        _P.DH_GROUP_LIST_DRAFT: _list(DhGroup, 1),
-        _P.DIFFIE_HELLMAN: _diffie_hellman,
-        _P.HIP_TRANSFORM: _list(HipTransform, 2),
-        _P.HIP_CIPHER: _list(HipCipher, 2),
-        _P.NAT_TRAVERSAL_MODE: _list(NatMode, 2, skipped=2),
-        _P.HOST_ID: _host_id,
-        _P.HIT_SUITE_LIST: _list(HitSuite, 1, shift=4),
-        _P.CERT: _cert,
-        _P.NOTIFICATION: _notification,
-        _P.REG_INFO: _list(Registration, 1, skipped=2),
-        _P.REG_REQUEST: _list(Registration, 1, skipped=1),
-        _P.REG_RESPONSE: _list(Registration, 1, skipped=1),
-        _P.REG_FAILED: _list(Registration, 1, skipped=1),
-        _P.REG_FROM: _relayed,
-        _P.TRANSPORT_FORMAT_LIST: _list(HipParameterType, 2),
-        _P.ESP_TRANSFORM: _esp_transform,
-        _P.HIP_SIGNATURE: _signature,
-        _P.HIP_SIGNATURE_2: _signature,
-        _P.RELAY_FROM: _relayed,
-        _P.RELAY_TO: _relayed,
-        _P.FROM: _addresses,
-        _P.VIA_RVS: _addresses,
+        _P.ESP_INFO: lambda cursor, _version: EspInfo(*cursor.unpack(_ESP_INFO)),
+        _P.R1_COUNTER: _parse_r1_counter,
+        _P.R1_COUNTER_V1: _parse_r1_counter,
+        _P.LOCATOR_SET: _parse_locators,
+        _P.PUZZLE: _parse_puzzle,
+        _P.SOLUTION: _parse_solution,
+        _P.SEQ: lambda cursor, _version: HipNumber(cursor.get_uint32()),
+        _P.ACK: _list_parser(None, 4),
+        _P.DH_GROUP_LIST: _list_parser(DhGroup, 1),
+        _P.DH_GROUP_LIST_DRAFT: _list_parser(DhGroup, 1),
+        _P.DIFFIE_HELLMAN: _parse_diffie_hellman,
+        _P.HIP_TRANSFORM: _list_parser(HipTransform, 2),
+        _P.HIP_CIPHER: _list_parser(HipCipher, 2),
+        _P.NAT_TRAVERSAL_MODE: _list_parser(NatMode, 2, skipped=2),
+        _P.HOST_ID: _parse_host_id,
+        _P.HIT_SUITE_LIST: _list_parser(HitSuite, 1, shift=4),
+        _P.CERT: _parse_cert,
+        _P.NOTIFICATION: _parse_notification,
+        _P.REG_INFO: _list_parser(Registration, 1, skipped=2),
+        _P.REG_REQUEST: _list_parser(Registration, 1, skipped=1),
+        _P.REG_RESPONSE: _list_parser(Registration, 1, skipped=1),
+        _P.REG_FAILED: _list_parser(Registration, 1, skipped=1),
+        _P.REG_FROM: _parse_relayed,
+        _P.TRANSPORT_FORMAT_LIST: _list_parser(HipParameterType, 2),
+        _P.ESP_TRANSFORM: _parse_esp_transform,
+        _P.HIP_SIGNATURE: _parse_signature,
+        _P.HIP_SIGNATURE_2: _parse_signature,
+        _P.RELAY_FROM: _parse_relayed,
+        _P.RELAY_TO: _parse_relayed,
+        _P.FROM: _parse_addresses,
+        _P.VIA_RVS: _parse_addresses,
     }
 )

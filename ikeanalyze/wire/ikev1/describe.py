@@ -1,17 +1,17 @@
-"""Payloads of IKEv1 in a few words each: `ID(10.0.0.0/24) HASH N(INITIAL-CONTACT) V(XAuth)`."""
+"""Describes payloads of IKEv1 in a few words each: `ID(10.0.0.0/24) HASH N(INITIAL-CONTACT) V(XAuth)`."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from ikeanalyze.wire.ikev1.message import Ikev1Fragment
 from ikeanalyze.wire.ikev1.payloads import (
-    Address,
-    Body1,
+    Ikev1Body,
     Ikev1Delete,
     Ikev1Identification,
     Ikev1Notify,
     Ikev1VendorId,
     MalformedIkev1Payload,
+    NatOriginalAddress,
     Transaction,
     decode_ikev1_payload,
 )
@@ -24,28 +24,28 @@ from ikeanalyze.wire.text import shorten_text
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _NAMES: Final = {Ikev1PayloadType.NONCE: "No", Ikev1PayloadType.VENDOR_ID: "V"}
-_SHOWN_ATTRIBUTES: Final = 8
+_MAX_ATTRIBUTES: Final = 8
 
 
 def describe_ikev1_payloads(chain: PayloadChain | Iterable[Payload]) -> list[str]:
-    """Each payload of a clear or decrypted message in a few words, in order. Never raises.
+    """A short text for each payload of a clear or decrypted message, in order. Never raises.
 
-    Nonce and vendor ID have IKEv2's short names. Everything that a peer chose is escaped and shortened.
+    Nonce and vendor ID have IKEv2's short names. Values chosen by a peer are escaped and shortened.
     """
     payloads = chain.payloads if isinstance(chain, PayloadChain) else chain
     return [describe_ikev1_payload(payload) for payload in payloads]
 
 
 def describe_ikev1_payload(payload: Payload) -> str:
-    """One payload in a few words."""
+    """A short text for one payload."""
     if payload.type not in Ikev1PayloadType._value2member_map_:
         return f"unknown {payload.type}"
     name = _NAMES.get(Ikev1PayloadType(payload.type)) or get_name(Ikev1PayloadType, payload.type)
-    said = _said(decode_ikev1_payload(payload))
-    return f"{name}({said})" if said else name
+    details = _describe_body(decode_ikev1_payload(payload))
+    return f"{name}({details})" if details else name
 
 
-def _said(body: Body1) -> str:
+def _describe_body(body: Ikev1Body) -> str:
     match body:
         case MalformedIkev1Payload():
             return "?"
@@ -57,12 +57,12 @@ def _said(body: Body1) -> str:
             protocol = get_name(Ikev1ProtocolId, body.protocol).removeprefix("PROTO_").removeprefix("IPSEC_")
             return describe_delete(protocol, len(body.spis), False)
         case Transaction():
-            return _transaction(body)
+            return _describe_transaction(body)
         case ParsedCertificate():
             return describe_certificate(body)
         case Ikev1VendorId(data, name):
             return describe_vendor_id(data, name)
-        case Address(text):
+        case NatOriginalAddress(text):
             return text or "?"
         case Ikev1Fragment(_, number, last):
             return f"{number}, last" if last else str(number)
@@ -70,9 +70,9 @@ def _said(body: Body1) -> str:
             return ""
 
 
-def _transaction(transaction: Transaction) -> str:
+def _describe_transaction(transaction: Transaction) -> str:
     pairs = list(zip(transaction.names, transaction.texts, strict=True))
-    texts = [name if text is None else f"{name}={shorten_text(text)}" for name, text in pairs[:_SHOWN_ATTRIBUTES]]
+    texts = [name if text is None else f"{name}={shorten_text(text)}" for name, text in pairs[:_MAX_ATTRIBUTES]]
     text = join_texts(texts, len(pairs), " ")
     kind = get_name(TransactionType, transaction.type)
     return f"{kind}: {text}" if text else kind

@@ -1,66 +1,49 @@
-"""IKEv1 messages (RFC 2408, RFC 2409): the header, clear payloads, phase 1 at a glance, and the fragments of
-Cisco and Microsoft.
-"""
+"""Parses IKEv1 messages (RFC 2408, RFC 2409): clear payloads, contents of phase 1, and fragments."""
 
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.header import HEADER, Header, parse_header
-from ikeanalyze.wire.ikev1.phase1_sa import Phase1Sa, Phase1Transform, parse_phase1_sa
-from ikeanalyze.wire.payload_chain import Payload, PayloadChain, parse_message_chain
+from ikeanalyze.wire.header import HEADER, parse_header
+from ikeanalyze.wire.ikev1.phase1_sa import Phase1Transform, parse_phase1_sa
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, PayloadChain, parse_message_chain
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
-
-__all__ = [
-    "PayloadChain",
-    "Ikev1Fragment",
-    "Header",
-    "Payload",
-    "Phase1Sa",
-    "Phase1Transform",
-    "Phase1Message",
-    "parse_ikev1_fragment",
-    "parse_header",
-    "parse_ikev1_payloads",
-    "parse_phase1_message",
-    "parse_phase1_sa",
-]
 
 #: DOI, protocol, SPI size, notify message type (RFC 2408, section 3.14).
 _NOTIFY: Final = Struct(">IBBH")
-#: Next payload and reserved, length, fragment ID, fragment number, flags.
-_FRAGMENT: Final = Struct(">xxHHBB")
+#: Fragment ID, fragment number, flags.
+_FRAGMENT: Final = Struct(">HBB")
 _LAST: Final = 0x01
 
 
 @dataclass(frozen=True, slots=True)
 class Ikev1Fragment:
-    """Header of a fragment in payload 132, known from open implementations; no RFC has it."""
+    """Header of a fragment in payload 132 of Cisco and Microsoft, as in open implementations; no RFC specifies it."""
 
     ident: int  # the same in all fragments of a message
     number: int  # from 1
-    last: bool  # the message ends with it
+    last: bool  # it is the last fragment of the message
 
 
 @dataclass(frozen=True, slots=True)
 class Phase1Message:
     """Contents of a clear message of phase 1 (RFC 2409, section 5)."""
 
-    exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: there is not even a header
-    encrypted: bool  # nothing but the header can be read
+    exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: the header is truncated
+    encrypted: bool  # only the header is in clear
     transforms: tuple[Phase1Transform, ...]  # request: in order of preference; response: the chosen one
     vendor_ids: tuple[bytes, ...]
     notifies: tuple[int, ...]  # types
     ke_bytes: int | None  # size of the KE payload's public value
     nonce: bytes | None
     nat_hashes: tuple[bytes, ...]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
-    fragment: Ikev1Fragment | None  # the message is a fragment, and nothing else in it can be read
-    error: str | None  # why reading ended before the end, or what of it made no sense; None: all was read
+    fragment: Ikev1Fragment | None  # set if the message is a fragment, which has no other contents
+    error: str | None  # why parsing stopped early, or what is malformed; None: everything was parsed
 
 
 def parse_ikev1_payloads(data: bytes) -> PayloadChain:
-    """The payloads of a clear message, none of an encrypted one (RFC 2408, section 3.2). Never raises."""
+    """Parse the payloads of a clear message (RFC 2408, section 3.2); empty if it is encrypted. Never raises."""
     try:
         header = parse_header(data)
     except WireError as error:
@@ -69,19 +52,25 @@ def parse_ikev1_payloads(data: bytes) -> PayloadChain:
 
 
 def parse_ikev1_fragment(data: bytes) -> Ikev1Fragment | None:
-    """Header of the fragment that a message is, be its end cut off or not; else None. Never raises."""
+    """Parse the fragment header of a message, which may be truncated; None if it is not a fragment. Never raises."""
     cursor = Cursor(data)
     try:
         if cursor.unpack(HEADER)[2] != Ikev1PayloadType.FRAGMENT:
             return None
-        _, ident, number, flags = cursor.unpack(_FRAGMENT)
+        cursor.skip(PAYLOAD_HEADER.size)
+        return parse_ikev1_fragment_fields(cursor)
     except WireError:
         return None
+
+
+def parse_ikev1_fragment_fields(cursor: Cursor) -> Ikev1Fragment:
+    """Parse the fields of a fragment payload after its generic header; raises `WireError` if they are truncated."""
+    ident, number, flags = cursor.unpack(_FRAGMENT)
     return Ikev1Fragment(ident, number, bool(flags & _LAST))
 
 
 def parse_phase1_message(data: bytes) -> Phase1Message:
-    """Read a message of phase 1, header included. Never raises: `error` says why something is missing."""
+    """Parse a message of phase 1 with its header. Never raises: `error` is set if something is missing."""
     try:
         header = parse_header(data)
     except WireError as problem:

@@ -1,6 +1,4 @@
-"""The security association payload of IKEv1's quick mode: what shall protect the traffic (RFC 2408, section 3.5;
-RFC 2407, sections 4.4 and 4.5).
-"""
+"""Parses SA payloads of IKEv1's quick mode (RFC 2408, section 3.5; RFC 2407, sections 4.4 and 4.5)."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -8,7 +6,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev1.phase1_sa import skip_situation
-from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, attribute_value, parse_attribute
+from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, get_attribute_number, parse_attributes
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev1 import Ikev1ProtocolId
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Group
@@ -26,20 +24,20 @@ _TRANSFORM: Final = Struct(">BxHBBxx")
 
 @dataclass(frozen=True, slots=True)
 class QuickModeTransform:
-    """One set of algorithms on offer (RFC 2408, section 3.6)."""
+    """One proposed set of algorithms (RFC 2408, section 3.6)."""
 
     number: int
     id: int  # transform ID within the protocol
     attributes: tuple[TransformAttributeValue, ...]
 
     def value(self, kind: int) -> int | None:
-        """Value of the first attribute of a type; None: there is none."""
-        return attribute_value(self.attributes, kind)
+        """Value of the first attribute of a type; None if it is absent."""
+        return get_attribute_number(self.attributes, kind)
 
 
 @dataclass(frozen=True, slots=True)
 class QuickModeProposal:
-    """One proposal; those of one number are taken or refused together (RFC 2408, section 4.2)."""
+    """One proposal; proposals with the same number are accepted or rejected together (RFC 2408, section 4.2)."""
 
     number: int
     protocol: int  # 2 AH, 3 ESP, 4 IPCOMP
@@ -47,12 +45,12 @@ class QuickModeProposal:
     transforms: tuple[QuickModeTransform, ...]  # in order of preference
 
     def describe(self) -> str:
-        """ESP:AES-CBC-128/HMAC-SHA1/MODP-2048, alternatives separated by "+"."""
+        """The proposal in one line: ESP:AES-CBC-128/HMAC-SHA1/MODP-2048; "+" separates alternatives."""
         name = get_name(Ikev1ProtocolId, self.protocol).removeprefix("PROTO_").removeprefix("IPSEC_")
-        texts = dict.fromkeys(self._transform(transform) for transform in self.transforms)
+        texts = dict.fromkeys(self._describe_transform(transform) for transform in self.transforms)
         return f"{name}:{'+'.join(texts)}"
 
-    def _transform(self, transform: QuickModeTransform) -> str:
+    def _describe_transform(self, transform: QuickModeTransform) -> str:
         registry = TRANSFORM_IDS.get(self.protocol)
         name = str(transform.id) if registry is None else get_name(registry, transform.id)
         bits = transform.value(Phase2Attribute.KEY_LENGTH)
@@ -68,14 +66,14 @@ class QuickModeProposal:
 
 @dataclass(frozen=True, slots=True)
 class QuickModeSa:
-    """What could be read of an SA payload of quick mode."""
+    """Contents of an SA payload of quick mode."""
 
     proposals: tuple[QuickModeProposal, ...]  # in the sender's order
-    error: str | None  # why reading ended before the end; None: all was read
+    error: str | None  # why parsing stopped early; None: everything was parsed
 
 
 def parse_quick_mode_sa(body: bytes) -> QuickModeSa:
-    """Proposals of an SA payload of quick mode; `body` is what follows its generic header. Never raises."""
+    """Parse an SA payload of quick mode; `body` follows its generic header. Never raises."""
     cursor = Cursor(body)
     proposals: list[QuickModeProposal] = []
     try:
@@ -86,17 +84,14 @@ def parse_quick_mode_sa(body: bytes) -> QuickModeSa:
                 spi = cursor.get_bytes(spi_size)
                 transforms = []
                 while cursor.remaining():
-                    transforms.append(_transform(cursor))
+                    transforms.append(_parse_transform(cursor))
             proposals.append(QuickModeProposal(number, protocol, spi, tuple(transforms)))
     except WireError as error:
         return QuickModeSa(tuple(proposals), str(error))
     return QuickModeSa(tuple(proposals), None)
 
 
-def _transform(cursor: Cursor) -> QuickModeTransform:
+def _parse_transform(cursor: Cursor) -> QuickModeTransform:
     _, length, number, ident = cursor.unpack(_TRANSFORM)
-    attributes = []
     with cursor.restrict_to(length - _TRANSFORM.size):
-        while cursor.remaining():
-            attributes.append(parse_attribute(cursor))
-    return QuickModeTransform(number, ident, tuple(attributes))
+        return QuickModeTransform(number, ident, parse_attributes(cursor))

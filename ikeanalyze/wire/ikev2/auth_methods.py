@@ -1,5 +1,6 @@
-"""How a peer authenticates: methods of the AUTH payload, and the signature algorithms of method 14 (RFC 7427)."""
+"""Names authentication methods of the AUTH payload, and parses the digital signatures of method 14 (RFC 7427)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +11,12 @@ from ikeanalyze.wire.registries.ikev2 import AuthMethod
 from ikeanalyze.wire.registries.oids import HASHES, RSA_PSS, SIGNATURES
 from ikeanalyze.wire.x509.der import SEQUENCE, parse_element, read_element, read_oid
 
-_PSS_HASH: Final = 0xA0
+#: Tag of the hash in the parameters of RSASSA-PSS.
+_PSS_HASH_TAG: Final = 0xA0
 _PSS_DEFAULT_HASH: Final = "SHA1"
 
-#: Short names of the methods that are not signatures with an algorithm identifier.
-_SHORT: Final = {
+#: Short names of methods.
+_SHORT_NAMES: Final[Mapping[int, str]] = {
     AuthMethod.RSA: "RSA",
     AuthMethod.SHARED_KEY: "PSK",
     AuthMethod.DSS: "DSS",
@@ -32,12 +34,12 @@ class SignatureAlgorithm:
     """An AlgorithmIdentifier (RFC 5280, section 4.1.1.2) of a signature."""
 
     oid: str  # dotted
-    scheme: str | None  # RSASSA-PKCS1-v1_5, RSASSA-PSS, ECDSA, Ed25519, ML-DSA-65 ...; None: not known
-    hash: str | None  # SHA2-256 ...; None: the scheme has its own, or it is not known
+    scheme: str | None  # RSASSA-PKCS1-v1_5, RSASSA-PSS, ECDSA, Ed25519, ML-DSA-65 ...; None: unknown
+    hash: str | None  # SHA2-256 ...; None: part of the scheme, or unknown
 
     @property
     def name(self) -> str:
-        """ECDSA with SHA2-256, Ed25519; the dotted identifier where it is not known."""
+        """Name such as "ECDSA with SHA2-256" or "Ed25519"; the dotted identifier of an unknown algorithm."""
         if self.scheme is None:
             return self.oid
         return self.scheme if self.hash is None else f"{self.scheme} with {self.hash}"
@@ -52,12 +54,16 @@ class DigitalSignature:
 
 
 def parse_algorithm(data: bytes) -> SignatureAlgorithm:
-    """A DER AlgorithmIdentifier and nothing behind it; `WireError` if it is none."""
+    """Parse a DER AlgorithmIdentifier.
+
+    Raises:
+        WireError: the data are not an AlgorithmIdentifier, or more data follow.
+    """
     return read_algorithm(parse_element(data, SEQUENCE).content)
 
 
 def read_algorithm(content: bytes) -> SignatureAlgorithm:
-    """The same without tag and length."""
+    """Parse the content of an AlgorithmIdentifier, without its tag and length; raises as `parse_algorithm`."""
     cursor = Cursor(content)
     oid = read_oid(cursor)
     scheme, digest = SIGNATURES.get(oid, (None, None))
@@ -67,32 +73,35 @@ def read_algorithm(content: bytes) -> SignatureAlgorithm:
 
 
 def _pss_hash(cursor: Cursor) -> str:
-    """Hash in the parameters of RSASSA-PSS (RFC 4055, section 3.1)."""
+    """Hash from the parameters of RSASSA-PSS (RFC 4055, section 3.1)."""
     if cursor.remaining():
         parameters = Cursor(read_element(cursor, SEQUENCE).content)
         while parameters.remaining():
-            part = read_element(parameters)
-            if part.tag == _PSS_HASH:
-                oid = read_oid(Cursor(parse_element(part.content, SEQUENCE).content))
+            parameter = read_element(parameters)
+            if parameter.tag == _PSS_HASH_TAG:
+                oid = read_oid(Cursor(parse_element(parameter.content, SEQUENCE).content))
                 return HASHES.get(oid, oid)
     return _PSS_DEFAULT_HASH
 
 
 def parse_digital_signature(data: bytes) -> DigitalSignature:
-    """Authentication data of method 14 (RFC 7427, section 3); `WireError` if it is cut or no DER."""
+    """Parse the authentication data of method 14 (RFC 7427, section 3).
+
+    Raises:
+        WireError: the data are truncated, or the algorithm identifier is not valid DER.
+    """
     cursor = Cursor(data)
     size = cursor.get_uint8()
     return DigitalSignature(parse_algorithm(cursor.get_bytes(size)), cursor.get_remaining())
 
 
 def get_auth_method_name(method: int) -> str:
-    """Short name of an authentication method: PSK, RSA, ECDSA P-256; its number where it has none."""
-    member = AuthMethod._value2member_map_.get(method)
-    return str(method) if member is None else _SHORT.get(AuthMethod(method), get_name(AuthMethod, method))
+    """Short name of an authentication method: PSK, RSA, ECDSA P-256; its number if it has no name."""
+    return _SHORT_NAMES.get(method) or get_name(AuthMethod, method)
 
 
 def get_authentication_name(authentication: Authentication) -> str:
-    """As `get_auth_method_name`, but of method 14 the algorithm: ECDSA with SHA2-256."""
+    """As `get_auth_method_name`, but for method 14 the name of the algorithm: ECDSA with SHA2-256."""
     if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
         try:
             return parse_digital_signature(authentication.data).algorithm.name

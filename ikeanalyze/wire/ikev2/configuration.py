@@ -1,4 +1,4 @@
-"""The configuration payload: what a client asks of its gateway and gets (RFC 7296, section 3.15)."""
+"""Parses the configuration payload: a client's requests and its gateway's replies (RFC 7296, section 3.15)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,24 +12,25 @@ from ikeanalyze.wire.registries.ikev2 import ConfigurationAttribute as Attribute
 from ikeanalyze.wire.registries.ikev2 import ConfigurationType
 from ikeanalyze.wire.text import escape_peer_text, format_address
 
-_HEAD: Final = Struct(">B3x")
-_ENTRY: Final = Struct(">HH")
-#: The reserved bit before the attribute type.
-_TYPE: Final = 0x7FFF
+_HEADER: Final = Struct(">B3x")
+#: Type, length.
+_ATTRIBUTE: Final = Struct(">HH")
+#: Without the reserved bit.
+_TYPE_MASK: Final = 0x7FFF
 
-_ADDRESSES: Final = frozenset(
+_ADDRESS_TYPES: Final = frozenset(
     {
         Attribute.INTERNAL_IP4_ADDRESS, Attribute.INTERNAL_IP4_NETMASK, Attribute.INTERNAL_IP4_DNS,
         Attribute.INTERNAL_IP4_NBNS, Attribute.INTERNAL_IP4_DHCP, Attribute.P_CSCF_IP4_ADDRESS,
         Attribute.INTERNAL_IP6_DNS, Attribute.INTERNAL_IP6_DHCP, Attribute.P_CSCF_IP6_ADDRESS,
     }
 )  # fmt: skip
-#: An address and the length of a prefix in one byte.
-_PREFIXED: Final = frozenset(
+#: The value is an address followed by the length of a prefix, one byte.
+_PREFIX_TYPES: Final = frozenset(
     {Attribute.INTERNAL_IP6_ADDRESS, Attribute.INTERNAL_IP6_SUBNET, Attribute.INTERNAL_IP6_PREFIX}
 )
-_TEXTS: Final = frozenset({Attribute.APPLICATION_VERSION, Attribute.INTERNAL_DNS_DOMAIN})
-#: Sizes that RFC 7296, section 3.15.1, RFC 5739 and RFC 7651 allow where there is a value.
+_TEXT_TYPES: Final = frozenset({Attribute.APPLICATION_VERSION, Attribute.INTERNAL_DNS_DOMAIN})
+#: Valid sizes of non-empty values (RFC 7296, section 3.15.1; RFC 5739; RFC 7651).
 _SIZES: Final[Mapping[int, int]] = {
     Attribute.INTERNAL_IP4_ADDRESS: 4,
     Attribute.INTERNAL_IP4_NETMASK: 4,
@@ -46,8 +47,7 @@ _SIZES: Final[Mapping[int, int]] = {
     Attribute.P_CSCF_IP6_ADDRESS: 16,
     Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK: 4,
 }
-_IPV4: Final = 4
-_IPV6: Final = 16
+_IPV4_BYTES, _IPV6_BYTES = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +55,39 @@ class ConfigurationEntry:
     """One attribute (RFC 7296, section 3.15.1)."""
 
     type: int
-    data: bytes  # empty: asked for, with no wish for a value
+    data: bytes  # empty: requested without a preferred value
 
     @property
     def name(self) -> str:
-        """INTERNAL_IP4_ADDRESS; the number of a type without a name."""
+        """Name of the type, such as INTERNAL_IP4_ADDRESS; its number if it has no name."""
         return get_name(Attribute, self.type)
 
     @property
     def fits(self) -> bool:
-        """The value has a size that its type may have."""
+        """Whether the type allows values of this size."""
         size = _SIZES.get(self.type)
         return not self.data or size is None or len(self.data) == size
 
     @property
     def value(self) -> str | None:
-        """The value as text, fit to be shown; None if there is none or it does not fit the type.
-
-        Hex digits for types without a rule.
-        """
+        """The value as printable text (hex digits for other types); None if it is empty or its size is invalid."""
         data = self.data
         if not data or not self.fits:
             return None
-        if self.type in _ADDRESSES:
+        if self.type in _ADDRESS_TYPES:
             return format_address(data)
-        if self.type in _PREFIXED:
-            return f"{format_address(data[:_IPV6])}/{data[_IPV6]}"
+        if self.type in _PREFIX_TYPES:
+            return f"{format_address(data[:_IPV6_BYTES])}/{data[_IPV6_BYTES]}"
         if self.type == Attribute.INTERNAL_IP4_SUBNET:
-            bits = get_prefix_length(data[_IPV4:])
-            return f"{format_address(data[:_IPV4])}/{format_address(data[_IPV4:]) if bits is None else bits}"
-        if self.type in _TEXTS:
+            bits = get_prefix_length(data[_IPV4_BYTES:])
+            return (
+                f"{format_address(data[:_IPV4_BYTES])}/{format_address(data[_IPV4_BYTES:]) if bits is None else bits}"
+            )
+        if self.type in _TEXT_TYPES:
             return escape_peer_text(data)
         if self.type == Attribute.SUPPORTED_ATTRIBUTES:
             cursor = Cursor(data)
-            kinds = (cursor.get_uint16() & _TYPE for _ in range(len(data) // 2))
+            kinds = (cursor.get_uint16() & _TYPE_MASK for _ in range(len(data) // 2))
             return "+".join(get_name(Attribute, kind) for kind in kinds)
         if self.type == Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK:
             return f"{int.from_bytes(data, 'big')} s"
@@ -97,11 +96,11 @@ class ConfigurationEntry:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What could be read of a CP payload."""
+    """Contents of a CP payload."""
 
-    type: int | None  # 1 request, 2 reply, 3 set, 4 acknowledgement; None: not even that is there
+    type: int | None  # 1 request, 2 reply, 3 set, 4 acknowledgement; None: truncated before it
     entries: tuple[ConfigurationEntry, ...]  # in the sender's order
-    error: str | None  # why reading ended before the end; None: all was read
+    error: str | None  # why parsing stopped early; None: everything was parsed
 
     @property
     def name(self) -> str:
@@ -110,17 +109,18 @@ class Configuration:
 
 
 def parse_configuration(body: bytes) -> Configuration:
-    """Attributes of a CP payload (RFC 7296, section 3.15); `body` is what follows its generic header. Never
-    raises. Offsets in the error are of `body`.
+    """Parse a CP payload (RFC 7296, section 3.15); `body` follows its generic header. Never raises.
+
+    Offsets in the error count from the beginning of `body`.
     """
     cursor = Cursor(body)
     kind = None
     entries: list[ConfigurationEntry] = []
     try:
-        (kind,) = cursor.unpack(_HEAD)
+        (kind,) = cursor.unpack(_HEADER)
         while cursor.remaining():
-            attribute, size = cursor.unpack(_ENTRY)
-            entries.append(ConfigurationEntry(attribute & _TYPE, cursor.get_bytes(size)))
+            attribute, size = cursor.unpack(_ATTRIBUTE)
+            entries.append(ConfigurationEntry(attribute & _TYPE_MASK, cursor.get_bytes(size)))
     except WireError as error:
         return Configuration(kind, tuple(entries), str(error))
     return Configuration(kind, tuple(entries), None)

@@ -1,7 +1,4 @@
-"""One payload of IKEv2, one value: the door to all that this room can read of a payload's body.
-
-`decode_payload` gives what `inspection` checks and `describe` puts in words.
-"""
+"""Decodes a payload of IKEv2 of any type: `decode_payload` returns one value for each payload."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,7 +45,7 @@ class VendorId:
     """Vendor ID payload (RFC 7296, section 3.12)."""
 
     data: bytes
-    name: str | None  # whose product or which extension; None: not known
+    name: str | None  # of a product or an extension; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,81 +59,70 @@ class SkPayload:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedPayload:
-    """A payload whose inside is not read: of group key management (RFC 9838), a puzzle's solution (RFC 8019), a secure
-    password method (RFC 6467), or of a type that is not assigned.
+    """A payload that is not parsed: of group key management (RFC 9838), a puzzle solution (RFC 8019), a secure password
+    method (RFC 6467), or of an unassigned type.
     """
 
-    bytes: int
+    bytes: int  # of the body
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedPayload:
     """A payload that is too short for its fields."""
 
-    error: str
+    error: str  # with the offset in the body
 
 
 Body = (
     SecurityAssociation | KeyExchange | Identification | ParsedCertificate | CertificateRequest | Authentication
-    | Nonce | Notify | Delete | VendorId | TrafficSelectorPayload | Configuration | EapMessage | SkPayload | UnparsedPayload
-    | MalformedPayload
+    | Nonce | Notify | Delete | VendorId | TrafficSelectorPayload | Configuration | EapMessage | SkPayload
+    | UnparsedPayload | MalformedPayload
 )  # fmt: skip
 
 
-def _certificate(body: bytes) -> Body:
-    return decode_certificate(parse_certificate(body))
+def _parse_eap(body: bytes) -> Body:
+    return parse_eap_message(body) or MalformedPayload(f"{len(body)} bytes are not an EAP packet")
 
 
-def _vendor_id(body: bytes) -> Body:
-    return VendorId(body, get_vendor_name(body))
-
-
-def _eap(body: bytes) -> Body:
-    return parse_eap_message(body) or MalformedPayload(f"{len(body)} bytes are no EAP packet")
-
-
-def _sk(body: bytes) -> Body:
-    return SkPayload(len(body), None, None)
-
-
-def _skf(body: bytes) -> Body:
+def _parse_skf(body: bytes) -> Body:
     cursor = Cursor(body)
     number, total = cursor.unpack(_FRAGMENT)
     return SkPayload(cursor.remaining(), number, total)
 
 
-_READERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
+_PARSERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
     {
         PayloadType.SA: parse_sa,
         PayloadType.KE: parse_key_exchange,
         PayloadType.IDI: parse_identification,
         PayloadType.IDR: parse_identification,
-        PayloadType.CERT: _certificate,
+        PayloadType.CERT: lambda body: decode_certificate(parse_certificate(body)),
         PayloadType.CERTREQ: parse_certificate_request,
         PayloadType.AUTH: parse_authentication,
         PayloadType.NONCE: Nonce,
         PayloadType.NOTIFY: parse_notify,
         PayloadType.DELETE: parse_delete,
-        PayloadType.VENDOR_ID: _vendor_id,
+        PayloadType.VENDOR_ID: lambda body: VendorId(body, get_vendor_name(body)),
         PayloadType.TSI: parse_traffic_selectors,
         PayloadType.TSR: parse_traffic_selectors,
-        PayloadType.SK: _sk,
+        PayloadType.SK: lambda body: SkPayload(len(body), None, None),
         PayloadType.CP: parse_configuration,
-        PayloadType.EAP: _eap,
+        PayloadType.EAP: _parse_eap,
         PayloadType.IDG: parse_identification,  # RFC 9838: as IDi
-        PayloadType.SKF: _skf,
+        PayloadType.SKF: _parse_skf,
     }
 )
 
 
 def decode_payload(payload: Payload) -> Body:
-    """What a payload says. Never raises: `MalformedPayload` if it is too short for its fields, `UnparsedPayload` if nothing is
-    known of the inside of its type.
+    """Decode the body of a payload. Never raises.
+
+    Returns `MalformedPayload` if the body is too short for its fields, `UnparsedPayload` for types that are not parsed.
     """
-    reader = _READERS.get(payload.type)
-    if reader is None:
+    parser = _PARSERS.get(payload.type)
+    if parser is None:
         return UnparsedPayload(len(payload.body))
     try:
-        return reader(payload.body)
+        return parser(payload.body)
     except WireError as problem:
         return MalformedPayload(str(problem))

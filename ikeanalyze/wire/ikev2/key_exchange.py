@@ -1,7 +1,7 @@
-"""What a KE payload holds by its method, and whether it can be that (RFC 7296, section 3.4; RFC 9370).
+"""Checks the data of a KE payload against its key exchange method (RFC 7296, section 3.4; RFC 9370).
 
-ML-KEM as a key exchange method (FIPS 203; draft-ietf-ipsecme-ikev2-mlkem): sizes, and whether an encapsulation
-key is one.
+The data are the public value of a Diffie-Hellman group, or with ML-KEM an encapsulation key or a ciphertext
+(FIPS 203; draft-ietf-ipsecme-ikev2-mlkem).
 """
 
 from collections.abc import Mapping
@@ -13,72 +13,29 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 #: The modulus q (FIPS 203, section 2.4).
-MODULUS: Final = 3329
+_MODULUS: Final = 3329
 #: Bytes of the seed rho at the end of an encapsulation key.
-_SEED: Final = 32
-#: Bytes of one polynomial, 256 coefficients of 12 bits (FIPS 203, algorithm 5).
-_POLYNOMIAL: Final = 384
+_SEED_BYTES: Final = 32
+#: Coefficients of one polynomial (FIPS 203, section 2.4).
+_POLYNOMIAL_COEFFICIENTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterSet:
-    """A parameter set (FIPS 203, section 8)."""
+class MlKemParameterSet:
+    """A parameter set of ML-KEM (FIPS 203, section 8)."""
 
-    method: int  # key exchange method of IKEv2
+    name: str  # ML-KEM-768
     rank: int  # k, the number of polynomials in the key
-    encapsulation_key: int  # bytes of what the initiator of the exchange sends
-    ciphertext: int  # bytes of what the responder sends
-
-    @property
-    def name(self) -> str:
-        """ML-KEM-768."""
-        return KeyExchangeMethod(self.method).label
+    encapsulation_key: int  # bytes of the request's data
+    ciphertext: int  # bytes of the response's data
 
 
 #: By key exchange method (FIPS 203, table 3).
-PARAMETER_SETS: Final[Mapping[int, ParameterSet]] = {
-    KeyExchangeMethod.ML_KEM_512: ParameterSet(KeyExchangeMethod.ML_KEM_512, 2, 800, 768),
-    KeyExchangeMethod.ML_KEM_768: ParameterSet(KeyExchangeMethod.ML_KEM_768, 3, 1184, 1088),
-    KeyExchangeMethod.ML_KEM_1024: ParameterSet(KeyExchangeMethod.ML_KEM_1024, 4, 1568, 1568),
+ML_KEM_PARAMETER_SETS: Final[Mapping[int, MlKemParameterSet]] = {
+    KeyExchangeMethod.ML_KEM_512: MlKemParameterSet("ML-KEM-512", 2, 800, 768),
+    KeyExchangeMethod.ML_KEM_768: MlKemParameterSet("ML-KEM-768", 3, 1184, 1088),
+    KeyExchangeMethod.ML_KEM_1024: MlKemParameterSet("ML-KEM-1024", 4, 1568, 1568),
 }
-
-
-def guess_mlkem_data(size: int) -> tuple[str, ...]:
-    """What data of so many bytes can be: "ML-KEM-768 ciphertext"; both for 1,568 bytes, none for most."""
-    found = []
-    for parameters in PARAMETER_SETS.values():
-        if size == parameters.encapsulation_key:
-            found.append(f"{parameters.name} encapsulation key")
-        if size == parameters.ciphertext:
-            found.append(f"{parameters.name} ciphertext")
-    return tuple(found)
-
-
-def check_encapsulation_key(key: bytes) -> str | None:
-    """What is wrong with an encapsulation key; None: it passes the checks of FIPS 203, section 7.2.
-
-    Type check: it has the size of a parameter set's. Modulus check: every coefficient is below the modulus,
-    so that decoding and encoding give the same bytes.
-    """
-    parameters = next((p for p in PARAMETER_SETS.values() if p.encapsulation_key == len(key)), None)
-    if parameters is None:
-        return f"{len(key)} bytes are no ML-KEM encapsulation key"
-    end = len(key) - _SEED
-    wrong = 0
-    # three bytes hold two coefficients, the lower bits first
-    for low, middle, high in zip(key[0:end:3], key[1:end:3], key[2:end:3], strict=True):
-        wrong += (low | (middle & 0x0F) << 8) >= MODULUS
-        wrong += (middle >> 4 | high << 4) >= MODULUS
-    if wrong:
-        coefficients = parameters.rank * _POLYNOMIAL * 2 // 3
-        return (
-            f"{wrong} of {coefficients} coefficients of the {parameters.name} encapsulation key are not below"
-            f" {MODULUS} (modulus check of FIPS 203, section 7.2)"
-        )
-    return None
-
-
-pass
 
 #: Bytes of a public value, by method: of the prime of a MODP group (RFC 7296, section 3.4; RFC 5114), of both
 #: coordinates of a point (RFC 5903, RFC 5114, RFC 6954), of the u-coordinate (RFC 8031).
@@ -109,15 +66,16 @@ _PUBLIC_VALUE_BYTES: Final[Mapping[int, int]] = {
 
 
 def get_key_exchange_name(method: int) -> str:
-    """ML-KEM-768; the number of a method without a name."""
+    """Name of a key exchange method, such as ML-KEM-768; its number if it has no name."""
     return get_name(KeyExchangeMethod, method)
 
 
 def get_ke_data_name(method: int, response: bool | None) -> str:
-    """What the data of a KE payload are: a public value, with ML-KEM an encapsulation key (request) or a
-    ciphertext (response).
+    """Kind of data in a KE payload: "public value", "encapsulation key" (request) or "ciphertext" (response).
+
+    `response`: whether the payload is in a response; None: unknown.
     """
-    if method not in PARAMETER_SETS:
+    if method not in ML_KEM_PARAMETER_SETS:
         return "public value"
     if response is None:
         return "encapsulation key or ciphertext"
@@ -125,11 +83,11 @@ def get_ke_data_name(method: int, response: bool | None) -> str:
 
 
 def get_ke_data_sizes(method: int, response: bool | None) -> tuple[int, ...]:
-    """Sizes that the data of a KE payload may have; none: not known for this method.
+    """Valid sizes in bytes of the data of a KE payload; empty if they are unknown for the method.
 
-    `response`: whether the payload is in a response; None: it is not known.
+    `response`: whether the payload is in a response; None: unknown.
     """
-    parameters = PARAMETER_SETS.get(method)
+    parameters = ML_KEM_PARAMETER_SETS.get(method)
     if parameters is None:
         size = _PUBLIC_VALUE_BYTES.get(method)
         return () if size is None else (size,)
@@ -138,34 +96,65 @@ def get_ke_data_sizes(method: int, response: bool | None) -> tuple[int, ...]:
     return (parameters.ciphertext if response else parameters.encapsulation_key,)
 
 
-def check_key_exchange(exchange: KeyExchange, response: bool | None = None, negotiated: int | None = None) -> list[str]:
-    """What is wrong with a KE payload, in words; empty: nothing that can be told.
+def guess_mlkem_data(size: int) -> tuple[str, ...]:
+    """Kinds of ML-KEM data of this size in bytes, such as "ML-KEM-768 ciphertext"; two for 1,568 bytes."""
+    return tuple(
+        f"{parameters.name} {kind}"
+        for parameters in ML_KEM_PARAMETER_SETS.values()
+        for kind, kind_size in (
+            ("encapsulation key", parameters.encapsulation_key),
+            ("ciphertext", parameters.ciphertext),
+        )
+        if size == kind_size
+    )
 
-    `response`: whether it is in a response; `negotiated`: the method that this exchange is for. None: not
-    known, and not checked.
+
+def check_encapsulation_key(key: bytes) -> str | None:
+    """Check an encapsulation key as FIPS 203, section 7.2, does; return the problem, or None if the key is valid.
+
+    Type check: a parameter set has keys of this size. Modulus check: every coefficient is below the modulus.
+    """
+    parameters = next((p for p in ML_KEM_PARAMETER_SETS.values() if p.encapsulation_key == len(key)), None)
+    if parameters is None:
+        return f"{len(key)} bytes are not an ML-KEM encapsulation key"
+    end = len(key) - _SEED_BYTES
+    invalid = 0
+    # three bytes hold two coefficients, the lower bits first
+    for low, middle, high in zip(key[0:end:3], key[1:end:3], key[2:end:3], strict=True):
+        invalid += (low | (middle & 0x0F) << 8) >= _MODULUS
+        invalid += (middle >> 4 | high << 4) >= _MODULUS
+    if not invalid:
+        return None
+    return (
+        f"{invalid} of {parameters.rank * _POLYNOMIAL_COEFFICIENTS} coefficients of the {parameters.name} encapsulation"
+        f" key are not below {_MODULUS} (modulus check of FIPS 203, section 7.2)"
+    )
+
+
+def check_key_exchange(exchange: KeyExchange, response: bool | None = None, negotiated: int | None = None) -> list[str]:
+    """Check a KE payload and return its problems, none if it is valid.
+
+    `response`: whether the payload is in a response; `negotiated`: the method that was negotiated for this exchange.
+    None: unknown, not checked.
     """
     name = get_key_exchange_name(exchange.method)
-    found = []
+    problems = []
     if negotiated is not None and exchange.method != negotiated:
-        found.append(f"key exchange with {name}, but {get_key_exchange_name(negotiated)} was negotiated")
+        problems.append(f"key exchange with {name}, but {get_key_exchange_name(negotiated)} was negotiated")
     size = len(exchange.data)
     expected = get_ke_data_sizes(exchange.method, response)
+    parameters = ML_KEM_PARAMETER_SETS.get(exchange.method)
     if expected and size not in expected:
         sizes = " or ".join(map(str, dict.fromkeys(expected)))
-        found.append(
-            f"{name} {get_ke_data_name(exchange.method, response)} of {size} bytes instead of {sizes}{_hint(size)}"
-        )
-    elif exchange.method in PARAMETER_SETS:
-        parameters = PARAMETER_SETS[exchange.method]
+        kinds = guess_mlkem_data(size)
+        hint = f", the size of an {' or '.join(kinds)}" if kinds else ""
+        data_name = get_ke_data_name(exchange.method, response)
+        problems.append(f"{name} {data_name} of {size} bytes instead of {sizes}{hint}")
+    elif parameters is not None:
         is_key = not response if response is not None else parameters.ciphertext != size
         problem = check_encapsulation_key(exchange.data) if is_key else None
         if problem is not None:
-            found.append(problem)
+            problems.append(problem)
     elif expected and not any(exchange.data):
-        found.append(f"{name} public value is 0: whoever sent it, everyone knows the secret")
-    return found
-
-
-def _hint(size: int) -> str:
-    kinds = guess_mlkem_data(size)
-    return f", the size of an {' or '.join(kinds)}" if kinds else ""
+        problems.append(f"{name} public value is 0, so that the shared secret is public")
+    return problems

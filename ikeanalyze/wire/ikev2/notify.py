@@ -1,4 +1,4 @@
-"""The notify payload of IKEv2. What the data of each type says is read by `notify_data`."""
+"""Parses the notify payload of IKEv2; `notify_data` decodes the data of each type."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -21,16 +21,20 @@ class Notify:
     type: int
     data: bytes
     protocol: int  # of the SPI: 1 IKE, 2 AH, 3 ESP; 0: no SPI
-    spi: bytes  # of the SA that it is about; mostly empty
+    spi: bytes  # of the SA that the notify concerns; usually empty
 
 
 def parse_notify(body: bytes) -> Notify:
-    """Notify payload without its generic header (RFC 7296, section 3.10); `WireError` if it is too short."""
+    """Parse a notify payload (RFC 7296, section 3.10); `body` follows its generic header.
+
+    Raises:
+        WireError: it is too short for its fields.
+    """
     return Notify(*parse_notify_fields(body))
 
 
 def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
-    """The fields of `Notify`, for those who have no use for the object."""
+    """The fields of `Notify` without the object, for loops over many messages; raises as `parse_notify`."""
     cursor = Cursor(body)
     protocol, spi_size, kind = cursor.unpack(_NOTIFY)
     spi = cursor.get_bytes(spi_size) if spi_size else b""
@@ -38,20 +42,20 @@ def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
 
 
 def decode_notify_data(kind: int, data: bytes) -> "NotifyValue | None":
-    """What a notify's data says. Never raises: None for data that do not fit the type, and for types without
-    a rule.
+    """Decode the data of a notify. Never raises: None for invalid data and for types without structured data.
 
-    A number, an address, bytes that mean nothing to others (COOKIE, NAT_DETECTION_*_IP), numbers in their
-    order (SIGNATURE_HASH_ALGORITHMS), or one of the classes of `notify_data`, where each type cites its RFC.
+    Returns a number, an address, opaque bytes (COOKIE, NAT_DETECTION_*_IP), a tuple of numbers
+    (SIGNATURE_HASH_ALGORITHMS), or an instance of a class of `notify_data`.
     """
-    # most messages are read without it
+    # late: an analysis without payloads does not need this module
     from ikeanalyze.wire.ikev2 import notify_data
 
     return notify_data.decode_notify_data(kind, data)
 
 
 def describe_notify(notify: Notify) -> str:
-    """Name of a notify, with what its data says where that is short: INVALID_KE_PAYLOAD ML-KEM-768."""
+    """Name of a notify, with its data if they are short: INVALID_KE_PAYLOAD ML-KEM-768."""
+    # late, as in decode_notify_data
     from ikeanalyze.wire.ikev2 import notify_data
 
     return notify_data.describe_notify_data(notify.type, notify.data)
@@ -59,8 +63,8 @@ def describe_notify(notify: Notify) -> str:
 
 def compute_nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
     """Data of NAT_DETECTION_*_IP for an address (4 or 16 bytes) and port (RFC 7296, section 2.23): SHA-1."""
-    # a slow import, and few callers need it
+    # late: slow to import, and few captures need it
     import hashlib
 
-    # no security hangs on it: the protocol has it so
+    # RFC 7296 requires SHA-1 here; it does not protect anything
     return hashlib.sha1(spi_i + spi_r + address + _PORT.pack(port), usedforsecurity=False).digest()

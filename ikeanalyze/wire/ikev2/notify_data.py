@@ -1,9 +1,6 @@
-"""What the data of notifies say, type by type, each by its RFC.
+"""Decodes and describes the data of IKEv2 notifies. Types that are missing here have no data, or unspecified data."""
 
-Read with `ikev2_notify.decode_notify`; types that are not here have no data, or data without a rule.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from types import MappingProxyType
@@ -11,10 +8,11 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm, get_auth_method_name, parse_algorithm
-from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, parse_attribute
+from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, parse_attributes
 from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2 import HashAlgorithm, PayloadType, PpkIdType, SecurePasswordMethod
 from ikeanalyze.wire.registries.ikev2_notifies import (
+    GatewayIdentity,
     IpcompTransform,
     NotifyType,
     PrivateNotifyType,
@@ -27,10 +25,9 @@ _IPCOMP: Final = Struct(">HB")
 _PUZZLE: Final = Struct(">HB")
 _MESSAGE_IDS: Final = Struct(">4sII")
 _PORTS: Final = Struct(">HH")
-#: Type and length of a gateway's identity, and the types.
+#: Type and length of a gateway's identity.
 _GATEWAY: Final = Struct(">BB")
-_IPV4, _IPV6, _FQDN = 1, 2, 3
-_PPK_CONFIRMATION: Final = 8
+_PPK_CONFIRMATION_BYTES: Final = 8
 #: Length and authentication method of an announcement.
 _ANNOUNCEMENT: Final = Struct(">BB")
 _CONGESTION_CONTROL, _DONT_FRAGMENT = 0x02, 0x01
@@ -39,9 +36,9 @@ _HASH_BYTES: Final = 20
 _COOKIE_BYTES: Final = range(1, 65)
 _COOKIE2_BYTES: Final = range(8, 65)
 _TOKEN_BYTES: Final = range(16, 129)
-#: Bytes of NO_NATS_ALLOWED's data, by those of an address.
+#: Bytes of each address in NO_NATS_ALLOWED, by bytes of its data.
 _ADDRESS_BYTES: Final = {12: 4, 36: 16}
-#: Seconds of the units of a GPRS timer 3, by number (3GPP TS 24.008, section 10.5.7.4a); 7: not running.
+#: Seconds of the units of a GPRS timer 3, by number (3GPP TS 24.008, section 10.5.7.4a); unit 7: deactivated.
 _TIMER_UNITS: Final = (600, 3600, 36000, 2, 30, 60, 1152000)
 
 
@@ -50,8 +47,8 @@ class Redirect:
     """Data of REDIRECT and REDIRECTED_FROM (RFC 5685, sections 7.2 and 7.3)."""
 
     gateway_type: int
-    gateway: str  # address or name; hex digits where its type is not known
-    nonce: bytes  # the initiator's nonce, in answers to IKE_SA_INIT; else empty
+    gateway: str  # address or name; hex digits if the type is unknown
+    nonce: bytes  # the initiator's nonce, in responses to IKE_SA_INIT; otherwise empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Ipcomp:
 
 @dataclass(frozen=True, slots=True)
 class NoNatsAllowed:
-    """NO_NATS_ALLOWED (RFC 4555, section 4.2): where the sender sent the packet."""
+    """NO_NATS_ALLOWED (RFC 4555, section 4.2): addresses and ports of the packet as sent."""
 
     source: str
     destination: str
@@ -74,19 +71,19 @@ class NoNatsAllowed:
 
 @dataclass(frozen=True, slots=True)
 class ResumptionTicket:
-    """TICKET_LT_OPAQUE (RFC 5723, section 7): a ticket to resume the IKE SA with."""
+    """TICKET_LT_OPAQUE (RFC 5723, section 7): a ticket to resume the IKE SA."""
 
     lifetime: int  # seconds
-    ticket: bytes  # means something to the gateway alone
+    ticket: bytes  # opaque to the client
 
 
 @dataclass(frozen=True, slots=True)
 class MessageIdSync:
-    """IKEV2_MESSAGE_ID_SYNC (RFC 6311): where a cluster's new member goes on."""
+    """IKEV2_MESSAGE_ID_SYNC (RFC 6311): message IDs after a failover in a cluster."""
 
     nonce: bytes
-    send: int  # message ID of the next request that the sender sends
-    receive: int  # of the next that it expects
+    send: int  # message ID of the sender's next request
+    receive: int  # message ID of the next request that the sender expects
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class PuzzleChallenge:
     """PUZZLE (RFC 8019, section 8.1)."""
 
     prf: int
-    difficulty: int  # zero bits that a solution needs at the end
+    difficulty: int  # number of trailing zero bits that a solution needs
     cookie: bytes
 
 
@@ -104,7 +101,7 @@ class PpkIdentity:
 
     type: int
     identity: bytes
-    confirmation: bytes | None  # of PPK_IDENTITY_KEY: 8 bytes that prove knowledge of the key; else None
+    confirmation: bytes | None  # of PPK_IDENTITY_KEY: 8 bytes that prove knowledge of the key
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +109,12 @@ class AuthAnnouncement:
     """One method in SUPPORTED_AUTH_METHODS (RFC 9593, section 3.2)."""
 
     method: int
-    link: int | None  # of the CERTREQ payload's authorities that it is for, from 1; 0 all; None: not said
-    algorithm: SignatureAlgorithm | None  # where the method needs one
+    link: int | None  # CERTREQ payload that the method applies to, from 1; 0: all; None: absent
+    algorithm: SignatureAlgorithm | None  # of methods that need one
 
     @property
     def name(self) -> str:
-        """Short name of the method, or of its algorithm."""
+        """Short name of the algorithm, or else of the method."""
         return get_auth_method_name(self.method) if self.algorithm is None else self.algorithm.name
 
 
@@ -125,8 +122,8 @@ class AuthAnnouncement:
 class Aggfrag:
     """USE_AGGFRAG (RFC 9347, section 5.1)."""
 
-    congestion_control: bool  # the sender wants the information for it
-    dont_fragment: bool  # the sender cannot take fragments
+    congestion_control: bool  # the sender requests congestion control information
+    dont_fragment: bool  # the sender does not support fragmented packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ class DeviceIdentity:
     """DEVICE_IDENTITY of 3GPP (TS 24.302, section 8.2.9.2)."""
 
     type: int  # 1 IMEI, 2 IMEISV
-    digits: str  # empty: it is asked for
+    digits: str  # empty: a request for the identity
 
 
 NotifyValue = (
@@ -164,218 +161,189 @@ NotifyValue = (
 )
 
 
-# ---- readers: all raise WireError for data that do not fit
-
-
 def parse_hash_algorithms(data: bytes) -> tuple[int, ...]:
-    """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is passed over."""
+    """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is ignored."""
     cursor = Cursor(data)
     return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
 
 
 def parse_redirect(data: bytes) -> Redirect:
-    """Data of REDIRECT or REDIRECTED_FROM (RFC 5685, section 7); `WireError` if they are too short."""
+    """Parse the data of REDIRECT or REDIRECTED_FROM (RFC 5685, section 7).
+
+    Raises:
+        WireError: they are too short.
+    """
     cursor = Cursor(data)
     kind, size = cursor.unpack(_GATEWAY)
     identity = cursor.get_bytes(size)
-    return Redirect(kind, _gateway(kind, identity), cursor.get_remaining())
+    if kind in (GatewayIdentity.IPV4, GatewayIdentity.IPV6):
+        gateway = format_address(identity) or identity.hex()
+    elif kind == GatewayIdentity.FQDN:
+        gateway = identity.decode("utf-8", "backslashreplace")
+    else:
+        gateway = identity.hex()
+    return Redirect(kind, gateway, cursor.get_remaining())
 
 
-def _gateway(kind: int, identity: bytes) -> str:
-    if kind in (_IPV4, _IPV6):
-        return format_address(identity) or identity.hex()
-    if kind == _FQDN:
-        return identity.decode("utf-8", "backslashreplace")
-    return identity.hex()
-
-
-def _number(size: int) -> Callable[[bytes], int]:
-    def read(data: bytes) -> int:
-        return int.from_bytes(_sized(data, (size,)), "big")
-
-    return read
-
-
-def _bytes(sizes: range | tuple[int, ...] | None = None) -> Callable[[bytes], bytes]:
-    def read(data: bytes) -> bytes:
-        return data if sizes is None else _sized(data, sizes)
-
-    return read
-
-
-def _sized(data: bytes, sizes: range | tuple[int, ...]) -> bytes:
+def _check_size(data: bytes, sizes: Container[int]) -> bytes:
     if len(data) not in sizes:
-        raise WireError(0, f"{len(data)} bytes do not fit")
+        raise WireError(0, f"invalid size of {len(data)} bytes")
     return data
 
 
+def _number(*sizes: int) -> Callable[[bytes], int]:
+    return lambda data: int.from_bytes(_check_size(data, sizes), "big")
+
+
+def _bytes(sizes: Container[int]) -> Callable[[bytes], bytes]:
+    return lambda data: _check_size(data, sizes)
+
+
 def _address(size: int) -> Callable[[bytes], str]:
-    def read(data: bytes) -> str:
-        return format_address(_sized(data, (size,))) or ""
-
-    return read
+    return lambda data: format_address(_check_size(data, (size,))) or ""
 
 
-def _invalid_ke(data: bytes) -> int:
-    return Cursor(data).get_uint16()
-
-
-def _ipcomp(data: bytes) -> Ipcomp:
-    return Ipcomp(*Cursor(data).unpack(_IPCOMP))
-
-
-def _path(data: bytes) -> NoNatsAllowed:
-    size = _ADDRESS_BYTES[len(_sized(data, tuple(_ADDRESS_BYTES)))]
+def _parse_no_nats_allowed(data: bytes) -> NoNatsAllowed:
+    size = _ADDRESS_BYTES[len(_check_size(data, _ADDRESS_BYTES))]
     cursor = Cursor(data)
     source, destination = (format_address(cursor.get_bytes(size)) or "" for _ in range(2))
     return NoNatsAllowed(source, destination, *cursor.unpack(_PORTS))
 
 
-def _ticket(data: bytes) -> ResumptionTicket:
+def _parse_ticket(data: bytes) -> ResumptionTicket:
     cursor = Cursor(data)
     return ResumptionTicket(cursor.get_uint32(), cursor.get_remaining())
 
 
-def _message_ids(data: bytes) -> MessageIdSync:
-    return MessageIdSync(*Cursor(_sized(data, (_MESSAGE_IDS.size,))).unpack(_MESSAGE_IDS))
+def _parse_message_ids(data: bytes) -> MessageIdSync:
+    return MessageIdSync(*Cursor(_check_size(data, (_MESSAGE_IDS.size,))).unpack(_MESSAGE_IDS))
 
 
-def _puzzle(data: bytes) -> PuzzleChallenge:
+def _parse_puzzle(data: bytes) -> PuzzleChallenge:
     cursor = Cursor(data)
     prf, difficulty = cursor.unpack(_PUZZLE)
     return PuzzleChallenge(prf, difficulty, cursor.get_remaining())
 
 
-def _ppk_identity(data: bytes) -> PpkIdentity:
+def _parse_ppk_identity(data: bytes) -> PpkIdentity:
     cursor = Cursor(data)
     return PpkIdentity(cursor.get_uint8(), cursor.get_remaining(), None)
 
 
-def _ppk_identity_key(data: bytes) -> PpkIdentity:
+def _parse_ppk_identity_key(data: bytes) -> PpkIdentity:
     cursor = Cursor(data)
     kind = cursor.get_uint8()
-    identity = cursor.get_bytes(cursor.remaining() - _PPK_CONFIRMATION)
+    identity = cursor.get_bytes(cursor.remaining() - _PPK_CONFIRMATION_BYTES)
     return PpkIdentity(kind, identity, cursor.get_remaining())
 
 
-def _rohc(data: bytes) -> tuple[TransformAttributeValue, ...]:
+def _parse_announcements(data: bytes) -> tuple[AuthAnnouncement, ...]:
     cursor = Cursor(data)
-    found = []
-    while cursor.remaining():
-        found.append(parse_attribute(cursor))
-    return tuple(found)
-
-
-def _announcements(data: bytes) -> tuple[AuthAnnouncement, ...]:
-    cursor = Cursor(data)
-    found = []
+    announcements = []
     while cursor.remaining():
         offset = cursor.position
         size, method = cursor.unpack(_ANNOUNCEMENT)
         if size < _ANNOUNCEMENT.size:
-            raise WireError(offset, f"an announcement with a length of {size}, its header alone has 2")
+            raise WireError(offset, f"announcement has a length of {size}, less than its 2-byte header")
         with cursor.restrict_to(size - _ANNOUNCEMENT.size):
             link = cursor.get_uint8() if cursor.remaining() else None
             algorithm = parse_algorithm(cursor.get_remaining()) if cursor.remaining() else None
-        found.append(AuthAnnouncement(method, link, algorithm))
-    return tuple(found)
+        announcements.append(AuthAnnouncement(method, link, algorithm))
+    return tuple(announcements)
 
 
-def _aggfrag(data: bytes) -> Aggfrag:
+def _parse_aggfrag(data: bytes) -> Aggfrag:
     flags = Cursor(data).get_uint8()
     return Aggfrag(bool(flags & _CONGESTION_CONTROL), bool(flags & _DONT_FRAGMENT))
 
 
-def _backoff_timer(data: bytes) -> BackoffTimer:
+def _parse_backoff_timer(data: bytes) -> BackoffTimer:
     cursor = Cursor(data)
     timer = Cursor(cursor.get_bytes(cursor.get_uint8())).get_uint8()
     unit, count = timer >> 5, timer & 0x1F
     return BackoffTimer(None if unit >= len(_TIMER_UNITS) else _TIMER_UNITS[unit] * count)
 
 
-def _device_identity(data: bytes) -> DeviceIdentity:
+def _parse_device_identity(data: bytes) -> DeviceIdentity:
     cursor = Cursor(data)
     identity = Cursor(cursor.get_bytes(cursor.get_uint16()))
     kind = identity.get_uint8()
-    # two digits a byte, the first one in the lower bits; 15 fills an odd one up
+    # two digits per byte, the first one in the lower bits; 15 is padding
     digits = "".join(f"{byte & 0x0F:x}{byte >> 4:x}" for byte in identity.get_remaining())
     return DeviceIdentity(kind, digits.rstrip("f"))
 
 
-_READERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType(
+_PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType(
     {
         NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _number(1),  # RFC 7296, section 2.5
         NotifyType.INVALID_MESSAGE_ID: _number(4),  # RFC 7296, section 2.3
-        NotifyType.INVALID_SPI: _bytes(),  # RFC 7296, section 1.5
-        NotifyType.INVALID_KE_PAYLOAD: _invalid_ke,  # RFC 7296, section 1.3
+        NotifyType.INVALID_SPI: bytes,  # RFC 7296, section 1.5
+        NotifyType.INVALID_KE_PAYLOAD: lambda data: Cursor(data).get_uint16(),  # RFC 7296, section 1.3
         NotifyType.SET_WINDOW_SIZE: _number(4),  # RFC 7296, section 2.3
-        NotifyType.IPCOMP_SUPPORTED: _ipcomp,
+        NotifyType.IPCOMP_SUPPORTED: lambda data: Ipcomp(*Cursor(data).unpack(_IPCOMP)),
         NotifyType.NAT_DETECTION_SOURCE_IP: _bytes((_HASH_BYTES,)),  # RFC 7296, section 2.23
         NotifyType.NAT_DETECTION_DESTINATION_IP: _bytes((_HASH_BYTES,)),
         NotifyType.COOKIE: _bytes(_COOKIE_BYTES),
         NotifyType.ADDITIONAL_IP4_ADDRESS: _address(4),  # RFC 4555, section 4.2
         NotifyType.ADDITIONAL_IP6_ADDRESS: _address(16),
         NotifyType.COOKIE2: _bytes(_COOKIE2_BYTES),
-        NotifyType.NO_NATS_ALLOWED: _path,
+        NotifyType.NO_NATS_ALLOWED: _parse_no_nats_allowed,
         NotifyType.AUTH_LIFETIME: _number(4),  # RFC 4478
         NotifyType.REDIRECT: parse_redirect,
         NotifyType.REDIRECTED_FROM: parse_redirect,
-        NotifyType.TICKET_LT_OPAQUE: _ticket,
-        NotifyType.TICKET_OPAQUE: _bytes(),  # RFC 5723, section 7
-        NotifyType.LINK_ID: _bytes(),  # RFC 5739
-        NotifyType.ROHC_SUPPORTED: _rohc,  # RFC 5857, section 2.1.2
+        NotifyType.TICKET_LT_OPAQUE: _parse_ticket,
+        NotifyType.TICKET_OPAQUE: bytes,  # RFC 5723, section 7
+        NotifyType.LINK_ID: bytes,  # RFC 5739
+        NotifyType.ROHC_SUPPORTED: lambda data: parse_attributes(Cursor(data)),  # RFC 5857, section 2.1.2
         NotifyType.QUICK_CRASH_DETECTION: _bytes(_TOKEN_BYTES),  # RFC 6290
-        NotifyType.IKEV2_MESSAGE_ID_SYNC: _message_ids,
-        NotifyType.IPSEC_REPLAY_COUNTER_SYNC: lambda data: int.from_bytes(_sized(data, (4, 8)), "big"),  # RFC 6311
-        NotifyType.SECURE_PASSWORD_METHODS: parse_hash_algorithms,  # RFC 6467: numbers of two bytes alike
+        NotifyType.IKEV2_MESSAGE_ID_SYNC: _parse_message_ids,
+        NotifyType.IPSEC_REPLAY_COUNTER_SYNC: _number(4, 8),  # RFC 6311
+        NotifyType.SECURE_PASSWORD_METHODS: parse_hash_algorithms,  # RFC 6467: the same format
         NotifyType.SIGNATURE_HASH_ALGORITHMS: parse_hash_algorithms,
-        NotifyType.PUZZLE: _puzzle,
-        NotifyType.PPK_IDENTITY: _ppk_identity,
-        NotifyType.NO_PPK_AUTH: _bytes(),  # RFC 8784: authentication data of the AUTH payload's method
-        NotifyType.ADDITIONAL_KEY_EXCHANGE: _bytes(),  # RFC 9370, section 2.2.4: a link to the exchange before
-        NotifyType.USE_AGGFRAG: _aggfrag,
-        NotifyType.SUPPORTED_AUTH_METHODS: _announcements,
-        NotifyType.SA_RESOURCE_INFO: _bytes(),  # RFC 9611
-        NotifyType.PPK_IDENTITY_KEY: _ppk_identity_key,
-        PrivateNotifyType.BACKOFF_TIMER: _backoff_timer,
-        PrivateNotifyType.DEVICE_IDENTITY: _device_identity,
+        NotifyType.PUZZLE: _parse_puzzle,
+        NotifyType.PPK_IDENTITY: _parse_ppk_identity,
+        NotifyType.NO_PPK_AUTH: bytes,  # RFC 8784: authentication data, as in the AUTH payload
+        NotifyType.ADDITIONAL_KEY_EXCHANGE: bytes,  # RFC 9370, section 2.2.4: a link to the previous exchange
+        NotifyType.USE_AGGFRAG: _parse_aggfrag,
+        NotifyType.SUPPORTED_AUTH_METHODS: _parse_announcements,
+        NotifyType.SA_RESOURCE_INFO: bytes,  # RFC 9611
+        NotifyType.PPK_IDENTITY_KEY: _parse_ppk_identity_key,
+        PrivateNotifyType.BACKOFF_TIMER: _parse_backoff_timer,
+        PrivateNotifyType.DEVICE_IDENTITY: _parse_device_identity,
     }
 )
 
 
 def decode_notify_data(kind: int, data: bytes) -> NotifyValue | None:
-    """What a notify's data says; None for data that do not fit the type, and for types without a rule."""
-    reader = _READERS.get(kind)
+    """Decode the data of a notify; None for invalid data and for types without structured data."""
+    parser = _PARSERS.get(kind)
     try:
-        return None if reader is None else reader(data)
+        return None if parser is None else parser(data)
     except WireError:
         return None
 
 
-def validation_error(kind: int, data: bytes) -> str | None:
-    """Why the data of a notify do not fit its type; None: they do, or the type has no rule."""
-    reader = _READERS.get(kind)
+def check_notify_data(kind: int, data: bytes) -> str | None:
+    """Why the data of a notify are invalid; None if they are valid or the type is missing in this module."""
+    parser = _PARSERS.get(kind)
     try:
-        if reader is not None:
-            reader(data)
+        if parser is not None:
+            parser(data)
     except WireError as problem:
         return str(problem)
     return None
 
 
-# ---- in words
-
-
 def get_notify_name(kind: int) -> str:
-    """ADDITIONAL_KEY_EXCHANGE; 3GPP's private types by name too, others by number."""
+    """Name of a type, such as ADDITIONAL_KEY_EXCHANGE, including 3GPP's private types; its number if it has no name."""
     return get_name(PrivateNotifyType if kind in PrivateNotifyType._value2member_map_ else NotifyType, kind)
 
 
 def describe_notify_data(kind: int, data: bytes) -> str:
-    """Name of a notify, with what its data says where that is short: INVALID_KE_PAYLOAD ML-KEM-768."""
+    """Name of a notify, with its data if they are short: INVALID_KE_PAYLOAD ML-KEM-768."""
     value = decode_notify_data(kind, data)
-    said = "" if value is None else _said(kind, value)
-    return f"{get_notify_name(kind)}{said and f' {shorten_text(said)}'}"
+    text = "" if value is None else _describe_value(kind, value)
+    return f"{get_notify_name(kind)} {shorten_text(text)}" if text else get_notify_name(kind)
 
 
 def _names(registry: type[Registry]) -> Callable[[NotifyValue], str]:
@@ -386,7 +354,7 @@ def _names(registry: type[Registry]) -> Callable[[NotifyValue], str]:
     return join
 
 
-_IN_WORDS: Final[Mapping[int, Callable[[NotifyValue], str]]] = MappingProxyType(
+_DESCRIBERS: Final[Mapping[int, Callable[[NotifyValue], str]]] = MappingProxyType(
     {
         NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _names(PayloadType),
         NotifyType.INVALID_KE_PAYLOAD: _names(KeyExchangeMethod),
@@ -397,13 +365,13 @@ _IN_WORDS: Final[Mapping[int, Callable[[NotifyValue], str]]] = MappingProxyType(
 )
 
 
-def _said(kind: int, value: NotifyValue) -> str:
-    in_words = _IN_WORDS.get(kind)
-    if in_words is not None:
-        return in_words(value)
+def _describe_value(kind: int, value: NotifyValue) -> str:
+    describe = _DESCRIBERS.get(kind)
+    if describe is not None:
+        return describe(value)
     match value:
         case bytes():
-            # cookies, hashes, tokens: telling of their name alone
+            # opaque: cookies, hashes, tokens
             return ""
         case int():
             return str(value)
@@ -424,18 +392,17 @@ def _said(kind: int, value: NotifyValue) -> str:
         case PpkIdentity(ppk, identity, _):
             return escape_peer_text(identity) if ppk == PpkIdType.PPK_ID_FIXED else identity.hex()
         case Aggfrag(congestion_control, dont_fragment):
-            wanted = (("congestion control", congestion_control), ("no fragments", dont_fragment))
-            return ", ".join(text for text, set_ in wanted if set_)
+            flags = (("congestion control", congestion_control), ("no fragments", dont_fragment))
+            return ", ".join(text for text, is_set in flags if is_set)
         case BackoffTimer(seconds):
             return "deactivated" if seconds is None else f"{seconds} s"
         case DeviceIdentity(_, digits):
             return digits
         case tuple():
-            return "+".join(
-                get_name(RohcAttribute, entry.type)
-                if isinstance(entry, TransformAttributeValue)
-                else entry.name
-                if isinstance(entry, AuthAnnouncement)
-                else str(entry)
-                for entry in value
-            )
+            return "+".join(map(_describe_entry, value))
+
+
+def _describe_entry(entry: int | TransformAttributeValue | AuthAnnouncement) -> str:
+    if isinstance(entry, TransformAttributeValue):
+        return get_name(RohcAttribute, entry.type)
+    return entry.name if isinstance(entry, AuthAnnouncement) else str(entry)

@@ -1,6 +1,4 @@
-"""The security association payload of IKEv2: proposals, their transforms, their attributes (RFC 7296, section
-3.3).
-"""
+"""Parses SA payloads of IKEv2: proposals, transforms and transform attributes (RFC 7296, section 3.3)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,32 +11,34 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import TRANSFORM_IDS, TransformAttribute, TransformType
 
 #: Last substructure, length, number, protocol, SPI size, number of transforms.
-_PROPOSAL: Final = Struct(">BxHBBBB")
+PROPOSAL: Final = Struct(">BxHBBBB")
 #: Last substructure, length, transform type, transform ID.
-_TRANSFORM: Final = Struct(">BxHBxH")
-_ATTRIBUTE: Final = Struct(">HH")
-_TYPE_AND_VALUE: Final = 0x8000
+TRANSFORM: Final = Struct(">BxHBxH")
+ATTRIBUTE: Final = Struct(">HH")
+#: Bit of the attribute type: the value is a number in the place of the length.
+ATTRIBUTE_FORMAT_TV: Final = 0x8000
 
-_IKE: Final = 1
+_PROTOCOL_IKE: Final = 1
 _NONE: Final = 0
-_NO_TYPE_SHOWN: Final = frozenset(
+#: Transform types whose name `Proposal.describe` omits.
+_TYPES_WITHOUT_PREFIX: Final = frozenset(
     {TransformType.ENCR, TransformType.INTEG, TransformType.PRF, TransformType.KE, TransformType.SN}
 )
 #: Transform types in the order of `Proposal.describe`; others follow by number.
 _ORDER: Final = {
-    kind: place
-    for place, kind in enumerate(
+    kind: position
+    for position, kind in enumerate(
         (TransformType.ENCR, TransformType.INTEG, TransformType.PRF, TransformType.KE,
          *range(TransformType.ADDKE1, TransformType.ADDKE7 + 1), TransformType.SN)
     )
 }  # fmt: skip
-#: Transform types where the ID 0 alone is the same as no transform of the type (RFC 7296, section 3.3.3).
-_MAY_BE_NONE: Final = frozenset(
+#: Transform types for which NONE as the only ID means the same as no transform (RFC 7296, section 3.3.3).
+_OPTIONAL_TYPES: Final = frozenset(
     {TransformType.INTEG, TransformType.KE, *range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)}
 )
-#: SA payloads up to this size are kept parsed; a testbed sends the same few again and again.
-_KEPT_BYTES: Final = 2048
-_KEPT: Final = 512
+#: Largest SA payload whose result is cached, and number of results; hosts of a testbed repeat their proposals.
+_MAX_CACHED_BYTES: Final = 2048
+_CACHE_SIZE: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TransformAttributeValue:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """One algorithm on offer (RFC 7296, section 3.3.2)."""
+    """One proposed algorithm (RFC 7296, section 3.3.2)."""
 
     type: int  # 1 encryption, 2 PRF, 3 integrity, 4 key exchange, 5 sequence numbers, 6-12 ADDKE1-7 ...
     id: int  # transform ID within the type
@@ -59,16 +59,12 @@ class Transform:
 
     @property
     def key_bits(self) -> int | None:
-        """Value of the attribute Key Length; None: there is none."""
-        for attribute in self.attributes:
-            if attribute.type == TransformAttribute.KEY_LENGTH:
-                value = attribute.value
-                return value if isinstance(value, int) else int.from_bytes(value, "big")
-        return None
+        """Value of the attribute Key Length, in bits; None if it is absent."""
+        return get_attribute_number(self.attributes, TransformAttribute.KEY_LENGTH)
 
     @property
     def name(self) -> str:
-        """Short name with the key length: AES-GCM-16-256. An unknown ID or type shows its number: 99-256."""
+        """Short name with the key length, such as AES-GCM-16-256; the number of an unknown ID or type: 99-256."""
         registry = TRANSFORM_IDS.get(self.type)
         name = str(self.id) if registry is None else get_name(registry, self.id)
         return name if self.key_bits is None else f"{name}-{self.key_bits}"
@@ -76,7 +72,7 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One proposal: of each transform type, one of its alternatives is to be chosen (RFC 7296, 3.3.1)."""
+    """One proposal, from which the responder chooses one transform of each type (RFC 7296, section 3.3.1)."""
 
     number: int
     protocol: int  # 1 IKE, 2 AH, 3 ESP
@@ -84,13 +80,12 @@ class Proposal:
     transforms: tuple[Transform, ...]  # in the sender's order
 
     def describe(self) -> str:
-        """The proposal in a line: AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768.
+        """The proposal in one line: AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768.
 
-        Transform types are separated by "/", in the order encryption, integrity, PRF, key exchange,
-        additional key exchanges 1 to 7, sequence numbers, others by number; alternatives of a type by "+", in
-        the sender's order, each once. Additional key exchanges and later types begin with the name of the
-        type and ":". Left out are types without a transform; integrity and key exchanges whose only
-        alternative is NONE, which means the same; sequence numbers outside of ESP and AH.
+        Transform types are separated by "/": encryption, integrity, PRF, key exchange, additional key exchanges 1 to 7,
+        sequence numbers, then others by number. Alternatives of a type are separated by "+", in the sender's order
+        without duplicates. Additional key exchanges and later types have the name of the type and ":" as a prefix.
+        Omitted: integrity and key exchanges whose only alternative is NONE; sequence numbers except for ESP and AH.
         """
         alternatives: dict[int, dict[str, int]] = {}
         for transform in self.transforms:
@@ -98,69 +93,65 @@ class Proposal:
         parts = []
         for kind in sorted(alternatives, key=lambda kind: (_ORDER.get(kind, len(_ORDER)), kind)):
             names = alternatives[kind]
-            if kind in _MAY_BE_NONE and set(names.values()) == {_NONE}:
+            if kind in _OPTIONAL_TYPES and set(names.values()) == {_NONE}:
                 continue
-            if kind == TransformType.SN and self.protocol == _IKE:
+            if kind == TransformType.SN and self.protocol == _PROTOCOL_IKE:
                 continue
             text = "+".join(names)
-            parts.append(text if kind in _NO_TYPE_SHOWN else f"{get_name(TransformType, kind)}:{text}")
+            parts.append(text if kind in _TYPES_WITHOUT_PREFIX else f"{get_name(TransformType, kind)}:{text}")
         return "/".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityAssociation:
-    """What could be read of an SA payload."""
+    """Contents of an SA payload."""
 
-    proposals: tuple[Proposal, ...]  # in the sender's order; if there is an error, the last may lack transforms
-    error: str | None  # why reading ended before the end; None: all was read
+    proposals: tuple[Proposal, ...]  # in the sender's order; after an error, the last one may be incomplete
+    error: str | None  # why parsing stopped early; None: everything was parsed
 
 
 def parse_sa(body: bytes) -> SecurityAssociation:
-    """Proposals of an SA payload (RFC 7296, section 3.3); `body` is what follows its generic header. Never
-    raises.
+    """Parse an SA payload (RFC 7296, section 3.3); `body` follows its generic header. Never raises.
 
-    Lengths decide how far things reach; the counts and the "last" fields are not trusted. Offsets in the
-    error are of `body`.
+    Lengths delimit proposals and transforms; counts and the "last" fields are ignored. Offsets in the error count from
+    the beginning of `body`.
     """
-    return _kept(body) if len(body) <= _KEPT_BYTES else _read(body)
+    return _parse_cached(body) if len(body) <= _MAX_CACHED_BYTES else _parse(body)
 
 
-def _read(body: bytes) -> SecurityAssociation:
+def _parse(body: bytes) -> SecurityAssociation:
     cursor = Cursor(body)
     proposals: list[Proposal] = []
     while cursor.remaining():
         transforms: list[Transform] = []
-        head: tuple[int, int, bytes] | None = None
+        fields: tuple[int, int, bytes] | None = None
         try:
-            _, length, number, protocol, spi_size, _ = cursor.unpack(_PROPOSAL)
-            with cursor.restrict_to(length - _PROPOSAL.size):
-                head = number, protocol, cursor.get_bytes(spi_size)
+            _, length, number, protocol, spi_size, _ = cursor.unpack(PROPOSAL)
+            with cursor.restrict_to(length - PROPOSAL.size):
+                fields = number, protocol, cursor.get_bytes(spi_size)
                 while cursor.remaining():
-                    transforms.append(_transform(cursor))
+                    transforms.append(_parse_transform(cursor))
         except WireError as error:
-            if head is not None:
-                proposals.append(Proposal(*head, tuple(transforms)))
+            if fields is not None:
+                proposals.append(Proposal(*fields, tuple(transforms)))
             return SecurityAssociation(tuple(proposals), str(error))
-        proposals.append(Proposal(*head, tuple(transforms)))
+        proposals.append(Proposal(*fields, tuple(transforms)))
     return SecurityAssociation(tuple(proposals), None)
 
 
-_kept = lru_cache(maxsize=_KEPT)(_read)
+_parse_cached = lru_cache(maxsize=_CACHE_SIZE)(_parse)
 
 
-def _transform(cursor: Cursor) -> Transform:
-    _, length, kind, number = cursor.unpack(_TRANSFORM)
-    if length == _TRANSFORM.size:
+def _parse_transform(cursor: Cursor) -> Transform:
+    _, length, kind, number = cursor.unpack(TRANSFORM)
+    if length == TRANSFORM.size:
         return Transform(kind, number, ())
-    attributes = []
-    with cursor.restrict_to(length - _TRANSFORM.size):
-        while cursor.remaining():
-            attributes.append(parse_attribute(cursor))
-    return Transform(kind, number, tuple(attributes))
+    with cursor.restrict_to(length - TRANSFORM.size):
+        return Transform(kind, number, parse_attributes(cursor))
 
 
-def attribute_value(attributes: Iterable[TransformAttributeValue], kind: int) -> int | None:
-    """Number in the first attribute of a type; None: there is none."""
+def get_attribute_number(attributes: Iterable[TransformAttributeValue], kind: int) -> int | None:
+    """Value of the first attribute of a type as a number; None if it is absent."""
     for attribute in attributes:
         if attribute.type == kind:
             value = attribute.value
@@ -169,8 +160,24 @@ def attribute_value(attributes: Iterable[TransformAttributeValue], kind: int) ->
 
 
 def parse_attribute(cursor: Cursor) -> TransformAttributeValue:
-    """Next attribute, in the short or the long format (RFC 7296, section 3.3.5; RFC 2408, section 3.3)."""
-    kind, value = cursor.unpack(_ATTRIBUTE)
-    if kind & _TYPE_AND_VALUE:
-        return TransformAttributeValue(kind & ~_TYPE_AND_VALUE, value)
+    """Next attribute, in the short or the long format (RFC 7296, section 3.3.5; RFC 2408, section 3.3).
+
+    Raises:
+        WireError: it is truncated.
+    """
+    kind, value = cursor.unpack(ATTRIBUTE)
+    if kind & ATTRIBUTE_FORMAT_TV:
+        return TransformAttributeValue(kind & ~ATTRIBUTE_FORMAT_TV, value)
     return TransformAttributeValue(kind, cursor.get_bytes(value))
+
+
+def parse_attributes(cursor: Cursor) -> tuple[TransformAttributeValue, ...]:
+    """All attributes up to the end of the cursor.
+
+    Raises:
+        WireError: one of them is truncated.
+    """
+    attributes = []
+    while cursor.remaining():
+        attributes.append(parse_attribute(cursor))
+    return tuple(attributes)

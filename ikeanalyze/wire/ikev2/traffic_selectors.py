@@ -1,4 +1,4 @@
-"""Traffic selectors: which packets a CHILD_SA protects (RFC 7296, section 3.13)."""
+"""Parses traffic selectors, which describe the packets that a Child SA protects (RFC 7296, section 3.13)."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -10,8 +10,8 @@ from ikeanalyze.wire.registries.ikev2 import TrafficSelectorType
 from ikeanalyze.wire.text import escape_peer_text, format_address
 
 #: Number of traffic selectors.
-_HEAD: Final = Struct(">B3x")
-#: Type, IP protocol (none in some types), length.
+_COUNT: Final = Struct(">B3x")
+#: Type, IP protocol (unused by some types), length.
 _SELECTOR: Final = Struct(">BBH")
 _PORTS: Final = Struct(">HH")
 #: Start and end address, start and end R_CTL, start and end type (RFC 4595, section 4.4).
@@ -22,11 +22,11 @@ _ADDRESS_BYTES: Final = {
     TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16,
 }
 _PROTOCOLS: Final = {0: "any", 1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp"}
-#: Protocols that have a type and a code in the place of ports (RFC 7296, section 3.13.1).
+#: Protocols with a type and a code instead of ports (RFC 7296, section 3.13.1).
 _ICMP: Final = frozenset({1, 58})
 _ALL_PORTS: Final = (0, 65535)
-#: Start above end: packets whose ports cannot be seen, as of later IP fragments.
-_OPAQUE: Final = (65535, 0)
+#: First port above last port: packets without visible ports, such as later IP fragments.
+_OPAQUE_PORTS: Final = (65535, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,22 @@ class TrafficSelector:
     """One selector (RFC 7296, section 3.13.1; RFC 4595; RFC 9478)."""
 
     type: int
-    protocol: int  # IP protocol; 0: any, or the type has none
-    ports: tuple[int, int] | None  # first and last; ICMP: 256 * type + code; None: the type has none
-    start: bytes  # first address, of 4 or 16 bytes, or 3 for Fibre Channel; else empty
+    protocol: int  # IP protocol; 0: any, or not part of the type
+    ports: tuple[int, int] | None  # first and last; ICMP: 256 * type + code; None: not part of the type
+    start: bytes  # first address: 4 or 16 bytes, 3 for Fibre Channel; empty for other types
     end: bytes  # last address
-    rest: bytes  # what is none of the above: the security label, or the body of an unknown type
+    rest: bytes  # remaining data: the security label, or the body of an unknown type
 
     def describe(self) -> str:
-        """10.0.0.0/24, 10.0.0.1-10.0.0.9, with protocol and ports where they are limited: ::/0[tcp/80]."""
+        """10.0.0.0/24 or 10.0.0.1-10.0.0.9, with protocol and ports unless all are included: ::/0[tcp/80]."""
         if self.type == TrafficSelectorType.TS_SECLABEL:
-            # labels are C strings in practice
+            # in practice, labels end with a zero byte
             return f"label {escape_peer_text(self.rest.rstrip(bytes(1)))}"
         if not self.start:
             return f"{get_name(TrafficSelectorType, self.type)} {self.rest.hex()}"
-        return f"{self._addresses()}{self._limits()}"
+        return f"{self._describe_addresses()}{self._describe_ports()}"
 
-    def _addresses(self) -> str:
+    def _describe_addresses(self) -> str:
         if self.type == TrafficSelectorType.TS_FC_ADDR_RANGE:
             return f"FC {self.start.hex()}-{self.end.hex()}"
         first, last = int.from_bytes(self.start, "big"), int.from_bytes(self.end, "big")
@@ -58,13 +58,13 @@ class TrafficSelector:
             return f"{format_address(self.start)}/{8 * len(self.start) - size.bit_length() + 1}"
         return f"{format_address(self.start)}-{format_address(self.end)}"
 
-    def _limits(self) -> str:
+    def _describe_ports(self) -> str:
         if self.ports is None or (not self.protocol and self.ports == _ALL_PORTS):
             return ""
         protocol = _PROTOCOLS.get(self.protocol, str(self.protocol))
         if self.ports == _ALL_PORTS:
             return f"[{protocol}]"
-        if self.ports == _OPAQUE:
+        if self.ports == _OPAQUE_PORTS:
             return f"[{protocol}/opaque]"
         first, last = self.ports
         if self.protocol in _ICMP:
@@ -76,36 +76,35 @@ class TrafficSelector:
 
 @dataclass(frozen=True, slots=True)
 class TrafficSelectorPayload:
-    """What could be read of a TSi or TSr payload."""
+    """Contents of a TSi or TSr payload."""
 
     selectors: tuple[TrafficSelector, ...]  # in the sender's order
-    announced: int | None  # their number, as the payload says; None: not even that is there
-    error: str | None  # why reading ended before the end; None: all was read
+    announced: int | None  # their number in the payload's header; None: truncated before it
+    error: str | None  # why parsing stopped early; None: everything was parsed
 
 
 def parse_traffic_selectors(body: bytes) -> TrafficSelectorPayload:
-    """Selectors of a TSi or TSr payload (RFC 7296, section 3.13); `body` is what follows its generic header.
-    Never raises.
+    """Parse a TSi or TSr payload (RFC 7296, section 3.13); `body` follows its generic header. Never raises.
 
-    Lengths decide how far things reach; the count is not trusted. Offsets in the error are of `body`.
+    Lengths delimit the selectors; the count is ignored. Offsets in the error count from the beginning of `body`.
     """
     cursor = Cursor(body)
     selectors: list[TrafficSelector] = []
     announced = None
     try:
-        (announced,) = cursor.unpack(_HEAD)
+        (announced,) = cursor.unpack(_COUNT)
         while cursor.remaining():
-            selectors.append(_selector(cursor))
+            selectors.append(_parse_selector(cursor))
     except WireError as error:
         return TrafficSelectorPayload(tuple(selectors), announced, str(error))
     return TrafficSelectorPayload(tuple(selectors), announced, None)
 
 
-def _selector(cursor: Cursor) -> TrafficSelector:
+def _parse_selector(cursor: Cursor) -> TrafficSelector:
     offset = cursor.position
     kind, protocol, length = cursor.unpack(_SELECTOR)
     if length < _SELECTOR.size:
-        raise WireError(offset, f"traffic selector with a length of {length}, its header alone has 4")
+        raise WireError(offset, f"traffic selector has a length of {length}, less than its 4-byte header")
     with cursor.restrict_to(length - _SELECTOR.size):
         size = _ADDRESS_BYTES.get(kind)
         if size is not None:

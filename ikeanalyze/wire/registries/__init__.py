@@ -1,7 +1,6 @@
-"""Names of numbers, as the registries of IANA (and, where it says so, vendors) give them.
+"""Names of protocol numbers from IANA's registries and, where noted, from vendors.
 
-A registry is an enumeration of the numbers that are assigned; any other number stays a number. Nothing fails
-because of tomorrow's assignment: `get_name` gives the number as text.
+A registry is an enumeration of the assigned numbers. Unassigned numbers are not errors: `get_name` returns them as text.
 """
 
 from enum import IntEnum
@@ -9,12 +8,12 @@ from typing import Self
 
 
 class Registry(IntEnum):
-    """Numbers with names. The name is the member's, unless a second value gives another spelling."""
+    """Numbers with names: the second value of a member, or else the name of the member."""
 
     _text: str | None
 
     def __new__(cls, value: int, text: str | None = None) -> Self:
-        """Make a member of one row: a number, or a number and its spelling."""
+        """Create a member from a number, or a number and its name."""
         member = int.__new__(cls, value)
         member._value_ = value
         member._text = text
@@ -27,7 +26,7 @@ class Registry(IntEnum):
 
 
 class DashedRegistry(Registry):
-    """A registry whose names have dashes where an identifier has underscores."""
+    """A registry whose names have dashes in place of the underscores of the member."""
 
     @property
     def label(self) -> str:
@@ -36,6 +35,6 @@ class DashedRegistry(Registry):
 
 
 def get_name(registry: type[Registry], value: int) -> str:
-    """Name of a number in a registry; the number as text where it has none."""
+    """Name of a number in a registry; the number as text if it has no name."""
     member = registry._value2member_map_.get(value)
     return str(value) if member is None else member.label  # type: ignore[attr-defined]

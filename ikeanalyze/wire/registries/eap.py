@@ -1,8 +1,4 @@
-"""EAP codes and method types (RFC 3748 and IANA's registry of methods).
-
-Registries inside of EAP methods: subtypes and attributes of EAP-SIM (RFC 4186), EAP-AKA (RFC 4187) and EAP-AKA'
-(RFC 9048), operations of EAP-MSCHAPv2.
-"""
+"""EAP registries: codes, types, and the numbers in EAP-SIM, EAP-AKA, EAP-AKA' and EAP-MSCHAPv2."""
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
 
@@ -19,7 +15,7 @@ class EapCode(Registry):
 
 
 class EapType(Registry):
-    """Types (RFC 3748, section 5). Those below 4 are no methods, nor is 254: it carries a vendor's type."""
+    """Types (RFC 3748, section 5). 1 to 3 are not methods; 254 is followed by a vendor and its own type."""
 
     IDENTITY = 1, "Identity"
     NOTIFICATION = 2, "Notification"
@@ -46,7 +42,7 @@ class EapType(Registry):
     MSCHAPV2 = 26, "EAP-MSCHAPv2"
     MAKE = 27, "EAP-MAKE"
     CRYPTOCARD = 28, "EAP-CRYPTOCARD"
-    MSCHAP_V2 = 29, "EAP-MSCHAP-V2"  # another than 26, which is the one in use
+    MSCHAP_V2 = 29, "EAP-MSCHAP-V2"  # a different method; the one in use is 26
     DYNAMID = 30, "EAP-DYNAMID"
     ROB = 31, "EAP-ROB"
     POTP = 32, "EAP-POTP"

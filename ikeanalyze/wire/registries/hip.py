@@ -1,9 +1,6 @@
-"""HIP packet and parameter types (RFC 7401 and its companions).
+"""HIP registries (RFC 7401 and its companions): packet types, parameters, and the numbers in parameters.
 
-Numbers inside HIP parameters: groups, algorithms, suites, notify types (RFC 7401 and its companions).
-
-Where IKEv2 has the same algorithm, the name is IKEv2's: reports put HIP and IKE side by side. What
-draft-ietf-hip-dex asked for and IANA has not assigned says so.
+Algorithms have the same names as in IKEv2. Values of draft-ietf-hip-dex, which IANA has not assigned, are marked.
 """
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
@@ -56,7 +53,7 @@ class HipParameterType(Registry):
     REG_FROM = 950  # RFC 5770
     ECHO_RESPONSE_SIGNED = 961
     TRANSPORT_FORMAT_LIST = 2049
-    DH_GROUP_LIST_DRAFT = 2151, "DH_GROUP_LIST"  # drafts of RFC 7401, and prototypes made after them
+    DH_GROUP_LIST_DRAFT = 2151, "DH_GROUP_LIST"  # drafts of RFC 7401, and implementations of them
     ESP_TRANSFORM = 4095  # RFC 7402
     SEQ_DATA = 4481  # this and the next three: RFC 6078
     ACK_DATA = 4545
@@ -71,7 +68,7 @@ class HipParameterType(Registry):
     NOMINATE = 4710
     HIP_TRANSPORT_MODE = 7680  # RFC 6261
     HIP_MAC = 61505
-    HIP_MAC_3 = 61507  # CMAC of the first drafts of HIP DEX; later ones have it in HIP_MAC
+    HIP_MAC_3 = 61507  # CMAC in early drafts of HIP DEX; later ones use HIP_MAC
     HIP_MAC_2 = 61569
     HIP_SIGNATURE_2 = 61633
     HIP_SIGNATURE = 61697
@@ -90,7 +87,7 @@ class HipParameterType(Registry):
 class DhGroup(DashedRegistry):
     """Diffie-Hellman groups (RFC 7401, section 5.2.7)."""
 
-    MODP_384 = 1  # RFC 5201, as the next one, 5 and 6
+    MODP_384 = 1  # this, 2, 5 and 6: RFC 5201
     MODP_768 = 2
     MODP_1536 = 3
     MODP_3072 = 4

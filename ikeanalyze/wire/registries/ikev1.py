@@ -1,6 +1,4 @@
-"""IKEv1 registries: ISAKMP (RFC 2408), the IPsec DOI (RFC 2407), IKE's attributes (RFC 2409), and what
-vendors added to them.
-"""
+"""IKEv1 registries: ISAKMP (RFC 2408), the IPsec DOI (RFC 2407), IKE (RFC 2409), and extensions of vendors."""
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
 

@@ -1,6 +1,6 @@
-"""Registries of IKEv1's phase 1: attribute classes and their values (RFC 2409, appendix A)."""
+"""Registries of IKEv1's phase 1: attributes and their values (RFC 2409, appendix A)."""
 
-from ikeanalyze.wire.registries import DashedRegistry, Registry
+from ikeanalyze.wire.registries import DashedRegistry
 
 
 class Phase1Attribute(DashedRegistry):
@@ -76,14 +76,14 @@ class AuthenticationMethod(DashedRegistry):
 
 
 class Phase1Group(DashedRegistry):
-    """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are IKEv2's, in use but not IANA's."""
+    """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are used with their IKEv2 numbers, but not assigned."""
 
     MODP_768 = 1
     MODP_1024 = 2
     EC2N_155 = 3
     EC2N_185 = 4
     MODP_1536 = 5
-    EC2N_163_6 = 6  # two curves over each field: the number tells them apart
+    EC2N_163_6 = 6  # two curves over each field
     EC2N_163_7 = 7
     EC2N_283_8 = 8
     EC2N_283_9 = 9
@@ -110,18 +110,3 @@ class Phase1Group(DashedRegistry):
     BRAINPOOL_P512R1 = 30
     X25519 = 31
     X448 = 32
-
-
-class GroupType(Registry):
-    """Group types (RFC 2409, appendix A)."""
-
-    MODP = 1
-    ECP = 2
-    EC2N = 3
-
-
-class LifeType(Registry):
-    """Life types (RFC 2409, appendix A)."""
-
-    SECONDS = 1, "seconds"
-    KILOBYTES = 2, "kilobytes"

@@ -1,5 +1,6 @@
-"""Registries of IKEv1's phase 2 (RFC 2407, section 4.4 and 4.5, and what followed it), and of its configuration
-transactions (draft-dukes-ike-mode-cfg, draft-beaulieu-ike-xauth).
+"""Registries of IKEv1's phase 2 (RFC 2407, sections 4.4 and 4.5) and of its configuration transactions.
+
+The transactions are specified in draft-dukes-ike-mode-cfg and draft-beaulieu-ike-xauth.
 """
 
 from collections.abc import Mapping
@@ -114,7 +115,7 @@ class XauthAttribute(Registry):
     XAUTH_ANSWER = 16529
 
 
-#: The registry of a protocol's transform IDs.
+#: Registry of transform IDs, by protocol.
 TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
     {
         Ikev1ProtocolId.PROTO_IPSEC_AH: AhTransform,
@@ -125,7 +126,7 @@ TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
 
 
 def get_transaction_attribute_name(kind: int) -> str:
-    """Name of an attribute in a configuration transaction; its number where it has none."""
+    """Name of an attribute in a configuration transaction; its number if it has no name."""
     for registry in (XauthAttribute, ConfigurationAttribute):
         member = registry._value2member_map_.get(kind)
         if member is not None:

@@ -1,59 +1,6 @@
-"""IKEv2 registries other than those of notifies and transforms, which have files of their own and can be had
-from here too.
-"""
+"""IKEv2 registries, except those of notifies and transforms (`ikev2_notifies`, `ikev2_transforms`)."""
 
 from ikeanalyze.wire.registries import Registry
-from ikeanalyze.wire.registries.ikev2_notifies import (
-    GatewayIdentity,
-    IpcompTransform,
-    NotifyType,
-    RohcAttribute,
-)
-from ikeanalyze.wire.registries.ikev2_transforms import (
-    TRANSFORM_IDS,
-    Encryption,
-    GroupControllerAuthentication,
-    Integrity,
-    KeyExchangeMethod,
-    KeyWrap,
-    Prf,
-    SequenceNumbers,
-    TransformAttribute,
-    TransformType,
-)
-
-__all__ = [
-    "TRANSFORM_IDS",
-    "AuthMethod",
-    "CertEncoding",
-    "ConfigurationAttribute",
-    "ConfigurationType",
-    "Encryption",
-    "ExchangeType",
-    "GatewayIdentity",
-    "GroupControllerAuthentication",
-    "GroupKeyBagAttribute",
-    "GroupWidePolicyAttribute",
-    "GsaAttribute",
-    "HashAlgorithm",
-    "IdType",
-    "Integrity",
-    "IpcompTransform",
-    "KeyExchangeMethod",
-    "KeyWrap",
-    "MemberKeyBagAttribute",
-    "NotifyType",
-    "PayloadType",
-    "PpkIdType",
-    "Prf",
-    "ProtocolId",
-    "RohcAttribute",
-    "SecurePasswordMethod",
-    "SequenceNumbers",
-    "TrafficSelectorType",
-    "TransformAttribute",
-    "TransformType",
-]
 
 
 class ExchangeType(Registry):
@@ -232,33 +179,3 @@ class PpkIdType(Registry):
 
     PPK_ID_OPAQUE = 1
     PPK_ID_FIXED = 2
-
-
-class GsaAttribute(Registry):
-    """Attributes of a group SA (RFC 9838)."""
-
-    GSA_KEY_LIFETIME = 1
-    GSA_INITIAL_MESSAGE_ID = 2
-    GSA_NEXT_SPI = 3
-
-
-class GroupWidePolicyAttribute(Registry):
-    """Attributes of a group-wide policy (RFC 9838)."""
-
-    GWP_ATD = 1
-    GWP_DTD = 2
-    GWP_SENDER_ID_BITS = 3
-
-
-class GroupKeyBagAttribute(Registry):
-    """Attributes of a group key bag (RFC 9838)."""
-
-    SA_KEY = 1
-
-
-class MemberKeyBagAttribute(Registry):
-    """Attributes of a member key bag (RFC 9838)."""
-
-    WRAP_KEY = 1
-    AUTH_KEY = 2
-    GM_SENDER_ID = 3

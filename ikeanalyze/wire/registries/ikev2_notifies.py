@@ -1,4 +1,4 @@
-"""IKEv2 notify message types, names as IANA has them, and the registries of what is in their data."""
+"""IKEv2 notify message types with IANA's names, and the registries of the numbers in their data."""
 
 from ikeanalyze.wire.registries import Registry
 
@@ -99,7 +99,7 @@ class NotifyType(Registry):
 
 
 class PrivateNotifyType(Registry):
-    """3GPP's, out of the range for private use (3GPP TS 24.302, section 8.1.2.3): others may mean others by them."""
+    """Private types of 3GPP (3GPP TS 24.302, section 8.1.2.3); other vendors may use the same numbers."""
 
     BACKOFF_TIMER = 41041
     DEVICE_IDENTITY = 41101

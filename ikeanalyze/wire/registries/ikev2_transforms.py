@@ -1,4 +1,4 @@
-"""IKEv2 transform types and the transform IDs of each, in the short form that is used in output."""
+"""IKEv2 transform types and transform IDs, with the short names that the output uses."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -138,11 +138,11 @@ class KeyExchangeMethod(DashedRegistry):
 
 
 class SequenceNumbers(Registry):
-    """Transform type 5, once called extended sequence numbers (RFC 7296, section 3.3.2; RFC 9827)."""
+    """Transform type 5, formerly extended sequence numbers (RFC 7296, section 3.3.2; RFC 9827)."""
 
     NO_ESN = 0, "NO-ESN"
     ESN = 1
-    UNSPECIFIED = 2, "UNSPECIFIED-32"  # 32 bits, of no meaning to the receiver
+    UNSPECIFIED = 2, "UNSPECIFIED-32"  # 32 bits, ignored by the receiver
 
 
 class KeyWrap(DashedRegistry):
@@ -161,7 +161,7 @@ class GroupControllerAuthentication(DashedRegistry):
     DIGITAL_SIGNATURE = 2
 
 
-#: The registry of a transform type's IDs.
+#: Registry of transform IDs, by transform type.
 TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
     {
         TransformType.ENCR: Encryption,

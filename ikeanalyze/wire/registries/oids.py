@@ -1,7 +1,7 @@
-"""Object identifiers of signature algorithms, public keys, curves, hashes and the parts of names.
+"""Object identifiers of signature algorithms, public keys, curves, hashes and attributes of names.
 
-RFC 8017 and RFC 4055 (RSA), RFC 5758 and RFC 5480 (ECDSA), RFC 8410 (EdDSA), RFC 9881 (ML-DSA), RFC 9909 (SLH-DSA); RFC 4514,
-section 3, and RFC 5280 (names).
+From RFC 8017 and RFC 4055 (RSA), RFC 5758 and RFC 5480 (ECDSA), RFC 8410 (EdDSA), RFC 9881 (ML-DSA), RFC 9909 (SLH-DSA),
+RFC 4514, section 3, and RFC 5280 (names).
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ HASHES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-#: Signature algorithms: what signs, and the hash where the identifier says it.
+#: Signature algorithms: scheme, and hash if the identifier determines it.
 SIGNATURES: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
     {
         f"{_PKCS1}.4": ("RSASSA-PKCS1-v1_5", "MD5"),
@@ -69,7 +69,7 @@ SIGNATURES: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
     }
 )
 
-#: Public keys that are named by their algorithm alone; RSA and elliptic curves also have a size or curve.
+#: Public key algorithms other than RSA and ECDSA, whose keys also have a size or curve.
 KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "1.2.840.10040.4.1": "DSA",

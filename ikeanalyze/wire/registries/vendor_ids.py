@@ -1,15 +1,14 @@
-"""Vendor IDs: whose product, or which extension, a vendor ID payload announces.
+"""Names of products and extensions that vendor IDs announce.
 
-There is no registry. Most vendor IDs are the MD5 digest of a well-known text (RFC 2408, section 3.16,
-proposes it), some with more behind it, some the text itself. Only those are here whose text or bytes open
-implementations agree on.
+No registry exists. Most vendor IDs are the MD5 digest of a text, as RFC 2408, section 3.16, proposes; some append data
+to the digest, and some are the text itself. This module has those on which open implementations agree.
 """
 
 import hashlib
 from functools import cache
 from typing import Final
 
-#: Texts whose MD5 digest is the vendor ID, by the name to show (none: the text itself).
+#: Texts whose MD5 digest is the vendor ID, with the name to show (None: the text itself).
 _DIGESTED: Final[dict[str, str | None]] = {
     "strongSwan": None,
     "KAME/racoon": None,
@@ -46,7 +45,7 @@ _DIGESTED: Final[dict[str, str | None]] = {
     "IKE Challenge/Response for Authenticated Cryptographic Keys (Revised)": None,
 }  # fmt: skip
 
-#: Texts of FreeS/WAN, by the name to show: "OE" and ten bytes of the MD5 digest, made printable.
+#: Texts of FreeS/WAN with the name to show; the vendor ID is "OE" and ten bytes of the MD5 digest, made printable.
 _FREESWAN: Final = {
     **{f"Linux FreeS/WAN 2.0{patch}": f"FreeS/WAN 2.0{patch}" for patch in range(7)},
     "Openswan 2.2.0": "Openswan 2.2.0",
@@ -56,10 +55,10 @@ _FREESWAN: Final = {
     "Linux FreeS/WAN 2.00 X.509-1.3.1 LDAP PLUTO_SENDS_VENDORID": "FreeS/WAN 2.00 (X.509-1.3.1 + LDAP)",
     "Libreswan 2.2.0": "Libreswan 2.2.0",
 }
-_FREESWAN_SIZE: Final = 12
-_DIGEST_SIZE: Final = 16
+_FREESWAN_BYTES: Final = 12
+_DIGEST_BYTES: Final = 16
 
-#: Vendor IDs that are the text itself, by the name to show.
+#: Vendor IDs that are the text itself, with the name to show.
 _TEXTS: Final = {
     b"CISCO-DELETE-REASON": "Cisco Delete Reason",
     b"CISCO-DYNAMIC-ROUTE": "Cisco Dynamic Route",
@@ -69,11 +68,10 @@ _TEXTS: Final = {
     b"Opportunistic IPsec": "Opportunistic IPsec",
 }
 
-#: A text of at least this length is shown as it is.
-_SHORTEST_TEXT: Final = 8
+#: Minimum length of an unknown text that is shown.
+_MIN_TEXT_BYTES: Final = 8
 
-
-#: Beginnings of vendor IDs that go on with a version or the like.
+#: First bytes of vendor IDs that are followed by a version or the like.
 _PREFIXES: Final = {
     bytes.fromhex("afcad71368a1f1c96b8696fc7757"): "DPD (RFC 3706)",
     bytes.fromhex("12f5f28c457168a9702d9fe274cc"): "Cisco Unity",
@@ -95,8 +93,8 @@ _PREFIXES: Final = {
     bytes.fromhex("424e4553000000"): "Nortel Contivity",
     b"Mac OSX 10.x": "Mac OS X",
     **{
-        bytes.fromhex(beginning): "NetScreen"
-        for beginning in (
+        bytes.fromhex(prefix): "NetScreen"
+        for prefix in (
             "299ee8289f40a8973bc78687e2e7226b532c3b76", "3a15e1f3cf2a63582e3ac82d1c64cbe3b6d779e7",
             "47d2b126bfcd83489760e2cf8c5d4d5a03497c15", "4a4340b543e02b84c88a8b96a8af9ebe77d9accc",
             "64405f46f03b7660a23be116a1975058e69e8387", "699369228741c6d4ca094c93e242c9de19e7b7c6",
@@ -111,40 +109,40 @@ _PREFIXES: Final = {
 
 
 def _md5(text: str) -> bytes:
-    # no security hangs on it: it is how vendor IDs are made
+    # the definition of these vendor IDs, not a security measure
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()
 
 
 @cache
-def _digests() -> dict[bytes, str]:
+def _compute_digests() -> dict[bytes, str]:
     names = {_md5(text): name or text for text, name in _DIGESTED.items()}
     for text, name in _FREESWAN.items():
-        names[b"OE" + bytes(byte & 0x7F | 0x40 for byte in _md5(text)[: _FREESWAN_SIZE - 2])] = name
+        names[b"OE" + bytes(byte & 0x7F | 0x40 for byte in _md5(text)[: _FREESWAN_BYTES - 2])] = name
     return names
 
 
 def get_vendor_name(vendor_id: bytes) -> str | None:
-    """What a vendor ID says of its sender, or its text where it is one; None where it is not known."""
-    digests = _digests()
+    """Name of the product or extension that a vendor ID announces, or its own text; None if it is unknown."""
+    digests = _compute_digests()
     name = digests.get(vendor_id) or _TEXTS.get(vendor_id)
     if name is not None:
         return name
-    for beginning, name in _PREFIXES.items():
-        if vendor_id.startswith(beginning):
+    for prefix, name in _PREFIXES.items():
+        if vendor_id.startswith(prefix):
             return name
-    if len(vendor_id) > _DIGEST_SIZE:
-        # a digest and what its owner put behind it: a version, abilities
-        name = digests.get(vendor_id[:_DIGEST_SIZE])
+    if len(vendor_id) > _DIGEST_BYTES:
+        # a digest followed by a version or capabilities
+        name = digests.get(vendor_id[:_DIGEST_BYTES])
         if name == "MS NT5 ISAKMPOAKLEY":
-            return f"{name} v{int.from_bytes(vendor_id[_DIGEST_SIZE : _DIGEST_SIZE + 4], 'big')}"
+            return f"{name} v{int.from_bytes(vendor_id[_DIGEST_BYTES : _DIGEST_BYTES + 4], 'big')}"
         if name is not None:
             return name
     text = vendor_id.decode("ascii", "replace")
     if not text.isascii() or not text.isprintable():
         return None
-    if len(vendor_id) == _FREESWAN_SIZE and text.startswith("OE") and "-" not in text:
+    if len(vendor_id) == _FREESWAN_BYTES and text.startswith("OE") and "-" not in text:
         return "FreeS/WAN, Openswan or old Libreswan"
-    if len(vendor_id) == _FREESWAN_SIZE and text.startswith("OSW"):
+    if len(vendor_id) == _FREESWAN_BYTES and text.startswith("OSW"):
         return "Openswan"
     # Libreswan's OE-Libreswan-5.4, OpenIKED's OpenIKED-7.5 and others
-    return text.removeprefix("OE-") if len(text) >= _SHORTEST_TEXT else None
+    return text.removeprefix("OE-") if len(text) >= _MIN_TEXT_BYTES else None

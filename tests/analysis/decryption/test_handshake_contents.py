@@ -47,7 +47,7 @@ def test_findings_have_the_frame_and_the_payload():
     assert found.outcomes == [("established", None)]
     frames = {what.partition(":")[0]: frame for frame, what in found.findings}
     assert frames == {"No": 3, "AUTH": 4, "N": 4}
-    assert (3, "No: a nonce of 5 bytes, it has to have 16 to 256") in found.findings
+    assert (3, "No: a nonce of 5 bytes instead of 16 to 256") in found.findings
 
 
 def test_a_chain_that_breaks_off():

@@ -130,7 +130,7 @@ def test_two_payloads_where_one_is_allowed():
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [ke, ke], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)])]
     sa.epoch = 1
     found = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
-    assert findings(found) == [(3, "KE: 2 times, one is allowed")]
+    assert findings(found) == [(3, "KE: 2 times instead of once")]
 
 
 def test_a_key_exchange_that_is_not_readable_takes_its_slot():

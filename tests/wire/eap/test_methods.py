@@ -92,13 +92,13 @@ def test_what_proves_an_identity_is_not_kept(data):
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (eap.eap(2, 0, 1, b"alice")[:-1], "the EAP packet has 10 bytes by its header, 9 are there"),
+        (eap.eap(2, 0, 1, b"alice")[:-1], "the EAP header announces 10 bytes, the packet has 9"),
         (eap.eap(2, 0, 1, b"alice") + b"xx", "2 bytes follow the EAP packet"),
-        (b"\x01\x00\x00\x02", "the EAP packet has a length of 2, its header alone has 4"),
+        (b"\x01\x00\x00\x02", "the EAP packet has a length of 2, less than its 4-byte header"),
         (eap.eap(1, 0), "no type: 1 bytes are needed, 0 are left (at byte 4)"),
         (eap.eap(1, 0, 4, b"\x10abc"), "MD5-Challenge: 16 bytes are needed, 3 are left (at byte 6)"),
         (eap.eap(1, 0, 13, b"\x80\0"), "TLS: 4 bytes are needed, 1 are left (at byte 6)"),
-        (eap.eap(9, 0), "no EAP code is 9"),
+        (eap.eap(9, 0), "unknown EAP code 9"),
     ],
 )
 def test_errors(data, error):
@@ -134,7 +134,7 @@ def test_against_tshark():
     assert rows[0]["eap.identity"] == [read[0].content.text]
     assert rows[1]["eap.md5.value_size"] == [str(read[1].content.value_bytes)]
     assert rows[2]["eap.desired_type"] == ["13"]
-    assert read[2].content.wanted == ("EAP-TLS",)
+    assert read[2].content.methods == ("EAP-TLS",)
     assert rows[3]["eap.ms_chap_v2.opcode"] == [str(read[3].content.operation)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.hip.packet import inspect_hip, is_checksum_valid, parse_hip
+from ikeanalyze.wire.hip.packet import check_hip_packet, is_checksum_valid, parse_hip
 from ikeanalyze.wire.hip.parameters import EspInfo, HipNotification, HipPuzzle, HostId
 from tests.craft import Trace, hip
 
@@ -62,7 +62,7 @@ def test_unknown_ones_survive():
     view = parse_hip(hip.packet(9, bytes(16), bytes(16), [(4242, b"aka"), (4243, b"")]))
     assert view.packet_type == 9
     assert view.describe() == ["unknown 4242", "unknown 4243 (critical)"]
-    assert inspect_hip(view) == ["parameter 4243 is critical and not known"]
+    assert check_hip_packet(view) == ["unknown parameter 4243 is critical"]
 
 
 #: Fields of tshark's, each with the parameter and the attribute of ours that must have the same.
@@ -220,7 +220,7 @@ def test_host_id_of_version_1_as_tshark_reads_it(tshark):
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
 def test_nothing_is_wrong(method):
     _, packets = whole(method)
-    assert [inspect_hip(parse_hip(one.data)) for one in packets] == [[]] * len(packets)
+    assert [check_hip_packet(parse_hip(one.data)) for one in packets] == [[]] * len(packets)
 
 
 @pytest.mark.parametrize(
@@ -228,19 +228,19 @@ def test_nothing_is_wrong(method):
     [
         (hip.R2, [], ["R2 without HIP_MAC_2"]),
         (hip.NOTIFY, [(hip.HIP_SIGNATURE, b"\0\5")], ["NOTIFY without NOTIFICATION"]),
-        (hip.R2, [(hip.HIP_MAC, b""), hip.esp_info(1)], ["ESP_INFO stands behind HIP_MAC, out of order"]),
+        (hip.R2, [(hip.HIP_MAC, b""), hip.esp_info(1)], ["ESP_INFO follows HIP_MAC, out of order"]),
         (hip.R2, [(hip.ESP_INFO, bytes(11)), (hip.HIP_MAC, b"")], ["ESP_INFO: 12 bytes are needed, 11 are left (at byte 0)"]),
         # between 2048 and 4095 the order says what is preferred
         (hip.I1, [(4095, bytes(4)), (2049, b"")], []),
     ],
 )  # fmt: skip
 def test_what_is_wrong(kind, parameters, found):
-    assert inspect_hip(parse_hip(hip.packet(kind, bytes(16), bytes(16), parameters))) == found
+    assert check_hip_packet(parse_hip(hip.packet(kind, bytes(16), bytes(16), parameters))) == found
 
 
 def test_padding_that_is_not_zero():
     data = hip.packet(hip.I1, bytes(16), bytes(16), [(hip.DH_GROUP_LIST, b"\7")])
-    assert inspect_hip(parse_hip(data[:-1] + b"\1")) == ["padding that is not zero"]
+    assert check_hip_packet(parse_hip(data[:-1] + b"\1")) == ["padding that is not zero"]
 
 
 def test_cut_anywhere():
@@ -248,7 +248,7 @@ def test_cut_anywhere():
     for size in range(len(data)):
         view = parse_hip(data[:size])
         assert (view is None) == (size < 40)
-        assert view is None or (view.error is not None and len(inspect_hip(view)) >= 1)
+        assert view is None or (view.error is not None and len(check_hip_packet(view)) >= 1)
 
 
 def test_a_notification_without_a_name():
@@ -264,5 +264,5 @@ def test_any_bytes(data, version):
     head[1] = (40 + len(data)) // 8
     view = parse_hip(bytes(head) + data)
     assert view is not None
-    inspect_hip(view)
+    check_hip_packet(view)
     view.describe()

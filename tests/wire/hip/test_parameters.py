@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.hip.parameters import (
-    Addresses,
     DiffieHellman,
     EspInfo,
+    HipAddresses,
     HipAlgorithmList,
     HipCertificate,
     HipNotification,
@@ -49,8 +49,8 @@ CASES = [
     (768, b"\1\2\1\1DER", HipCertificate(1, 2, 1, 1, b"DER"), "1/2"),
     (930, b"\1\xff\1\2", HipAlgorithmList((1, 2), ("RENDEZVOUS", "RELAY_UDP_HIP")), "RENDEZVOUS, RELAY_UDP_HIP"),
     (932, b"\xff\x09", HipAlgorithmList((9,), ("9",)), "9"),
-    (950, RELAYED, Addresses(("192.0.2.1",), 10500, 17), "192.0.2.1 port 10500"),
-    (65502, bytes.fromhex("20010db8") + bytes(11) + b"\1", Addresses(("2001:db8::1",), None, None), "2001:db8::1"),
+    (950, RELAYED, HipAddresses(("192.0.2.1",), 10500, 17), "192.0.2.1 port 10500"),
+    (65502, bytes.fromhex("20010db8") + bytes(11) + b"\1", HipAddresses(("2001:db8::1",), None, None), "2001:db8::1"),
     (61505, b"mac", UnparsedParameter(3), ""),
     (4242, b"", UnparsedParameter(0), ""),
 ]  # fmt: skip

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev1.message import Ikev1Fragment
 from ikeanalyze.wire.ikev1.payloads import (
-    Address,
     Ikev1Delete,
     Ikev1Identification,
     Ikev1Notify,
     Ikev1VendorId,
     MalformedIkev1Payload,
+    NatOriginalAddress,
     Transaction,
     UnparsedIkev1Payload,
     decode_ikev1_payload,
@@ -38,8 +38,8 @@ def text_attribute(kind, value):
         (ikev1.DELETE, b"\0\0\0\1\3\4\0\x0212345678", Ikev1Delete(3, (b"1234", b"5678"), 2)),
         (ikev1.DELETE, b"\0\0\0\1\3\0\xff\xff", Ikev1Delete(3, (), 65535)),
         (ikev1.VENDOR_ID, bytes.fromhex("09002689dfd6b712"), Ikev1VendorId(bytes.fromhex("09002689dfd6b712"), "XAuth")),
-        (21, b"\1\0\0\0\x0a\0\0\1", Address("10.0.0.1")),
-        (131, b"\5\0\0\0" + bytes(15) + b"\1", Address("::1")),
+        (21, b"\1\0\0\0\x0a\0\0\1", NatOriginalAddress("10.0.0.1")),
+        (131, b"\5\0\0\0" + bytes(15) + b"\1", NatOriginalAddress("::1")),
         (ikev1.FRAGMENT, b"\0\7\2\1rest", Ikev1Fragment(7, 2, True)),
         (ikev1.HASH, bytes(20), UnparsedIkev1Payload(20)),
         (200, bytes(20), UnparsedIkev1Payload(20)),

@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev2.decode import MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId, decode_payload
-from ikeanalyze.wire.ikev2.message import Notify, parse_payloads
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.notify import Notify
 from ikeanalyze.wire.ikev2.payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
 from ikeanalyze.wire.payload_chain import Payload
 from tests.craft import eap, ike

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ikeanalyze.wire.header import parse_header
 from ikeanalyze.wire.ikev2.encode import (
     encode_authentication,
     encode_certificate,
@@ -16,7 +17,8 @@ from ikeanalyze.wire.ikev2.encode import (
     encode_sa,
     encode_traffic_selectors,
 )
-from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_header, parse_notify, parse_payloads, parse_sa
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
+from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.ikev2.payloads import (
     parse_authentication,
     parse_certificate,
@@ -24,6 +26,7 @@ from ikeanalyze.wire.ikev2.payloads import (
     parse_identification,
     parse_key_exchange,
 )
+from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors
 from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev2 import PayloadType

@@ -3,7 +3,7 @@ from cryptography.hazmat.primitives.asymmetric import mlkem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.ikev2.key_exchange import PARAMETER_SETS, check_encapsulation_key, guess_mlkem_data
+from ikeanalyze.wire.ikev2.key_exchange import ML_KEM_PARAMETER_SETS, check_encapsulation_key, guess_mlkem_data
 from tests.wire.opened import opened
 
 #: FIPS 203, table 3: bytes of encapsulation keys and ciphertexts.
@@ -19,7 +19,7 @@ def packed(coefficients):
 
 
 def test_sizes():
-    found = {method: (p.encapsulation_key, p.ciphertext) for method, p in PARAMETER_SETS.items()}
+    found = {method: (p.encapsulation_key, p.ciphertext) for method, p in ML_KEM_PARAMETER_SETS.items()}
     assert found == SIZES
     assert guess_mlkem_data(1184) == ("ML-KEM-768 encapsulation key",)
     assert guess_mlkem_data(768) == ("ML-KEM-512 ciphertext",)
@@ -77,4 +77,4 @@ def test_library_refuses_what_the_check_refuses():
 
 @pytest.mark.parametrize("size", [0, 32, 767, 768, 799, 1183, 1185, 1569])
 def test_other_sizes_are_no_keys(size):
-    assert check_encapsulation_key(bytes(size)) == f"{size} bytes are no ML-KEM encapsulation key"
+    assert check_encapsulation_key(bytes(size)) == f"{size} bytes are not an ML-KEM encapsulation key"

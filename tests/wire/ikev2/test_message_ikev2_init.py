@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.ikev2.message import parse_header, parse_init
+from ikeanalyze.wire.header import parse_header
+from ikeanalyze.wire.ikev2.message import parse_init
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.ikev2 import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from tests.craft import ike
 from tests.wire.recorded import NAMES, ike_messages, truth
 

@@ -5,14 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.ikev2.message import (
-    Notify,
-    compute_nat_detection_hash,
-    decode_notify_data,
-    parse_header,
-    parse_notify,
-    parse_payloads,
-)
+from ikeanalyze.wire.header import parse_header
+from ikeanalyze.wire.ikev2.message import parse_payloads
+from ikeanalyze.wire.ikev2.notify import Notify, compute_nat_detection_hash, decode_notify_data, parse_notify
 from ikeanalyze.wire.ikev2.notify_data import Redirect
 from tests.craft import ike
 from tests.wire.recorded import ike_messages

@@ -17,9 +17,9 @@ from ikeanalyze.wire.ikev2.notify_data import (
     PpkIdentity,
     PuzzleChallenge,
     ResumptionTicket,
+    check_notify_data,
     describe_notify_data,
     get_notify_name,
-    validation_error,
 )
 from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue
 from tests.craft import ike
@@ -87,7 +87,7 @@ def test_values(kind, data, value, text):
     assert decode_notify_data(kind, data) == value
     assert describe_notify_data(kind, data) == text
     assert describe_notify(Notify(kind, data, 0, b"")) == text
-    assert validation_error(kind, data) is None
+    assert check_notify_data(kind, data) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_values(kind, data, value, text):
 )  # fmt: skip
 def test_data_that_do_not_fit(kind, data):
     assert decode_notify_data(kind, data) is None
-    assert validation_error(kind, data) is not None
+    assert check_notify_data(kind, data) is not None
     assert describe_notify_data(kind, data) == get_notify_name(kind)
 
 
@@ -139,4 +139,4 @@ def test_against_tshark():
 def test_any_bytes(kind, data):
     assert describe_notify_data(kind, data).isprintable()
     if decode_notify_data(kind, data) is not None:
-        assert validation_error(kind, data) is None
+        assert check_notify_data(kind, data) is None

@@ -29,8 +29,6 @@ def test_names(registry, value, name):
         (ours.Phase1Attribute, "isakmp.ike.attr.type"),
         (ours.Phase1Encryption, "isakmp.ike.attr.encryption_algorithm"),
         (ours.Phase1Hash, "isakmp.ike.attr.hash_algorithm"),
-        (ours.LifeType, "isakmp.ike.attr.life_type"),
-        (ours.GroupType, "isakmp.ike.attr.group_type"),
     ],
 )
 def test_against_tshark(registry, field):

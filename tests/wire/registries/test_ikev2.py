@@ -1,6 +1,7 @@
 import pytest
 
 from ikeanalyze.wire.registries import get_name, ikev2
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from tests.wire.registries.oracle import normal, values
 
 #: IANA's long names of payload types, by notation.
@@ -41,7 +42,7 @@ PAYLOADS = {
         (ikev2.HashAlgorithm, 2, "SHA2-256"),
         (ikev2.HashAlgorithm, 5, "Identity"),
         (ikev2.AuthMethod, 14, "Digital Signature"),
-        (ikev2.NotifyType, 16390, "COOKIE"),
+        (NotifyType, 16390, "COOKIE"),
     ],
 )
 def test_names(registry, value, name):

@@ -1,22 +1,29 @@
 import pytest
 
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.radius import RadiusAttribute, RadiusCode
 from tests.wire.registries.oracle import normal, values
 
 
 @pytest.mark.parametrize(
-    ("value", "name"),
+    ("registry", "value", "name"),
     [
-        (1, "Access-Request"),
-        (11, "Access-Challenge"),
-        (43, "CoA-Request"),
-        (52, "Protocol-Error"),
-        (99, "99"),
+        (RadiusCode, 1, "Access-Request"),
+        (RadiusCode, 11, "Access-Challenge"),
+        (RadiusCode, 43, "CoA-Request"),
+        (RadiusCode, 52, "Protocol-Error"),
+        (RadiusCode, 99, "99"),
+        (RadiusAttribute, 4, "NAS-IP-Address"),
+        (RadiusAttribute, 24, "State"),
+        (RadiusAttribute, 30, "Called-Station-Id"),
+        (RadiusAttribute, 31, "Calling-Station-Id"),
+        (RadiusAttribute, 33, "Proxy-State"),
+        (RadiusAttribute, 79, "EAP-Message"),
+        (RadiusAttribute, 95, "NAS-IPv6-Address"),
     ],
 )
-def test_names(value, name):
-    assert get_name(RadiusCode, value) == name
+def test_names(registry, value, name):
+    assert get_name(registry, value) == name
 
 
 @pytest.mark.tshark

@@ -32,7 +32,7 @@ def test_what_is_wrong_is_a_warning():
     trace.ip(520 * MS, wrong)
     warnings = analyse(trace, payloads=True).warnings
     assert [(one.frame, one.what) for one in warnings] == [
-        (2, "parameter 4243 is critical and not known"),
+        (2, "unknown parameter 4243 is critical"),
         (2, "R1 without PUZZLE"),
         (2, "R1 without HIP_CIPHER"),
         (2, "R1 without HOST_ID"),
