@@ -1,4 +1,4 @@
-"""`python -m ikeanalyze` is the command `ikeanalyze`."""
+"""Runs the command `ikeanalyze` as `python -m ikeanalyze`."""
 
 from ikeanalyze.cli import main
 

@@ -1,10 +1,5 @@
-"""The Wireshark plugin on this machine: what belongs to it, where it goes, whether it works there.
-
-The plugin itself is Lua, in `dissectors/` of the repository; here is what puts it in place and takes it away
-again. Nothing here knows captures. `source` has the files, `folders` the places, `probe` asks a tshark,
-`manifest` remembers what was installed, `files` installs and uninstalls.
-"""
+"""Installs the Wireshark plugin of `dissectors/` on this machine, uninstalls it, and checks that it is loaded."""
 
 
 class PluginError(Exception):
-    """It cannot be done: a line for the user that says what is wrong and what to do."""
+    """The operation failed; the message is one line with the reason and the remedy."""

@@ -1,9 +1,8 @@
-"""Putting the plugin's files in place, and taking them away again.
+"""Installs and uninstalls the files of the plugin.
 
-The rule: a file that is not as an installation left it is the user's, and is kept. That it was kept is said.
-So a file is written only where there is none, where ours is unchanged since it was installed, or where the
-caller insists; then the user's is kept beside it, with ".orig" behind its name. A link is the user's, too.
-Every file is whole at any time: it is written beside its place and then moved there.
+A file that differs from the installed one belongs to the user and is kept, and so is a symbolic link. A file is written
+only if it does not exist, if it is unchanged since its installation, or with `force`, which renames the user's file to
+"NAME.orig". Files are written under a temporary name and then renamed, so that they are never incomplete.
 """
 
 import os
@@ -21,20 +20,20 @@ from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 
 class FileStatus(StrEnum):
-    """What became of a file."""
+    """Result for one file."""
 
     ADDED = "added"
-    UPDATED = "updated"  # it was an earlier version of ours
+    UPDATED = "updated"  # replaced an earlier version of the plugin
     SAME = "up to date"
-    REPLACED = "replaced"  # it was the user's, which is kept with .orig behind its name
-    KEPT = "kept"  # it is the user's, and stays
+    REPLACED = "replaced"  # replaced a file of the user, which was renamed to NAME.orig
+    KEPT = "kept"  # a file of the user
     REMOVED = "removed"
     MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file, and what became of it."""
+    """One file and the result for it."""
 
     done: FileStatus
     path: Path
@@ -43,10 +42,12 @@ class FileChange:
 def install_files(
     files: Iterable[PluginFile], folders: WiresharkFolders, version: str, *, force: bool = False
 ) -> list[FileChange]:
-    """Install, or update what is installed; `force`: even where a file is the user's.
+    """Install or update the plugin; `force`: also replace files of the user.
 
-    Files of an earlier installation that are no more in this one are taken away. Raises PluginError where a
-    folder or file cannot be written.
+    Files of an earlier installation that this one does not have are removed.
+
+    Raises:
+        PluginError: a folder or file cannot be written.
     """
     before = read_manifest(folders.plugins)
     created = list(before.created) if before else []
@@ -61,7 +62,7 @@ def install_files(
             if done is not FileStatus.KEPT:
                 written[file.key] = compute_digest(file.content)
             elif known is not None:
-                written[file.key] = known  # so that it is ours again, should the user undo the changes
+                written[file.key] = known  # the file is recognised again if the user undoes the changes
         if before:
             places = {step.path for step in steps}
             gone = {key: known for key, known in before.files.items() if before.path(key) not in places}
@@ -69,14 +70,15 @@ def install_files(
         _make(folders.plugins, created)
         _write(folders.plugins / NAME, encode_manifest(InstallManifest(version, folders, written, created)))
     except OSError as error:
-        raise _cannot(error) from None
+        raise _make_plugin_error(error) from None
     return steps
 
 
 def uninstall_files(plugins: Path) -> list[FileChange] | None:
-    """Take away what was installed from this folder of plugins; None: nothing was.
+    """Remove the installed files of this folder of plugins; None if nothing is installed.
 
-    Raises PluginError where that is not allowed.
+    Raises:
+        PluginError: a file cannot be removed.
     """
     manifest = read_manifest(plugins)
     if manifest is None:
@@ -85,7 +87,7 @@ def uninstall_files(plugins: Path) -> list[FileChange] | None:
         steps = list(_remove(manifest, manifest.files))
         (plugins / NAME).unlink(missing_ok=True)
     except OSError as error:
-        raise _cannot(error) from None
+        raise _make_plugin_error(error) from None
     for folder in sorted({step.path.parent for step in steps}, key=lambda path: -len(path.parts)):
         if folder not in (manifest.folders.plugins, manifest.folders.profiles):
             _remove_empty(folder)
@@ -95,26 +97,26 @@ def uninstall_files(plugins: Path) -> list[FileChange] | None:
 
 
 def compare_installation(files: Iterable[PluginFile], manifest: InstallManifest) -> list[FileChange]:
-    """How the files of an installation are now, beside those that would be installed: added, missing, kept..."""
+    """Compare the files of an installation with those that `install_files` would write."""
     steps = []
     wanted = {file.key: compute_digest(file.content) for file in files}
     for key in sorted(manifest.files.keys() | wanted.keys()):
         path = manifest.path(key)
-        found = _digest_of(path)
-        if found is None:
+        digest = _compute_file_digest(path)
+        if digest is None:
             done = FileStatus.MISSING
-        elif found == wanted.get(key):
+        elif digest == wanted.get(key):
             done = FileStatus.SAME
-        elif found == manifest.files.get(key):
-            done = FileStatus.UPDATED if key in wanted else FileStatus.REMOVED  # what installing again would do
+        elif digest == manifest.files.get(key):
+            done = FileStatus.UPDATED if key in wanted else FileStatus.REMOVED  # the result of installing again
         else:
             done = FileStatus.KEPT
         steps.append(FileChange(done, path))
     return steps
 
 
-def _digest_of(path: Path) -> str | None:
-    """None: there is nothing. Of what cannot be read, or is no file: a value that no content has."""
+def _compute_file_digest(path: Path) -> str | None:
+    """Digest of a file; None if it does not exist; a text that is not a digest if it cannot be read."""
     if not os.path.lexists(path):
         return None
     if path.is_symlink() or not path.is_file():
@@ -126,15 +128,15 @@ def _digest_of(path: Path) -> str | None:
 
 
 def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> FileStatus:
-    found = _digest_of(path)
-    if found == compute_digest(content):
+    digest = _compute_file_digest(path)
+    if digest == compute_digest(content):
         return FileStatus.SAME
-    if found is None:
+    if digest is None:
         done = FileStatus.ADDED
-    elif found == known:
+    elif digest == known:
         done = FileStatus.UPDATED
     elif force and not path.is_dir():
-        os.replace(path, _free(path))
+        os.replace(path, _find_unused_name(path))
         done = FileStatus.REPLACED
     else:
         return FileStatus.KEPT
@@ -143,8 +145,8 @@ def _install(path: Path, content: bytes, known: str | None, force: bool, created
     return done
 
 
-def _free(path: Path) -> Path:
-    """A name for the user's file that does not cost another one: x.orig, x.orig2..."""
+def _find_unused_name(path: Path) -> Path:
+    """An unused name for the user's file: x.orig, x.orig2 ..."""
     number = 1
     while True:
         candidate = path.with_name(f"{path.name}.orig{number if number > 1 else ''}")
@@ -156,10 +158,10 @@ def _free(path: Path) -> Path:
 def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[FileChange]:
     for key, known in sorted(files.items()):
         path = manifest.path(key)
-        found = _digest_of(path)
-        if found is None:
+        digest = _compute_file_digest(path)
+        if digest is None:
             yield FileChange(FileStatus.MISSING, path)
-        elif found == known:
+        elif digest == known:
             path.unlink()
             yield FileChange(FileStatus.REMOVED, path)
         else:
@@ -167,12 +169,12 @@ def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[Fil
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # not empty, or not there
+    with suppress(OSError):  # not empty, or missing
         folder.rmdir()
 
 
 def _make(folder: Path, created: list[Path]) -> None:
-    """Make a folder and those around it, and remember which were not there."""
+    """Create a folder with its parents, and append the new ones to `created`."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     created += [path for path in reversed(missing) if path not in created]
@@ -191,6 +193,6 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _cannot(error: OSError) -> PluginError:
+def _make_plugin_error(error: OSError) -> PluginError:
     reason = error.strerror or type(error).__name__
     return PluginError(f"{error.filename}: {reason}" if error.filename else reason)

@@ -1,4 +1,4 @@
-"""What an earlier installation has put where: without it, nobody could tell our files from the user's."""
+"""The manifest of an installation, which distinguishes the plugin's files from the user's."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from ikeanalyze.plugin.plugin_files import InstallDir
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 SCHEMA: Final = "ikeanalyze.plugin/1"
-#: In the folder of the plugins, where Wireshark reads nothing but Lua.
+#: File name in the folder of plugins, of which Wireshark loads only Lua files.
 NAME: Final = "ikeanalyze-plugin.json"
 
 
@@ -18,28 +18,28 @@ NAME: Final = "ikeanalyze-plugin.json"
 class InstallManifest:
     """One installation."""
 
-    #: Of ikeanalyze that installed.
+    #: Version of ikeanalyze that installed the plugin.
     version: str
-    #: Where its plugins and profiles are.
+    #: Folders of the plugins and profiles.
     folders: WiresharkFolders
-    #: By key ("plugins/ikex.lua"): the SHA-256 of what was written, in hex.
+    #: SHA-256 of each installed file in hex digits, by key ("plugins/ikex.lua").
     files: dict[str, str]
-    #: Folders that did not exist before, the outer ones first.
+    #: Folders that the installation created, parents first.
     created: list[Path] = field(default_factory=list)
 
     def path(self, key: str) -> Path:
-        """Where the file of this key is."""
+        """Path of the file with this key."""
         place, _, name = key.partition("/")
         return (self.folders.plugins if place == InstallDir.PLUGINS else self.folders.profiles) / name
 
 
 def compute_digest(content: bytes) -> str:
-    """SHA-256 in hex."""
+    """SHA-256 in hex digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_manifest(plugins: Path) -> InstallManifest | None:
-    """The manifest in this folder of plugins; None: there is none, or none that can be trusted."""
+    """Read the manifest of this folder of plugins; None if it is missing or invalid."""
     try:
         document = json.loads((plugins / NAME).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -50,15 +50,15 @@ def read_manifest(plugins: Path) -> InstallManifest | None:
     files, created = document.get("files"), document.get("created")
     if not isinstance(version, str) or not isinstance(profiles, str) or not isinstance(files, dict):
         return None
-    if not all(_inside(key) and isinstance(value, str) for key, value in files.items()):
+    if not all(_is_valid_key(key) and isinstance(value, str) for key, value in files.items()):
         return None
     paths = created if isinstance(created, list) else []
     folders = WiresharkFolders(plugins, Path(profiles), told=False)
     return InstallManifest(version, folders, files, [Path(path) for path in paths if isinstance(path, str)])
 
 
-def _inside(key: Any) -> bool:
-    """Does a key name a file in one of the two folders? One that was tampered with must not lead elsewhere."""
+def _is_valid_key(key: Any) -> bool:
+    """Whether a key names a file in one of the two folders; a modified manifest must not name other files."""
     if not isinstance(key, str):
         return False
     place, *rest = PurePosixPath(key).parts or ("",)
@@ -66,7 +66,7 @@ def _inside(key: Any) -> bool:
 
 
 def encode_manifest(manifest: InstallManifest) -> bytes:
-    """The manifest as it is kept."""
+    """Encode the manifest as JSON."""
     document = {
         "schema": SCHEMA,
         "version": manifest.version,

@@ -1,4 +1,4 @@
-"""The files of the plugin: Lua, and the profile "IKE"."""
+"""Lists the files of the plugin: Lua, and the profile "IKE"."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +12,7 @@ PROFILE: Final = "IKE"
 
 
 class InstallDir(StrEnum):
-    """Which of Wireshark's personal folders a file goes to."""
+    """A personal folder of Wireshark."""
 
     PLUGINS = "plugins"
     PROFILES = "profiles"
@@ -20,9 +20,9 @@ class InstallDir(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginFile:
-    """One file that is installed."""
+    """One file to install."""
 
-    #: The folder that it goes to.
+    #: Folder where it is installed.
     place: InstallDir
     #: Its path in that folder, with slashes: "ikex/names.lua", "IKE/preferences".
     name: str
@@ -31,7 +31,7 @@ class PluginFile:
 
     @property
     def key(self) -> str:
-        """What the manifest calls it: "plugins/ikex/names.lua"."""
+        """Key of the file in the manifest: "plugins/ikex/names.lua"."""
         return f"{self.place}/{self.name}"
 
 
@@ -50,7 +50,7 @@ def find_dissectors() -> Path:
 
 
 def list_plugin_files(dissectors: Path) -> list[PluginFile]:
-    """Everything that is installed of the folder `dissectors`: all Lua, and the profiles, in order of their names."""
+    """List the Lua files and the profiles in the folder `dissectors`, sorted by key."""
     found = [
         PluginFile(InstallDir.PLUGINS, path.relative_to(dissectors).as_posix(), path.read_bytes())
         for path in dissectors.rglob("*.lua")

@@ -1,6 +1,6 @@
-"""What a tshark says of itself: version, folders, and what its Lua can do.
+"""Finds the version, the folders and the Lua features of a tshark.
 
-Features are asked for, in Lua, in the very program; versions are shown and decide nothing.
+A Lua script detects the features in the program itself; nothing depends on the version.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Final
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders, parse_tshark_folders
 
 _SECONDS: Final = 60
-#: A pcap file without packets: what the script needs to be run at all.
+#: A pcap file without packets, since tshark runs scripts only when it reads a capture.
 _NO_PACKETS: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
 _MARK: Final = "ikeanalyze-probe"
 _SCRIPT: Final = f"""
@@ -31,50 +31,50 @@ print(table.concat({{
 
 @dataclass(frozen=True, slots=True)
 class TsharkInfo:
-    """One tshark as the user who asks has it."""
+    """A tshark as the current user runs it."""
 
     #: The command that was run.
     program: str
     #: "4.0.17".
     version: str
-    #: Where it looks; None: it did not tell.
+    #: Personal folders; None: unknown.
     folders: WiresharkFolders | None
-    #: "Lua 5.4"; None: it ran no Lua.
+    #: "Lua 5.4"; None: it does not run Lua.
     lua: str | None
-    #: It has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: no Lua to ask.
+    #: It has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: it does not run Lua.
     ciphers: bool | None
-    #: Parts of the plugin that are loaded in it: "ikex", "iketcp"; None: no Lua to ask.
+    #: Parts of the plugin that are loaded in it: "ikex", "iketcp"; None: it does not run Lua.
     loaded: tuple[str, ...] | None
-    #: What it wrote on standard error about the plugin.
+    #: Lines on standard error about the plugin.
     complaints: tuple[str, ...]
 
 
 def is_superuser() -> bool:
-    """Is this process root's? Newer versions then run no Lua, neither plugins nor scripts."""
+    """Whether this process runs as root, for which recent versions of Wireshark do not run Lua."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def probe_tshark(program: str) -> TsharkInfo | None:
-    """Ask `program`, a name on the PATH or a path; None: it is not there, or is no tshark."""
+    """Probe `program`, a name on the PATH or a path; None if it is missing or not a tshark."""
     if shutil.which(program) is None:
         return None
     _, text, _ = _run(program, "--version")
     version = re.search(r"\(Wireshark\)\s+(\d+(?:\.\d+)+)", text)
     if version is None:
         return None
-    _, told, _ = _run(program, "-G", "folders")
-    return probe_lua(TsharkInfo(program, version[1], parse_tshark_folders(told), None, None, None, ()))
+    _, folders, _ = _run(program, "-G", "folders")
+    return probe_lua(TsharkInfo(program, version[1], parse_tshark_folders(folders), None, None, None, ()))
 
 
 def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
-    """The same tshark, asked once more what its Lua can do and what is loaded."""
+    """Probe the Lua features and the loaded parts of the plugin again."""
     with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as folder:
         script, capture = Path(folder, "probe.lua"), Path(folder, "empty.pcap")
         script.write_text(_SCRIPT)
         capture.write_bytes(_NO_PACKETS)
         _, text, errors = _run(tshark.program, "-n", "-X", f"lua_script:{script}", "-r", str(capture))
     complaints = [line.strip() for line in errors.splitlines() if re.search(r"\bikex\b|\biketcp\b", line)]
-    complaints.sort(key=lambda line: re.search(r"\.lua:\d+:", line) is None)  # first those that name a line
+    complaints.sort(key=lambda line: re.search(r"\.lua:\d+:", line) is None)  # lines with a line number first
     answers = [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{_MARK}\t")]
     lua = ciphers = loaded = None
     if answers and len(answers[-1]) == 4:

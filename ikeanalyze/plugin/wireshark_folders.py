@@ -1,7 +1,7 @@
-"""Where Wireshark looks for a user's plugins and profiles.
+"""Finds the folders of a user's Wireshark plugins and profiles.
 
-Wireshark itself tells, in `tshark -G folders`. Where it cannot be asked there are the folders of its User's
-Guide, appendix B ("Files and Folders").
+`tshark -G folders` prints them. Without tshark, the defaults of Wireshark's User's Guide apply, appendix B ("Files and
+Folders").
 """
 
 import os
@@ -13,20 +13,20 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WiresharkFolders:
-    """A user's own folders of Wireshark. They need not exist yet."""
+    """Personal folders of Wireshark, which may not exist yet."""
 
-    #: Lua here, and in folders below, is loaded at the start.
+    #: Wireshark loads the Lua files in this folder and its subfolders.
     plugins: Path
-    #: Each folder here is a profile of its name.
+    #: Each subfolder is a profile.
     profiles: Path
-    #: tshark has told them; else they are the usual ones.
+    #: Whether tshark printed them; otherwise the defaults.
     told: bool
 
 
 def parse_tshark_folders(text: str) -> WiresharkFolders | None:
-    """What `tshark -G folders` prints; None: this is not it.
+    """Parse the output of `tshark -G folders`; None if it lacks the folders.
 
-    Versions with a line for Lua plugins mean that one: their other plugin folder is for compiled ones.
+    Recent versions print a separate folder for Lua plugins; their other plugin folder is for compiled ones.
     """
     lines = dict(re.findall(r"^([^:\n]+):[ \t]+(\S[^\n]*?)\s*$", text, re.MULTILINE))
     plugins = lines.get("Personal Lua Plugins") or lines.get("Personal Plugins")
@@ -37,7 +37,7 @@ def parse_tshark_folders(text: str) -> WiresharkFolders | None:
 
 
 def get_default_folders(environment: Mapping[str, str], platform: str) -> WiresharkFolders:
-    """The folders that Wireshark takes if nothing is set up otherwise; `platform` as in sys.platform."""
+    """Wireshark's default folders; `platform` as in sys.platform."""
     if platform == "win32":
         roaming = environment.get("APPDATA")
         base = Path(roaming) / "Wireshark" if roaming else Path.home() / "AppData" / "Roaming" / "Wireshark"
