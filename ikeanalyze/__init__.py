@@ -1,8 +1,7 @@
 """Analyze captures of IKEv2 handshakes, in particular post-quantum ones: messages, bytes, round trips.
 
-`ikeanalyze.read("capture.pcap")` gives an `Analysis` with `.frames`, `.messages`, `.exchanges` and
-`.handshakes` as polars data frames. Importing this module imports nothing else: the rest is imported when it
-is first used.
+`ikeanalyze.read("capture.pcap")` returns an `Analysis` with `.frames`, `.messages`, `.exchanges` and `.handshakes` as
+polars data frames. Imports are late, so that `import ikeanalyze` loads no other module before it is used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ def read(
     """Read captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
     A file that cannot be read does not raise, so that the other files are still read. A Python warning names it, and
-    `Analysis.skipped` has it with the reason.
+    `Analysis.skipped` has the path and the reason.
 
     Args:
         captures: one path or several. Many small captures take a fraction of the time in one call.
@@ -47,7 +46,7 @@ def read(
 
     Raises:
         TypeError: a capture or key file is not a path, or a port is not an integer.
-        ValueError: there is no capture, or a port, side or time is invalid.
+        ValueError: no capture is given, or a port, side or time is invalid.
     """
     import warnings
     from collections.abc import Iterable
