@@ -53,10 +53,10 @@ class Here:
             future.set_exception(error)
         return future
 
-    def lost(self, error):
+    def is_worker_loss(self, error):
         return False
 
-    def waiting(self):
+    def get_stall_reason(self):
         return None
 
     def bytes_read(self):

@@ -206,8 +206,8 @@ def test_no_folder(tmp_path):
 
 def test_one_at_a_time(tmp_path):
     other = (
-        "import sys, time; from pathlib import Path; from ikeanalyze.dataset.manifest import locked\n"
-        "with locked(Path(sys.argv[1])): print('mine', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from ikeanalyze.dataset.manifest import lock_dataset\n"
+        "with lock_dataset(Path(sys.argv[1])): print('mine', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", other, tmp_path], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"mine\n"

@@ -11,9 +11,9 @@ from tests.craft import Trace, ike
 
 def test_bodies_of_one_type_in_order():
     one = content(ike.IKE_AUTH, [ike.notify(1), ike.nonce(b"n"), ike.notify(2, b"x")])
-    assert one.bodies(ike.NOTIFY) == [ike.notify(1)[1], ike.notify(2, b"x")[1]]
-    assert one.bodies(ike.NONCE) == [b"n"]
-    assert one.bodies(ike.SA) == []
+    assert one.get_bodies(ike.NOTIFY) == [ike.notify(1)[1], ike.notify(2, b"x")[1]]
+    assert one.get_bodies(ike.NONCE) == [b"n"]
+    assert one.get_bodies(ike.SA) == []
 
 
 def test_by_handshake_in_order_of_the_exchanges_requests_first():

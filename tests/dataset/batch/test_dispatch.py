@@ -26,7 +26,7 @@ class Deadly(Here):
             return future
         return super().submit(task)
 
-    def lost(self, error):
+    def is_worker_loss(self, error):
         return isinstance(error, LostError)
 
 
@@ -93,7 +93,7 @@ def test_why_nothing_goes_on_is_said_once(out, monkeypatch):
             self.held.append((future, super().submit(task)))
             return future
 
-        def waiting(self):
+        def get_stall_reason(self):
             self.turns += 1
             if self.turns == 3:
                 for future, done in self.held:

@@ -242,14 +242,14 @@ def test_what_cannot_be_read_has_its_reason(out):
 def test_what_could_not_be_opened_is_tried_again(out, monkeypatch):
     runs(Path("runs"), 2)
     os.chmod("runs/psk/loss0/0000.pcap", 0)
-    digest = ikeanalyze.dataset.task.hash_file
+    digest = ikeanalyze.dataset.batch.task.hash_file
 
     def refused(path):
         if not os.stat(path).st_mode & 0o400:
             raise PermissionError(13, "Permission denied")  # what others than root get
         return digest(path)
 
-    monkeypatch.setattr(ikeanalyze.dataset.task, "hash_file", refused)
+    monkeypatch.setattr(ikeanalyze.dataset.batch.task, "hash_file", refused)
     batch(out, "runs")
     assert column(out, "captures", "reason") == [None, "cannot be read (Permission denied)"]
     os.chmod("runs/psk/loss0/0000.pcap", 0o600)
