@@ -333,7 +333,7 @@ def _summarise_contents(
     for number, keys in enumerate(given):
         warnings.extend((number, (frame or None, text)) for frame, text in insides.findings[number])
         its = capture == number
-        if keys and not contents.opened[its].any() and contents.sealed[its].any():
+        if keys and not contents.decrypted[its].any() and contents.encrypted[its].any():
             warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
     return insides, warnings
 

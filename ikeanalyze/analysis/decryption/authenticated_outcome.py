@@ -1,15 +1,15 @@
-"""What the contents of a handshake prove: how it ended and how the peers authenticated.
+"""Determines from decrypted messages how a handshake ended and how the peers authenticated.
 
 IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
 
-1. failed: the last IKE_AUTH response has an error notify, or EAP's failure, and no AUTH payload; or the initiator refuses
-   the responder by AUTHENTICATION_FAILED in an INFORMATIONAL request.
-2. established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify beside it is about
-   the first CHILD_SA alone, but for those by which the IKE SA is not created: then failed.
-3. not done: there is neither, so IKE_AUTH was to go on.
+1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects the
+   responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
+2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify in the same message only
+   concerns the first Child SA, except those that prevent the IKE SA: then failed.
+3. Unfinished: neither, so IKE_AUTH should have continued.
 
-IKEv1 (RFC 2409, section 5): a quick mode whose three messages are readable proves phase 1. What comes before that can fail
-it: an error notify in an encrypted informational message, or XAuth's status (draft-beaulieu-ike-xauth-02, section 3.2).
+IKEv1 (RFC 2409, section 5): a quick mode with three decrypted messages proves phase 1. Before that it can fail by an error
+notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
 
 _QUICK_MODE_MESSAGES: Final = 3
-#: In an IKE_AUTH response, whatever stands beside them (RFC 7296, 2.21.2).
+#: Error notifies in an IKE_AUTH response that prevent the IKE SA (RFC 7296, section 2.21.2).
 _FATAL: Final = frozenset(
     get_name(NotifyType, kind)
     for kind in (
@@ -45,12 +45,12 @@ _FATAL: Final = frozenset(
         NotifyType.AUTHENTICATION_FAILED,
     )
 )
-#: Reasons that are no notifies.
+#: Reasons other than notifies.
 _EAP_FAILURE: Final = "EAP failure"
 _XAUTH_FAILURE: Final = "XAUTH_STATUS failure"
-_AUTHS: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
-#: Methods whose number says all, in the report's words.
-_WORDS: Final = {
+_AUTH_EXCHANGES: Final = frozenset({ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH})
+#: Names of the methods that need no further data.
+_METHOD_NAMES: Final = {
     AuthMethod.RSA: "rsa",
     AuthMethod.SHARED_KEY: "psk",
     AuthMethod.DSS: "dss",
@@ -60,40 +60,40 @@ _WORDS: Final = {
     AuthMethod.SECURE_PASSWORD: "gspm",
     AuthMethod.NULL: "null",
 }
-#: Schemes of signatures (RFC 7427) in the report's words; the others are their own in small letters.
-_SCHEMES: Final = {"RSASSA-PKCS1-v1_5": "rsa", "RSASSA-PSS": "rsa"}
+#: Names of signature schemes (RFC 7427) that are not the scheme in lower case.
+_SCHEME_NAMES: Final = {"RSASSA-PKCS1-v1_5": "rsa", "RSASSA-PSS": "rsa"}
 _CURVES: Final = {"P-256": "256", "P-384": "384", "P-521": "521"}
 
 
 @dataclass(frozen=True, slots=True)
 class DecryptedOutcome:
-    """What is read and not assumed."""
+    """Outcome and authentication methods as decrypted, not guessed."""
 
-    outcome: Outcome | None  # None: the contents do not settle it
-    reason: str | None  # error notify, or the failure of EAP or XAuth
-    undone: bool  # all IKE_AUTH responses are readable, and none of them ends the handshake
+    outcome: Outcome | None  # None: unknown
+    reason: str | None  # error notify, or failure of EAP or XAUTH
+    undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake
     auth: AuthMethods | None
-    child_error: str | None  # why there is an IKE SA but no first CHILD_SA
+    child_error: str | None  # error notify of the first Child SA, although the IKE SA was established
 
 
 def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
-    """The proof of one handshake's contents, which are in order of their exchanges."""
+    """The outcome of one handshake; `contents` are its messages in the order of their exchanges."""
     if any(content.protocol == Protocol.IKEV1 for content in contents):
-        return _prove_ikev1(contents)
-    rounds = [one for one in contents if one.exchange_type in _AUTHS and one.encrypted]
-    responses = [one for one in rounds if one.response]
-    auth = _methods(rounds)
-    refusal = _refusal(contents)
+        return _get_ikev1_outcome(contents)
+    auths = [content for content in contents if content.exchange_type in _AUTH_EXCHANGES and content.encrypted]
+    responses = [content for content in auths if content.response]
+    auth = _get_auth_methods(auths)
+    rejection = _find_rejection(contents)
     if not responses:
-        return DecryptedOutcome(None if refusal is None else Outcome.FAILED, refusal, False, auth, None)
+        return DecryptedOutcome(None if rejection is None else Outcome.FAILED, rejection, False, auth, None)
     last = responses[-1]
-    error = _error(last)
+    error = _find_error_notify(last)
     ended = bool(last.get_bodies(PayloadType.AUTH)) and not last.get_bodies(PayloadType.EAP)
-    if refusal is not None:
-        return DecryptedOutcome(Outcome.FAILED, refusal, False, auth, None)
+    if rejection is not None:
+        return DecryptedOutcome(Outcome.FAILED, rejection, False, auth, None)
     if ended and error not in _FATAL:
         return DecryptedOutcome(Outcome.ESTABLISHED, None, False, auth, error)
-    if error is None and any(_failed(body) for body in last.get_bodies(PayloadType.EAP)):
+    if error is None and any(_is_eap_failure(body) for body in last.get_bodies(PayloadType.EAP)):
         error = _EAP_FAILURE
     if error is not None:
         return DecryptedOutcome(Outcome.FAILED, error, False, auth, None)
@@ -101,38 +101,38 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
 
 
 def collect_certificates(contents: Sequence[DecodedMessage]) -> list[tuple[bool, ParsedCertificate]]:
-    """The certificates of the set-up, each with whether the initiator sent it, in order."""
-    found = []
+    """The certificates of the set-up, in order, each with whether the initiator sent it."""
+    certificates = []
     for content in contents:
         if content.set_up and content.protocol == Protocol.IKEV2:
             for body in content.get_bodies(PayloadType.CERT):
                 try:
-                    found.append((content.from_initiator, decode_certificate(parse_certificate(body))))
+                    certificates.append((content.from_initiator, decode_certificate(parse_certificate(body))))
                 except WireError:
                     continue
-    return found
+    return certificates
 
 
-def _error(content: DecodedMessage) -> str | None:
-    """The first error notify."""
+def _find_error_notify(content: DecodedMessage) -> str | None:
+    """The name of the first error notify."""
     for body in content.get_bodies(PayloadType.NOTIFY):
         try:
-            kind = parse_notify(body).type
+            notify_type = parse_notify(body).type
         except WireError:
             continue
-        if kind < FIRST_STATUS:
-            return get_name(NotifyType, kind)
+        if notify_type < FIRST_STATUS:
+            return get_name(NotifyType, notify_type)
     return None
 
 
-def _failed(eap: bytes) -> bool:
-    """The responder ends the exchange by that (RFC 7296, section 2.16)."""
+def _is_eap_failure(eap: bytes) -> bool:
+    """Whether the responder ends IKE_AUTH with this EAP packet (RFC 7296, section 2.16)."""
     packet = parse_eap_header(eap)
     return packet is not None and packet.code == EapCode.FAILURE
 
 
-def _refusal(contents: Sequence[DecodedMessage]) -> str | None:
-    """The initiator's, once it has seen what the responder authenticates itself with (RFC 7296, 2.21.2)."""
+def _find_rejection(contents: Sequence[DecodedMessage]) -> str | None:
+    """The initiator's AUTHENTICATION_FAILED in reply to the responder's AUTH payload (RFC 7296, section 2.21.2)."""
     name = NotifyType.AUTHENTICATION_FAILED.label
     for content in contents:
         if (
@@ -140,31 +140,31 @@ def _refusal(contents: Sequence[DecodedMessage]) -> str | None:
             and content.from_initiator
             and not content.response
             and content.encrypted
-            and _error(content) == name
+            and _find_error_notify(content) == name
         ):
             return name
     return None
 
 
-def _methods(rounds: Sequence[DecodedMessage]) -> AuthMethods | None:
-    """How each side authenticated, by its first AUTH payload."""
-    eap = [body for content in rounds for body in content.get_bodies(PayloadType.EAP)]
-    words: dict[bool, str] = {}
-    keys = {side: view for side, view in reversed(collect_certificates(rounds)) if view.key is not None}
-    for content in rounds:
+def _get_auth_methods(auths: Sequence[DecodedMessage]) -> AuthMethods | None:
+    """The method of each side, by its first AUTH payload."""
+    eap = [body for content in auths for body in content.get_bodies(PayloadType.EAP)]
+    methods: dict[bool, str] = {}
+    certificates = {side: parsed for side, parsed in reversed(collect_certificates(auths)) if parsed.key is not None}
+    for content in auths:
         for body in content.get_bodies(PayloadType.AUTH):
             try:
                 authentication = parse_authentication(body)
             except WireError:
                 continue
             side = content.from_initiator
-            words.setdefault(side, _word(authentication, keys.get(side)))
-    initiator, responder = words.get(True), words.get(False)
+            methods.setdefault(side, _get_method_name(authentication, certificates.get(side)))
+    initiator, responder = methods.get(True), methods.get(False)
     if eap:
         initiator = "eap"
-        # the AUTH payload that ends EAP is made with the method's key; the responder's own is in its first message, which
-        # says who it is. With EAP alone, there is none before the method has made a key (RFC 5998)
-        first = next((one for one in rounds if one.response and one.get_bodies(PayloadType.IDR)), None)
+        # The AUTH payload after EAP uses the key of the EAP method; the responder's own AUTH payload is in its first
+        # message, which has IDr. With EAP-only authentication it is missing there (RFC 5998).
+        first = next((content for content in auths if content.response and content.get_bodies(PayloadType.IDR)), None)
         if first is None:
             responder = None
         elif not first.get_bodies(PayloadType.AUTH):
@@ -174,11 +174,10 @@ def _methods(rounds: Sequence[DecodedMessage]) -> AuthMethods | None:
     return AuthMethods(initiator, responder, get_eap_method(eap) if eap else None, guessed=False)
 
 
-def _word(authentication: Authentication, certificate: ParsedCertificate | None) -> str:
-    """The report's word for an AUTH payload: psk, rsa, ecdsa-256, ed25519, ml-dsa-65."""
-    word = _WORDS.get(AuthMethod(authentication.method)) if authentication.method in set(AuthMethod) else None
-    if word is not None:
-        return word
+def _get_method_name(authentication: Authentication, certificate: ParsedCertificate | None) -> str:
+    """The method of an AUTH payload: psk, rsa, ecdsa-256, ed25519, ml-dsa-65."""
+    if authentication.method in _METHOD_NAMES:
+        return _METHOD_NAMES[AuthMethod(authentication.method)]
     if authentication.method != AuthMethod.DIGITAL_SIGNATURE:
         return str(authentication.method)
     try:
@@ -187,20 +186,20 @@ def _word(authentication: Authentication, certificate: ParsedCertificate | None)
         return "signature"
     if algorithm.scheme is None:
         return algorithm.oid
-    word = _SCHEMES.get(algorithm.scheme, algorithm.scheme.lower())
+    name = _SCHEME_NAMES.get(algorithm.scheme, algorithm.scheme.lower())
     key = certificate.key if certificate is not None else None
-    if word == "ecdsa" and key is not None and key.curve is not None:
-        # the signature names a hash; the curve is that of the key
+    if name == "ecdsa" and key is not None and key.curve is not None:
+        # the algorithm of the signature names the hash; only the key has the curve
         return f"ecdsa-{_CURVES.get(key.curve, key.curve)}"
-    return word
+    return name
 
 
-def _prove_ikev1(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
+def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
     quick: dict[int, set[tuple[bool, bytes]]] = {}
     for content in contents:
         if not content.encrypted:
             continue
-        reason = _ikev1_failure(content)
+        reason = _find_ikev1_failure(content)
         if reason is not None:
             return DecryptedOutcome(Outcome.FAILED, reason, False, None, None)
         if content.exchange_type == ikev1_registry.Ikev1ExchangeType.QUICK_MODE:
@@ -211,8 +210,8 @@ def _prove_ikev1(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
     return DecryptedOutcome(None, None, False, None, None)
 
 
-def _ikev1_failure(content: DecodedMessage) -> str | None:
-    """Why the sender of one message ends it all."""
+def _find_ikev1_failure(content: DecodedMessage) -> str | None:
+    """The reason if this message ends the handshake."""
     for payload in content.payloads:
         body = decode_ikev1_payload(payload)
         if (
@@ -221,18 +220,18 @@ def _ikev1_failure(content: DecodedMessage) -> str | None:
             and body.type < FIRST_STATUS
         ):
             return get_name(ikev1_registry.Ikev1NotifyType, body.type)
-        if payload.type == ikev1_registry.Ikev1PayloadType.ATTRIBUTES and _xauth_failed(payload.body):
+        if payload.type == ikev1_registry.Ikev1PayloadType.ATTRIBUTES and _is_xauth_failure(payload.body):
             return _XAUTH_FAILURE
     return None
 
 
-def _xauth_failed(body: bytes) -> bool:
-    """Whether an attributes payload sets the status to failure, which is 0."""
+def _is_xauth_failure(body: bytes) -> bool:
+    """Whether an attributes payload sets XAUTH_STATUS to 0, failure."""
     cursor = Cursor(body)
     try:
-        kind = cursor.get_uint8()
+        transaction_type = cursor.get_uint8()
         cursor.skip(3)  # reserved, identifier
-        while kind == TransactionType.SET and cursor.remaining():
+        while transaction_type == TransactionType.SET and cursor.remaining():
             attribute = parse_attribute(cursor)
             if attribute.type == XauthAttribute.XAUTH_STATUS:
                 return attribute.value == 0

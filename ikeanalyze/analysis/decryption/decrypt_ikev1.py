@@ -1,7 +1,7 @@
-"""Encrypted messages of IKEv1 to their contents: one key for all of an IKE SA, and fragments put together before.
+"""Decrypts the messages of IKEv1: one key per IKE SA, and fragments reassembled before decryption.
 
-Two files may have two keys for one IKE SA: with pre-shared keys that differ, the peers derive different ones. Each message
-is opened by the first that fits.
+Two key files may have different keys for one IKE SA: peers with different pre-shared keys derive different keys. Each message
+is decrypted by the first key that fits.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.analysis.decryption.decoded_messages import (
+    DecodedMessage,
+    describe_undecrypted,
+    get_message_length,
+    make_decoded_message,
+)
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
-from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.ikev1 import Phase1Decryptor
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
+from ikeanalyze.crypto.sk_payload import UnusableKeyError
 from ikeanalyze.keys.key_set import Phase1Key
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment, parse_ikev1_payloads
@@ -23,125 +27,126 @@ from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 
-#: Bytes before a fragment's data: its IKE header, generic payload header, fragment ID, number and flags.
-_BEFORE_FRAGMENT = HEADER.size + 8
-_LENGTH = slice(24, 28)  # of the message, in the IKE header
+#: Bytes before the data of a fragment: IKE header, generic payload header, fragment ID, number and flags.
+_FRAGMENT_OVERHEAD = HEADER.size + 8
 
 
 @dataclass(slots=True)
 class Phase1Result:
-    """What came of the keys."""
+    """The result of decrypting with the keys of one capture."""
 
-    handshakes: set[int] = field(default_factory=set)  # that something of could be opened
-    findings: list[tuple[int, str]] = field(default_factory=list)  # frame, what
-    cut: list[int] = field(default_factory=list)  # frames of messages of which the capture has not all bytes
+    handshakes: set[int] = field(default_factory=set)  # of which a message was decrypted
+    findings: list[tuple[int, str]] = field(default_factory=list)  # frame, text
+    truncated: list[int] = field(default_factory=list)  # frames of messages that the capture truncates
 
 
 def decrypt_phase1(
-    conversation: AnalysisState,
-    sealed: MessageBytes,
+    state: AnalysisState,
+    encrypted: MessageBytes,
     capture: int,
     keys: Sequence[Phase1Key],
     add: Callable[[int, DecodedMessage], None],
 ) -> Phase1Result:
-    """Give the content of each message that a key fits to `add`, with its row of Messages.
+    """Decrypt the messages of one capture; calls `add` with the row of Messages and the content of each.
 
-    `keys` are those of one capture, of this number.
+    `keys` are for the capture of this number.
     """
-    work = Phase1Result()
+    result = Phase1Result()
     if not keys:
-        return work
+        return result
     by_cookie: dict[int, dict[bytes, Phase1Key]] = {}
     for key in keys:
         by_cookie.setdefault(int.from_bytes(key.cookie_i, "big"), {}).setdefault(key.key, key)
-    units, association = conversation.units, conversation.association
-    _, size = sealed.places(units.unit)
+    units, association = state.units, state.association
+    _, size = encrypted.places(units.unit)
     wanted = units.is_ikev1 & np.isin(units.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
-    wanted &= conversation.capture[association.handshake] == capture
-    rows: dict[int, list[int]] = {}
-    clear: dict[int, list[int]] = {}
+    wanted &= state.capture[association.handshake] == capture
+    encrypted_rows: dict[int, list[int]] = {}
+    clear_rows: dict[int, list[int]] = {}
     for row in np.flatnonzero(wanted).tolist():
-        which = rows if size[row] > 0 else clear
-        which.setdefault(int(association.handshake[row]), []).append(row)
-    for handshake, some in rows.items():
-        wholes, lacking = _put_together(conversation, sealed, some)
+        by_handshake = encrypted_rows if size[row] > 0 else clear_rows
+        by_handshake.setdefault(int(association.handshake[row]), []).append(row)
+    for handshake, rows in encrypted_rows.items():
+        messages, missing = _reassemble(state, encrypted, rows)
         done: set[tuple[int, int]] = set()
-        for key in by_cookie[int(units.spi_i[some[0]])].values():
-            opener = _opener(conversation, clear.get(handshake, []), key)
-            if opener is not None:
-                _open(conversation, handshake, wholes, opener, add, done)
-        closed = {one.identity: one for one in reversed(wholes) if one.identity not in done}
-        cut = [int(units.number[one.row]) for one in closed.values() if one.cut]
-        work.cut.extend(cut)
+        for key in by_cookie[int(units.spi_i[rows[0]])].values():
+            decryptor = _make_decryptor(state, clear_rows.get(handshake, []), key)
+            if decryptor is not None:
+                _decrypt(state, messages, decryptor, add, done)
+        undecrypted = {message.identity: message for message in reversed(messages) if message.identity not in done}
+        frames: dict[bool, list[int]] = {True: [], False: []}  # by truncation
+        for message in undecrypted.values():
+            frames[message.is_truncated].append(int(units.number[message.row]))
+        result.truncated.extend(frames[True])
         if done:
-            work.handshakes.add(handshake)
-            work.findings.extend(lacking)
-            unfit = [int(units.number[one.row]) for one in closed.values() if not one.cut]
-            if unfit:
-                count = "1 message is" if len(unfit) == 1 else f"{len(unfit)} messages are"
-                what = f"{count} opened by no key, though others of the IKE SA are"
-                work.findings.append((min(unfit), what))
-    return work
+            result.handshakes.add(handshake)
+            result.findings.extend(missing)
+            if frames[False]:
+                result.findings.append((min(frames[False]), describe_undecrypted(len(frames[False]))))
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class _ReassembledMessage:
-    """One encrypted message, each time that the capture has all of it."""
+    """One encrypted message: each complete transmission in the capture."""
 
     identity: tuple[int, int]  # slot and body of Messages
     data: bytes = field(repr=False)
-    row: int  # of the last unit that it was taken from
-    units: tuple[int, ...]  # rows, each fragment once
+    row: int  # of the last datagram that was used
+    units: tuple[int, ...]  # rows of the datagrams, each fragment once
 
     @property
-    def cut(self) -> bool:
-        """The capture has less of it than was sent."""
-        return len(self.data) < int.from_bytes(self.data[_LENGTH], "big")
+    def is_truncated(self) -> bool:
+        """Whether the capture has fewer bytes than were sent."""
+        return len(self.data) < get_message_length(self.data)
 
 
-def _put_together(
-    conversation: AnalysisState, sealed: MessageBytes, rows: Sequence[int]
+def _reassemble(
+    state: AnalysisState, encrypted: MessageBytes, rows: Sequence[int]
 ) -> tuple[list[_ReassembledMessage], list[tuple[int, str]]]:
-    """The messages in these units, and findings about fragments that the capture lacks."""
-    units, messages = conversation.units, conversation.messages
-    found: list[_ReassembledMessage] = []
-    parts: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}
-    whole: set[tuple[int, int]] = set()
+    """The messages in these datagrams, and findings about missing fragments."""
+    units, messages = state.units, state.messages
+    result: list[_ReassembledMessage] = []
+    fragments: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}  # number: data, is last, row
+    complete: set[tuple[int, int]] = set()
     for row in rows:
-        message = int(conversation.message_of_unit[row])
+        message = int(state.message_of_unit[row])
         identity = int(messages.slot[message]), int(messages.body[message])
-        data = sealed[int(units.unit[row])]
+        data = encrypted[int(units.unit[row])]
         fragment = parse_ikev1_fragment(data)
         if fragment is None:
-            found.append(_ReassembledMessage(identity, data, row, (row,)))
-            continue
-        if identity in whole:
-            continue
-        length = int.from_bytes(data[_LENGTH], "big")
-        together = parts.setdefault(identity, {})
-        together[fragment.number] = data[_BEFORE_FRAGMENT:length], fragment.last, row
-        complete = _whole(together)
-        if complete is not None:
-            whole.add(identity)
-            found.append(_ReassembledMessage(identity, complete[0], row, complete[1]))
-    lacking = [
-        (
-            int(units.number[min(row for _, _, row in some.values())]),
-            "a message in fragments lacks some: it cannot be put together",
-        )
-        for identity, some in parts.items()
-        if identity not in whole
+            result.append(_ReassembledMessage(identity, data, row, (row,)))
+        elif identity not in complete:
+            parts = fragments.setdefault(identity, {})
+            parts[fragment.number] = data[_FRAGMENT_OVERHEAD : get_message_length(data)], fragment.last, row
+            if joined := _join_fragments(parts):
+                complete.add(identity)
+                result.append(_ReassembledMessage(identity, joined[0], row, joined[1]))
+    text = "a message lacks fragments and cannot be reassembled"
+    missing = [
+        (int(units.number[min(row for _, _, row in parts.values())]), text)
+        for identity, parts in fragments.items()
+        if identity not in complete
     ]
-    return found, lacking
+    return result, missing
 
 
-def _opener(conversation: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
-    """The key ready for use, if the clear messages, in these units, say what is needed and it is of this IKE SA."""
-    units, association = conversation.units, conversation.association
+def _join_fragments(parts: dict[int, tuple[bytes, bool, int]]) -> tuple[bytes, tuple[int, ...]] | None:
+    """The reassembled message and the rows of its fragments; None: fragments are missing."""
+    total = next((number for number, (_, last, _) in parts.items() if last), None)
+    if total is None or any(number not in parts for number in range(1, total + 1)):
+        return None
+    ordered = [parts[number] for number in range(1, total + 1)]
+    return b"".join(data for data, _, _ in ordered), tuple(row for _, _, row in ordered)
+
+
+def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
+    """A decryptor, if the clear messages in these datagrams have all that it needs and the key is usable."""
+    units, association = state.units, state.association
     public: dict[bool, bytes] = {}
     chosen: Phase1Transform | None = None
     for row in rows:
-        data = conversation.clear.get(int(units.unit[row]))
+        data = state.clear.get(int(units.unit[row]))
         if data is None:
             continue
         from_initiator = bool(association.from_initiator[row])
@@ -163,62 +168,42 @@ def _opener(conversation: AnalysisState, rows: list[int], key: Phase1Key) -> Pha
         return None
 
 
-def _open(
-    conversation: AnalysisState,
-    handshake: int,
-    wholes: Sequence[_ReassembledMessage],
-    opener: Phase1Decryptor,
+def _decrypt(
+    state: AnalysisState,
+    messages: Sequence[_ReassembledMessage],
+    decryptor: Phase1Decryptor,
     add: Callable[[int, DecodedMessage], None],
     done: set[tuple[int, int]],
 ) -> None:
-    """Open messages in order of time, and enter them into `done`."""
-    units, messages = conversation.units, conversation.messages
+    """Decrypt messages in order of time, and add their identities to `done`."""
     before = frozenset(done)
     seen: set[tuple[int, int]] = set()
-    for one in wholes:
-        if one.identity in seen:
+    for reassembled in messages:
+        if reassembled.identity in seen:
             continue
-        # what another key has opened leads to the next message all the same
-        found: DecryptedMessage | None = opener.open(one.data)
-        if found is None:
+        # messages that another key has decrypted are decrypted too: the IV of the next message depends on them
+        decrypted = decryptor.open(reassembled.data)
+        if decrypted is None:
             continue
-        seen.add(one.identity)
-        if one.identity in before:
+        seen.add(reassembled.identity)
+        if reassembled.identity in before:
             continue
-        done.add(one.identity)
-        message = int(conversation.message_of_unit[one.row])
-        chain = parse_decrypted_payloads(found.plaintext, found.first)
-        exchange = int(conversation.exchange_of_message[message])
-        add(
+        done.add(reassembled.identity)
+        message = int(state.message_of_unit[reassembled.row])
+        chain = parse_decrypted_payloads(decrypted.plaintext, decrypted.first)
+        content = make_decoded_message(
+            state,
             message,
-            DecodedMessage(
-                handshake=handshake,
-                exchange=exchange,
-                protocol=Protocol.IKEV1,
-                exchange_type=int(messages.exchange_type[message]),
-                message_id=int(messages.message_id[message]),
-                from_initiator=bool(messages.from_initiator[message]),
-                response=bool(messages.response[message]),
-                set_up=bool(conversation.exchanges.set_up[exchange]),
-                frame=int(units.number[one.row]),
-                header=one.data[: HEADER.size],
-                payloads=chain.payloads,
-                error=chain.error,
-                encrypted=True,
-                epoch=None,
-                verified=found.verified,
-                clear=0,
-                first=found.first,
-                plaintext=found.plaintext,
-                units=one.units,
-            ),
+            reassembled.row,
+            header=reassembled.data[: HEADER.size],
+            payloads=chain.payloads,
+            error=chain.error,
+            encrypted=True,
+            epoch=None,
+            verified=decrypted.verified,
+            clear=0,
+            first=decrypted.first,
+            plaintext=decrypted.plaintext,
+            units=reassembled.units,
         )
-
-
-def _whole(parts: dict[int, tuple[bytes, bool, int]]) -> tuple[bytes, tuple[int, ...]] | None:
-    """The message that fragments are parts of, and the rows that they come from."""
-    total = next((number for number, (_, last, _) in parts.items() if last), None)
-    if total is None or any(number not in parts for number in range(1, total + 1)):
-        return None
-    some = [parts[number] for number in range(1, total + 1)]
-    return b"".join(data for data, _, _ in some), tuple(row for _, _, row in some)
+        add(message, content)

@@ -1,9 +1,9 @@
-"""The key exchanges of an IKE SA: which exchange carries which, what is in it, and whether it is what was negotiated.
+"""Collects the key exchanges of an IKE SA and checks them against the negotiation.
 
 IKE_SA_INIT has slot 0. Each IKE_INTERMEDIATE with a KE payload is the next additional key exchange that was negotiated
-(RFC 9370, section 2.2.2); these exchanges have the message IDs from 1 on, which tells of those that are missing (RFC
-9242, section 3). A CREATE_CHILD_SA has slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that
-N(ADDITIONAL_KEY_EXCHANGE) links to it the others (section 2.2.4).
+(RFC 9370, section 2.2.2); their message IDs count from 1, so missing exchanges are detected (RFC 9242, section 3). A
+CREATE_CHILD_SA exchange has a slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that N(ADDITIONAL_KEY_EXCHANGE) links to it
+have the other slots (section 2.2.4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,15 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, Protocol
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
-#: Exchanges whose first KE payload is looked at here.
+#: Exchanges whose first KE payload is checked here.
 CARRIERS: Final = frozenset(
     {
-        ExchangeType.IKE_SA_INIT, ExchangeType.IKE_INTERMEDIATE, ExchangeType.CREATE_CHILD_SA,
+        ExchangeType.IKE_SA_INIT,
+        ExchangeType.IKE_INTERMEDIATE,
+        ExchangeType.CREATE_CHILD_SA,
         ExchangeType.IKE_FOLLOWUP_KE,
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +47,33 @@ class KeyExchangeRow:
 
     exchange: int  # row in the capture's exchanges
     purpose: str  # "IKE SA", "CHILD_SA", "rekeying", "not known"
-    slot: int | None  # 0, or 1 to 7 of the additional ones; None: not known
+    slot: int | None  # 0, or 1 to 7 for additional key exchanges; None: unknown
     method: int
     linked_to: int | None  # IKE_FOLLOWUP_KE: message ID of the CREATE_CHILD_SA that it belongs to
-    request: KePayloadSummary | None  # None: not in the capture, or not readable
+    request: KePayloadSummary | None  # None: not in the capture, or invalid
     response: KePayloadSummary | None
 
 
 @dataclass(slots=True)
 class _Negotiation:
-    """What was agreed on, and how far it has come."""
+    """The key exchanges of one negotiation, and how many are done."""
 
     purpose: str
     additional: list[tuple[int, int]]  # slot and method, in order
     message_id: int | None = None  # of its CREATE_CHILD_SA
-    done: int = 0  # of `additional`, those whose exchange is over
+    done: int = 0  # number of `additional` key exchanges that are over
 
     def next(self) -> tuple[int | None, int | None]:
-        """Slot and method of the next additional key exchange, if there is to be one."""
+        """Slot and method of the next additional key exchange; None, None: none was negotiated."""
         self.done += 1
         return self.additional[self.done - 1] if self.done <= len(self.additional) else (None, None)
 
 
 def collect_key_exchanges(contents: Sequence[DecodedMessage]) -> tuple[list[KeyExchangeRow], list[tuple[int, str]]]:
-    """All of one IKE SA, whose contents are in order of their exchanges; and findings (frame, what)."""
+    """The key exchanges of one IKE SA, and findings (frame, text).
+
+    `contents` are its messages in the order of their exchanges.
+    """
     exchanges: dict[int, dict[bool, DecodedMessage]] = {}
     for content in contents:
         if content.protocol == Protocol.IKEV2:
@@ -77,44 +82,44 @@ def collect_key_exchanges(contents: Sequence[DecodedMessage]) -> tuple[list[KeyE
     findings: list[tuple[int, str]] = []
     initial = _Negotiation("IKE SA", [])
     links: dict[tuple[bool, bytes], _Negotiation] = {}
-    without = 0  # IKE_INTERMEDIATE exchanges that are readable and have no KE payload
+    without = 0  # decrypted IKE_INTERMEDIATE exchanges without a KE payload
     for exchange, sides in exchanges.items():
         request, response = sides.get(False), sides.get(True)
-        some = next(iter(sides.values()))
+        either = next(iter(sides.values()))
         slot: int | None = 0
         method: int | None = None
-        match some.exchange_type:
+        match either.exchange_type:
             case ExchangeType.IKE_SA_INIT:
-                current = initial = _Negotiation("IKE SA", _additional(_chosen(response)))
-                method = _method(_chosen(response))
+                current = initial = _Negotiation("IKE SA", _get_additional(_parse_chosen(response)))
+                method = _get_method(_parse_chosen(response))
             case ExchangeType.IKE_INTERMEDIATE:
-                if not any(_ke(one) for one in sides.values()):
+                if not any(map(_parse_ke, sides.values())):
                     without += 1
                     continue
                 current = initial
-                current.done = max(current.done, some.message_id - 1 - without)
+                current.done = max(current.done, either.message_id - 1 - without)
                 slot, method = current.next()
             case ExchangeType.CREATE_CHILD_SA:
-                proposal = _chosen(response) or _chosen(request)
+                proposal = _parse_chosen(response) or _parse_chosen(request)
                 purpose = "rekeying" if proposal and proposal.protocol == ProtocolId.IKE else "CHILD_SA"
-                current = _Negotiation(purpose, _additional(_chosen(response)), some.message_id)
-                method = _method(_chosen(response))
+                current = _Negotiation(purpose, _get_additional(_parse_chosen(response)), either.message_id)
+                method = _get_method(_parse_chosen(response))
             case ExchangeType.IKE_FOLLOWUP_KE:
-                linked = [links[key] for key in _links(request) if key in links]
-                current = linked[0] if linked else _Negotiation("not known", [])
+                linked = (links[key] for key in _get_links(request) if key in links)
+                current = next(linked, _Negotiation("not known", []))
                 slot, method = current.next()
             case _:
                 continue
-        links.update(dict.fromkeys(_links(response), current))
-        row = _row(exchange, some.exchange_type, current, slot, method, sides, findings)
+        links.update(dict.fromkeys(_get_links(response), current))
+        row = _make_row(exchange, either.exchange_type, current, slot, method, sides, findings)
         if row is not None:
             rows.append(row)
     return rows, findings
 
 
-def _row(
+def _make_row(
     exchange: int,
-    kind: int,
+    exchange_type: int,
     current: _Negotiation,
     slot: int | None,
     method: int | None,
@@ -124,21 +129,21 @@ def _row(
     parts: dict[bool, KePayloadSummary] = {}
     used = method
     for response, content in sorted(sides.items()):
-        ke = _ke(content)
+        ke = _parse_ke(content)
         if ke is None:
             continue
         used = ke.method if method is None else method
-        found = check_key_exchange(ke, response, method)
-        findings.extend((content.frame, f"KE: {what}") for what in found)
-        parts[response] = KePayloadSummary(get_ke_data_name(ke.method, response), len(ke.data), tuple(found))
+        texts = check_key_exchange(ke, response, method)
+        findings.extend((content.frame, f"KE: {text}") for text in texts)
+        parts[response] = KePayloadSummary(get_ke_data_name(ke.method, response), len(ke.data), tuple(texts))
     if used is None or not parts:
         return None
-    linked_to = current.message_id if kind == ExchangeType.IKE_FOLLOWUP_KE else None
+    linked_to = current.message_id if exchange_type == ExchangeType.IKE_FOLLOWUP_KE else None
     return KeyExchangeRow(exchange, current.purpose, slot, used, linked_to, parts.get(False), parts.get(True))
 
 
-def _ke(content: DecodedMessage | None) -> KeyExchange | None:
-    for body in content.get_bodies(PayloadType.KE) if content is not None else ():
+def _parse_ke(content: DecodedMessage) -> KeyExchange | None:
+    for body in content.get_bodies(PayloadType.KE):
         try:
             return parse_key_exchange(body)
         except WireError:
@@ -146,41 +151,43 @@ def _ke(content: DecodedMessage | None) -> KeyExchange | None:
     return None
 
 
-def _chosen(content: DecodedMessage | None) -> Proposal | None:
+def _parse_chosen(content: DecodedMessage | None) -> Proposal | None:
     for body in content.get_bodies(PayloadType.SA) if content is not None else ():
         proposals = parse_sa(body).proposals
         return proposals[0] if proposals else None
     return None
 
 
-def _additional(proposal: Proposal | None) -> list[tuple[int, int]]:
-    """Slots and methods of the additional key exchanges that were negotiated, in order."""
+def _get_additional(proposal: Proposal | None) -> list[tuple[int, int]]:
+    """Slots and methods of the negotiated additional key exchanges, in order."""
     if proposal is None:
         return []
-    found = {
-        one.type - TransformType.ADDKE1 + 1: one.id
-        for one in proposal.transforms
-        if TransformType.ADDKE1 <= one.type <= TransformType.ADDKE7 and one.id
+    methods = {
+        transform.type - TransformType.ADDKE1 + 1: transform.id
+        for transform in proposal.transforms
+        if TransformType.ADDKE1 <= transform.type <= TransformType.ADDKE7 and transform.id
     }
-    return sorted(found.items())
+    return sorted(methods.items())
 
 
-def _method(proposal: Proposal | None) -> int | None:
-    """Method of the first key exchange that was negotiated; None: not known, or none was."""
-    for one in proposal.transforms if proposal is not None else ():
-        if one.type == TransformType.KE:
-            return one.id or None
+def _get_method(proposal: Proposal | None) -> int | None:
+    """Negotiated method of slot 0; None: unknown, or no key exchange."""
+    for transform in proposal.transforms if proposal is not None else ():
+        if transform.type == TransformType.KE:
+            return transform.id or None
     return None
 
 
-def _links(content: DecodedMessage | None) -> list[tuple[bool, bytes]]:
-    """Data of N(ADDITIONAL_KEY_EXCHANGE), with who asks in the exchange."""
-    found = []
-    for body in content.get_bodies(PayloadType.NOTIFY) if content is not None else ():
+def _get_links(content: DecodedMessage | None) -> list[tuple[bool, bytes]]:
+    """Data of N(ADDITIONAL_KEY_EXCHANGE), each with whether the IKE SA's initiator sent the request."""
+    links: list[tuple[bool, bytes]] = []
+    if content is None:
+        return links
+    for body in content.get_bodies(PayloadType.NOTIFY):
         try:
             notify = parse_notify(body)
         except WireError:
             continue
-        if notify.type == NotifyType.ADDITIONAL_KEY_EXCHANGE and content is not None:
-            found.append((content.from_initiator != content.response, notify.data))
-    return found
+        if notify.type == NotifyType.ADDITIONAL_KEY_EXCHANGE:
+            links.append((content.from_initiator != content.response, notify.data))
+    return links

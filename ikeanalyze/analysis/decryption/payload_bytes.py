@@ -1,7 +1,7 @@
-"""Where the bytes of a handshake go: by payload, and what is wrapped around them.
+"""Divides the bytes of a handshake into payloads, headers, encryption overhead and retransmissions.
 
-One transmission of each message counts, so that the parts add up to the bytes that the handshake needed; what was sent
-again is a part of its own, and then they add up to the bytes of its first link.
+One transmission of each message counts. These parts add up to the bytes that the handshake needed; with the part for
+retransmissions they add up to the bytes of its first link.
 """
 
 from collections.abc import Iterable
@@ -14,26 +14,26 @@ from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name, ikev1
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
-#: Parts that are no payloads.
+#: Parts other than payloads.
 IKE_HEADERS = "IKE headers"
 ENCRYPTION = "encryption"  # SK and SKF headers, IV, padding, ICV
 FRAMES = "frame headers"  # link, IP, UDP, non-ESP marker
-NOT_READ = "not read"  # IKE messages of which nothing but the header could be read
+NOT_READ = "not read"  # IKE messages without decoded payloads
 REPEATED = "retransmissions"
 
 
 @dataclass(slots=True)
 class MessageSize:
-    """One distinct message, one transmission of each of its fragments."""
+    """The size of one distinct message: one transmission of each of its fragments."""
 
-    content: DecodedMessage | None  # None: not readable
+    content: DecodedMessage | None  # None: not decoded
     frame_bytes: int = 0  # on the wire, link header included
-    ike_bytes: int = 0  # by the length in the IKE headers
-    headers: int = 0  # IKE headers: fragments have one each
+    ike_bytes: int = 0  # sum of the lengths in the IKE headers
+    headers: int = 0  # number of IKE headers: one per fragment
 
 
-def count_payload_bytes(sent: Iterable[MessageSize], repeated: int) -> dict[str, int]:
-    """Bytes of one handshake by part, in order of size; `repeated`: those of retransmissions."""
+def count_payload_bytes(sizes: Iterable[MessageSize], repeated: int) -> dict[str, int]:
+    """Bytes of one handshake by part, largest first; `repeated`: bytes of retransmissions."""
     parts: dict[str, int] = {}
 
     def add(part: str, count: int) -> None:
@@ -41,26 +41,26 @@ def count_payload_bytes(sent: Iterable[MessageSize], repeated: int) -> dict[str,
             parts[part] = parts.get(part, 0) + count
 
     add(REPEATED, repeated)
-    for one in sent:
-        headers = one.headers * HEADER.size
-        rest = one.ike_bytes - headers
-        if not 0 < one.ike_bytes <= one.frame_bytes or rest < 0:
-            add(NOT_READ, one.frame_bytes)  # an IP fragment of it is not in the capture
+    for size in sizes:
+        headers = size.headers * HEADER.size
+        rest = size.ike_bytes - headers
+        if not 0 < size.ike_bytes <= size.frame_bytes or rest < 0:
+            add(NOT_READ, size.frame_bytes)  # an IP fragment is missing
             continue
-        payloads = () if one.content is None else one.content.payloads
+        payloads = () if size.content is None else size.content.payloads
         rest -= sum(PAYLOAD_HEADER.size + len(payload.body) for payload in payloads)
         if rest < 0:
-            add(NOT_READ, one.frame_bytes)  # put together out of transmissions that are cut differently
+            add(NOT_READ, size.frame_bytes)  # reassembled from transmissions with different fragmentation
             continue
-        add(FRAMES, one.frame_bytes - one.ike_bytes)
+        add(FRAMES, size.frame_bytes - size.ike_bytes)
         add(IKE_HEADERS, headers)
-        ikev1_ = one.content is not None and one.content.protocol == Protocol.IKEV1
+        is_ikev1 = size.content is not None and size.content.protocol == Protocol.IKEV1
         for payload in payloads:
-            add(get_payload_name(payload.type, ikev1_=ikev1_), PAYLOAD_HEADER.size + len(payload.body))
-        add(ENCRYPTION if one.content is not None and one.content.encrypted else NOT_READ, rest)
+            add(get_payload_name(payload.type, is_ikev1=is_ikev1), PAYLOAD_HEADER.size + len(payload.body))
+        add(ENCRYPTION if size.content is not None and size.content.encrypted else NOT_READ, rest)
     return dict(sorted(parts.items(), key=lambda part: (-part[1], part[0])))
 
 
-def get_payload_name(kind: int, *, ikev1_: bool) -> str:
-    """Short name of a payload type; its number where it has none."""
-    return get_name(ikev1.Ikev1PayloadType if ikev1_ else PayloadType, kind)
+def get_payload_name(payload_type: int, *, is_ikev1: bool) -> str:
+    """Short name of a payload type, or its number."""
+    return get_name(ikev1.Ikev1PayloadType if is_ikev1 else PayloadType, payload_type)

@@ -37,7 +37,7 @@ def build_message_content_columns(
     count = len(ike)
     nobody = np.zeros(extra, np.bool_)
     index = np.concatenate([contents.of_message, np.full(extra, -1)])
-    opened = np.concatenate([contents.opened, nobody])
+    opened = np.concatenate([contents.decrypted, nobody])
     epochs = np.array([*(-1 if one.epoch is None else one.epoch for one in contents.all), -1])[index]
     verified = np.array([*(bool(one.verified) for one in contents.all), False])[index]
     names = pl.Series([*map(list_payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
@@ -51,7 +51,7 @@ def build_message_content_columns(
     for pair in insides.same_eap:
         same[pair.message], same[count + pair.unit] = ids[count + pair.unit], ids[pair.message]
     return {
-        "decrypted": (opened, np.concatenate([contents.sealed, nobody])),
+        "decrypted": (opened, np.concatenate([contents.encrypted, nobody])),
         "epoch": (epochs, epochs >= 0),
         "verified": (verified, opened),
         "payloads": named,
@@ -63,8 +63,8 @@ def build_exchange_content_columns(
     count: int, exchange_of_message: Int64Array, contents: DecodedMessages
 ) -> dict[str, Any]:
     """Columns of the exchanges table: what could be decrypted, of all that the capture has of an exchange."""
-    sealed = np.bincount(exchange_of_message[contents.sealed], minlength=count)
-    opened = np.bincount(exchange_of_message[contents.opened], minlength=count)
+    sealed = np.bincount(exchange_of_message[contents.encrypted], minlength=count)
+    opened = np.bincount(exchange_of_message[contents.decrypted], minlength=count)
     epochs = np.full(count, -1)
     for one in contents.all:
         if one.epoch is not None:

@@ -138,7 +138,7 @@ class _MessageLookup:
     def find_undecrypted(self) -> dict[int, list[UndecryptedMessage]]:
         """Encrypted messages without content, by handshake, each once."""
         messages, contents = self._conversation.messages, self._contents
-        rows = np.flatnonzero(contents.sealed & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
+        rows = np.flatnonzero(contents.encrypted & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
         units_of: dict[int, list[int]] = {int(row): [] for row in rows}
         of_unit = self._conversation.message_of_unit
         for unit in np.flatnonzero(np.isin(of_unit, rows)).tolist():

@@ -187,7 +187,7 @@ def test_missing_fragments_are_named():
     trace.message(SECOND, request, only=[1, 3, 4, 8])
     trace.message(3 * SECOND, response)
     found = look(trace, table(*sa.key_sets))
-    what = "fragments 2, 5 to 7 of 8 are missing: the message cannot be put together"
+    what = "fragments 2, 5 to 7 of 8 are missing: the message cannot be reassembled"
     assert (3, what) in found.findings
     assert found.analysis.messages["decrypted"].to_list() == [None, None, False, True]
     # the response is enough of a proof
@@ -201,8 +201,8 @@ def test_the_longest_runs_of_missing_fragments():
     trace.message(SECOND, request, only=range(2, 21, 2))
     trace.message(3 * SECOND, response)
     found = look(trace, table(*sa.key_sets))
-    (what,) = [what for _, what in found.findings if "put together" in what]
-    assert what.startswith("fragments 1, 3, 5, 7, 9 and 5 more runs of 20 are missing")
+    (what,) = [what for _, what in found.findings if "reassembled" in what]
+    assert what.startswith("fragments 1, 3, 5, 7, 9 and 5 more ranges of 20 are missing")
 
 
 def test_a_message_that_is_cut_anew():
@@ -240,7 +240,7 @@ def test_clear_payloads_before_the_encrypted_one():
     found = look(played(*messages), table(*sa.key_sets))
     is_what_was_sealed(found, [sa])
     assert [one.clear for one in found.contents.all if one.encrypted] == [2, 0]
-    assert found.contents.sealed.tolist() == [False, False, True, True, False]
+    assert found.contents.encrypted.tolist() == [False, False, True, True, False]
     assert not found.findings
 
 
@@ -297,7 +297,7 @@ def test_a_message_that_no_key_fits_is_told_of():
     sa.message_id[True] = 9
     strange = sa.put(ike.INFORMATIONAL, [ike.delete()], keys=other.key_sets[0])
     found = look(played(*messages, strange), table(*sa.key_sets))
-    assert (8, "1 message is opened by no key, though others of the IKE SA are") in found.findings
+    assert (8, "1 message could not be decrypted, although other messages of this IKE SA were") in found.findings
 
 
 @pytest.mark.parametrize(("missing", "epochs"), [(0, {2}), (1, {0, 2}), (2, {0, 1})])
@@ -393,7 +393,7 @@ def test_messages_that_the_capture_cut():
     assert found.analysis.messages["decrypted"].to_list() == [None, None, False, False, True, True]
     assert (
         3,
-        "2 encrypted messages are not whole in the capture: what is cut cannot be decrypted",
+        "2 encrypted messages are truncated in the capture and cannot be decrypted",
     ) in found.findings
     init = len(messages[0].datagrams[0])
     assert (1, f"payloads: only {150 - 42} of {init} bytes are in the capture") in found.findings

@@ -25,7 +25,7 @@ def types(found):
 
 
 IDENTITY = [ikev1.ID, ikev1.HASH]
-NOT_OPENED = "1 message is opened by no key, though others of the IKE SA are"
+NOT_OPENED = "1 message could not be decrypted, although other messages of this IKE SA were"
 
 
 def test_the_recorded_handshake():
@@ -133,7 +133,7 @@ def test_fragments_that_are_missing_of_one_message():
         trace.send(SECOND, part)
     found = look(trace, phase.table())
     assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-    assert (7, "a message in fragments lacks some: it cannot be put together") in found.findings
+    assert (7, "a message lacks fragments and cannot be reassembled") in found.findings
 
 
 # ---- keys
@@ -205,7 +205,7 @@ def test_messages_that_the_capture_cut():
     packets = [replace(one, data=one.data[:300], length=len(one.data)) for one in trace.packets]
     found = look(pcap(packets, snaplen=300), phase.table())
     assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-    what = "1 encrypted message is not whole in the capture: what is cut cannot be decrypted"
+    what = "1 encrypted message is truncated in the capture and cannot be decrypted"
     assert found.findings == [(7, what)]
 
 

@@ -139,9 +139,9 @@ def test_unread_messages_have_frame_and_header_bytes_only():
 
 
 def test_names():
-    assert get_payload_name(ike.ID_I, ikev1_=False) == "IDi"
-    assert get_payload_name(5, ikev1_=True) == "ID"
-    assert get_payload_name(200, ikev1_=False) == "200"
+    assert get_payload_name(ike.ID_I, is_ikev1=False) == "IDi"
+    assert get_payload_name(5, is_ikev1=True) == "ID"
+    assert get_payload_name(200, is_ikev1=False) == "200"
 
 
 def test_other_links():
