@@ -1,4 +1,4 @@
-"""What the logs among some key files say beside keys, to be found by the keys that it was made with."""
+"""Index of the values in daemons' logs other than keys, by the keys that they were computed with."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,33 +10,33 @@ from ikeanalyze.keys.detect import KeyFile
 
 @dataclass(slots=True)
 class DaemonLogIndex:
-    """Of all logs together."""
+    """The values of all logs."""
 
     int_auths: dict[bytes, list[LoggedIntAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
     auths: dict[bytes, list[LoggedAuth]] = field(default_factory=dict, repr=False)  # by SK_pi or SK_pr
     ppks: dict[Values, list[PpkKeys]] = field(default_factory=dict, repr=False)  # by the keys that they replace
-    msks: list[bytes] = field(default_factory=list, repr=False)  # each once
+    msks: list[bytes] = field(default_factory=list, repr=False)  # without duplicates
 
     def find_sk_p(self, keys: Values, sk_p: bytes | None, *, initiator: bool) -> Sequence[bytes]:
-        """What SK_pi or SK_pr may be in IKE_AUTH: made with a PPK, and without (RFC 8784, section 3)."""
+        """Candidates for SK_pi or SK_pr in IKE_AUTH: with a PPK first, then without (RFC 8784, section 3)."""
         mixed = [ppk.sk_pi if initiator else ppk.sk_pr for ppk in self.ppks.get(keys, ())]
         return list(dict.fromkeys([*mixed, *([] if sk_p is None else [sk_p])]))
 
 
 def index_daemon_logs(files: Iterable[KeyFile]) -> DaemonLogIndex:
-    """Gather it."""
-    found = DaemonLogIndex()
+    """Index the entries of all logs."""
+    index = DaemonLogIndex()
     msks: dict[bytes, None] = {}
     for file in files:
         if file.log is None:
             continue
         for int_auth in file.log.int_auths:
-            found.int_auths.setdefault(int_auth.sk_p, []).append(int_auth)
+            index.int_auths.setdefault(int_auth.sk_p, []).append(int_auth)
         for auth in file.log.auths:
-            found.auths.setdefault(auth.sk_p, []).append(auth)
+            index.auths.setdefault(auth.sk_p, []).append(auth)
         for ppk in file.log.ppks:
             if ppk.key_set is not None:
-                found.ppks.setdefault(get_key_values(ppk.key_set), []).append(ppk)
+                index.ppks.setdefault(get_key_values(ppk.key_set), []).append(ppk)
         msks.update(dict.fromkeys(msk.value for msk in file.log.msks))
-    found.msks = list(msks)
-    return found
+    index.msks = list(msks)
+    return index

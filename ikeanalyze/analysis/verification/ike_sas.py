@@ -1,4 +1,4 @@
-"""The IKE SAs of a capture as a verification wants them: messages as they were sent, keys of all files by epoch."""
+"""Collects the IKE SAs of a capture for verification: their messages as sent, and the keys of all files by epoch."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
 from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
@@ -18,35 +18,35 @@ from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
-_LENGTH: Final = slice(24, 28)  # of the message, in the IKE header
-_MISSING_SHOWN: Final = 5
+_MAX_FRAGMENTS: Final = 5  # numbers of missing fragments in a text
 
+#: SK_ei, SK_er, SK_ai, SK_ar.
 Values = tuple[bytes, bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message that could be looked into."""
+    """A decoded message with its bytes."""
 
     content: DecodedMessage
-    message: bytes = field(repr=False)  # as it was sent; the first of its fragments
+    message: bytes = field(repr=False)  # as sent; of a fragmented message the first fragment
 
 
 @dataclass(frozen=True, slots=True)
 class UndecryptedMessage:
-    """An encrypted message that no key opened."""
+    """An encrypted message that could not be decrypted."""
 
     exchange_type: int
     message_id: int
     from_initiator: bool
     response: bool
     frame: int  # number of its first frame
-    lacks: str | None  # what the capture lacks of it; None: it is whole
+    missing: str | None  # parts that are not in the capture; None: the message is complete
 
 
 @dataclass(frozen=True, slots=True)
 class EpochKeys:
-    """One key set as one file has it."""
+    """One key set of one key file."""
 
     epoch: int
     keys: KeySet
@@ -59,131 +59,136 @@ class IkeSaRecord:
     handshake: int  # row in the capture's handshakes
     version: int  # Protocol.IKEV2 or IKEV1
     spi_i: bytes
-    spi_r: bytes  # zeros: it never had one
+    spi_r: bytes  # zeros: unknown
     messages: list[SentMessage]  # in order of their exchanges, requests first
-    closed: list[UndecryptedMessage]
-    request: SentMessage | None = None  # IKE_SA_INIT, the one that was answered
+    undecrypted: list[UndecryptedMessage]
+    request: SentMessage | None = None  # IKE_SA_INIT request that was answered
     response: SentMessage | None = None
     nonce_i: bytes | None = None  # of IKE_SA_INIT
     nonce_r: bytes | None = None
-    nonces: bytes | None = None  # Ni | Nr of IKE_SA_INIT, or of the CREATE_CHILD_SA exchange that made it
+    nonces: bytes | None = None  # Ni | Nr of IKE_SA_INIT, or of the CREATE_CHILD_SA exchange that created it
     chosen: Proposal | None = None  # None: not in the capture
     parent: "IkeSaRecord | None" = field(default=None, repr=False)  # the IKE SA that it replaces
     key_sets: list[EpochKeys] = field(default_factory=list)  # by epoch
 
     @property
     def additional(self) -> int:
-        """Additional key exchanges in IKE_INTERMEDIATE: as many epochs come after the first."""
+        """Number of additional key exchanges in IKE_INTERMEDIATE; each starts a new epoch."""
         if self.parent is not None or self.chosen is None:
             return 0
-        kinds = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
-        return len({one.type for one in self.chosen.transforms if one.type in kinds and one.id})
+        types = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
+        return len({transform.type for transform in self.chosen.transforms if transform.type in types and transform.id})
 
 
 def get_key_values(keys: KeySet) -> Values:
-    """What tells key sets apart, whatever else their files say."""
+    """The encryption and integrity keys, which identify a key set."""
     return keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar
 
 
 def collect_ike_sas(
-    conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages, key_sets: Sequence[KeySet]
+    state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages, key_sets: Sequence[KeySet]
 ) -> list[IkeSaRecord]:
-    """All IKE SAs that the capture has encrypted messages of, or IKE_SA_INIT with an answer, in their order.
+    """All IKE SAs of the capture, in order.
 
-    `key_sets` are those of all files, each file's in its own order.
+    `key_sets` are those of all files, in the order of each file.
     """
-    capture = _MessageLookup(conversation, sealed, contents)
+    lookup = _MessageLookup(state, encrypted, contents)
     by_handshake = contents.group_by_handshake()
-    closed = capture.find_undecrypted()
-    found: dict[int, IkeSaRecord] = {}
-    for handshake in range(conversation.association.count):
-        if handshake in conversation.hits:
+    undecrypted = lookup.find_undecrypted()
+    sas: dict[int, IkeSaRecord] = {}
+    for handshake in range(state.association.count):
+        if handshake in state.hits:
             continue
         sent = [
             SentMessage(content, message)
             for content in by_handshake.get(handshake, ())
-            if (message := capture.message(content)) is not None
+            if (message := lookup.get_bytes(content)) is not None
         ]
-        sa = found[handshake] = IkeSaRecord(handshake, *capture.identity(handshake), sent, closed.get(handshake, []))
+        sa = IkeSaRecord(handshake, *lookup.get_spis(handshake), sent, undecrypted.get(handshake, []))
+        sas[handshake] = sa
         _read_init(sa)
-    _tie(found, by_handshake)
-    _give_keys(list(found.values()), key_sets)
-    return list(found.values())
+    _link_rekeyed_sas(sas, by_handshake)
+    _assign_keys(list(sas.values()), key_sets)
+    return list(sas.values())
 
 
 class _MessageLookup:
-    """Looks messages up."""
+    """Looks up the messages of IKE SAs."""
 
-    def __init__(self, conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages) -> None:
-        self._conversation = conversation
-        self._sealed = sealed
+    def __init__(self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
+        self._state = state
+        self._encrypted = encrypted
         self._contents = contents
-        units, association = conversation.units, conversation.association
-        self._last = np.full(association.count, -1)  # row of the last unit with both SPIs, or else of the last one
+        units, association = state.units, state.association
+        self._last = np.full(
+            association.count, -1
+        )  # row of the last datagram with both SPIs, or else of the last datagram
         self._last[association.handshake] = np.arange(len(units))
         both = np.flatnonzero(units.spi_r != 0)
         self._last[association.handshake[both]] = both
 
-    def identity(self, handshake: int) -> tuple[int, bytes, bytes]:
+    def get_spis(self, handshake: int) -> tuple[int, bytes, bytes]:
         """Version and SPIs."""
-        units, row = self._conversation.units, int(self._last[handshake])
+        units, row = self._state.units, int(self._last[handshake])
         return int(units.protocol[row]), int(units.spi_i[row]).to_bytes(8), int(units.spi_r[row]).to_bytes(8)
 
-    def message(self, content: DecodedMessage) -> bytes | None:
-        """The bytes that a content was taken from, of fragments the first; None: they were not kept."""
-        store = self._sealed if content.encrypted else self._conversation.clear
-        data = store.get(int(self._conversation.units.unit[content.units[0]])) if content.units else None
-        return None if data is None else data[: int.from_bytes(data[_LENGTH])]
+    def get_bytes(self, content: DecodedMessage) -> bytes | None:
+        """The message as sent, of a fragmented message the first fragment; None: it was not stored."""
+        store = self._encrypted if content.encrypted else self._state.clear
+        data = store.get(int(self._state.units.unit[content.units[0]])) if content.units else None
+        return None if data is None else data[: get_message_length(data)]
 
     def find_undecrypted(self) -> dict[int, list[UndecryptedMessage]]:
-        """Encrypted messages without content, by handshake, each once."""
-        messages, contents = self._conversation.messages, self._contents
+        """Distinct encrypted messages that were not decrypted, by handshake."""
+        messages, contents = self._state.messages, self._contents
         rows = np.flatnonzero(contents.encrypted & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
-        units_of: dict[int, list[int]] = {int(row): [] for row in rows}
-        of_unit = self._conversation.message_of_unit
+        rows_of: dict[int, list[int]] = {int(row): [] for row in rows}
+        of_unit = self._state.message_of_unit
         for unit in np.flatnonzero(np.isin(of_unit, rows)).tolist():
-            units_of[int(of_unit[unit])].append(unit)
-        same: dict[tuple[int, int], list[int]] = {}
+            rows_of[int(of_unit[unit])].append(unit)
+        by_identity: dict[tuple[int, int], list[int]] = {}
         for row in rows.tolist():
-            same.setdefault((int(messages.slot[row]), int(messages.body[row])), []).append(row)
-        found: dict[int, list[UndecryptedMessage]] = {}
-        for transmissions in same.values():
+            by_identity.setdefault((int(messages.slot[row]), int(messages.body[row])), []).append(row)
+        undecrypted: dict[int, list[UndecryptedMessage]] = {}
+        for transmissions in by_identity.values():
             row = transmissions[0]
-            found.setdefault(int(messages.handshake[row]), []).append(
+            undecrypted.setdefault(int(messages.handshake[row]), []).append(
                 UndecryptedMessage(
                     exchange_type=int(messages.exchange_type[row]),
                     message_id=int(messages.message_id[row]),
                     from_initiator=bool(messages.from_initiator[row]),
                     response=bool(messages.response[row]),
                     frame=int(messages.first_frame[row]),
-                    lacks=self._lacks([unit for one in transmissions for unit in units_of[one]]),
+                    missing=self._find_missing(
+                        unit for transmission in transmissions for unit in rows_of[transmission]
+                    ),
                 )
             )
-        return found
+        return undecrypted
 
-    def _lacks(self, rows: Iterable[int]) -> str | None:
-        """What is missing of a message; its units are those of all its transmissions."""
-        units = self._conversation.units
-        there, total = set(), 0
+    def _find_missing(self, rows: Iterable[int]) -> str | None:
+        """The missing parts of a message; `rows` are the datagrams of all its transmissions."""
+        units = self._state.units
+        present, total = set(), 0
         for row in rows:
-            data = self._sealed.get(int(units.unit[row]))
+            data = self._encrypted.get(int(units.unit[row]))
             if data is not None and find_encrypted_payload(data) is not None:
-                there.add(int(units.fragment[row]))
+                present.add(int(units.fragment[row]))
                 total = max(total, int(units.fragments[row]))
-        if not there:
+        if not present:
             return "the message is not whole in the capture"
-        missing = [str(number) for number in range(1, total + 1) if number not in there]
+        missing = [str(number) for number in range(1, total + 1) if number not in present]
         if not missing:
             return None
-        some = ", ".join(missing[:_MISSING_SHOWN])
-        more = f" and {len(missing) - _MISSING_SHOWN} more" if len(missing) > _MISSING_SHOWN else ""
-        return f"of its {total} fragments, the capture lacks {some}{more}"
+        numbers = ", ".join(missing[:_MAX_FRAGMENTS])
+        more = f" and {len(missing) - _MAX_FRAGMENTS} more" if len(missing) > _MAX_FRAGMENTS else ""
+        return f"of its {total} fragments, the capture lacks {numbers}{more}"
 
 
 def _read_init(sa: IkeSaRecord) -> None:
-    """The IKE_SA_INIT response that ended the negotiation, and the request that it answers."""
-    inits = [one for one in sa.messages if one.content.exchange_type == ExchangeType.IKE_SA_INIT]
-    views: list[tuple[SentMessage, InitMessage]] = [(one, parse_init(one.message)) for one in inits]
+    """Set the IKE_SA_INIT response that ended the negotiation, and the request that it answers."""
+    inits = [sent for sent in sa.messages if sent.content.exchange_type == ExchangeType.IKE_SA_INIT]
+    views: list[tuple[SentMessage, InitMessage]] = [(sent, parse_init(sent.message)) for sent in inits]
     answers = [pair for pair in views if pair[0].content.response and pair[1].nonce is not None]
     requests = [pair for pair in views if not pair[0].content.response and pair[1].nonce is not None]
     if answers:
@@ -198,29 +203,28 @@ def _read_init(sa: IkeSaRecord) -> None:
         sa.nonces = sa.nonce_i + sa.nonce_r
 
 
-def _tie(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Sequence[DecodedMessage]]) -> None:
-    """Tell IKE SAs which were made by rekeying what made them."""
-    made: dict[tuple[bytes, bytes], tuple[IkeSaRecord, RekeyedSa]] = {}
-    for handshake, some in contents.items():
-        for one in find_rekeyed_sas(some):
-            made[one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)] = sas[handshake], one
+def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Sequence[DecodedMessage]]) -> None:
+    """Set the parent and the negotiated values of IKE SAs that were created by rekeying."""
+    created: dict[tuple[bytes, bytes], tuple[IkeSaRecord, RekeyedSa]] = {}
+    for handshake, messages in contents.items():
+        for rekeyed in find_rekeyed_sas(messages):
+            created[rekeyed.spi_i.to_bytes(8), rekeyed.spi_r.to_bytes(8)] = sas[handshake], rekeyed
     for sa in sas.values():
-        found = made.get((sa.spi_i, sa.spi_r))
-        if found is None or sa.response is not None or found[0] is sa:
-            continue
-        sa.parent, successor = found
-        sa.chosen, sa.nonces = successor.chosen, successor.nonces
+        origin = created.get((sa.spi_i, sa.spi_r))
+        if origin is not None and sa.response is None and origin[0] is not sa:
+            sa.parent, rekeyed = origin
+            sa.chosen, sa.nonces = rekeyed.chosen, rekeyed.nonces
 
 
-def _give_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:
-    """Each key set to its IKE SA, with the epoch: the file's order, and the epochs of what the keys opened."""
+def _assign_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:
+    """Assign key sets to IKE SAs, with epochs from the order of the file and from the messages that the keys decrypted."""
     by_spis = {(sa.spi_i, sa.spi_r): sa for sa in sas}
     by_nonces = {sa.nonces: sa for sa in sas if sa.nonces is not None}
     by_values: dict[Values, IkeSaRecord] = {}
     used: dict[tuple[int, Values], int] = {}
     for sa in sas:
-        for one in sa.messages:
-            keys, epoch = one.content.keys, one.content.epoch
+        for sent in sa.messages:
+            keys, epoch = sent.content.keys, sent.content.epoch
             if keys is not None and epoch is not None:
                 by_values[get_key_values(keys)] = sa
                 key = sa.handshake, get_key_values(keys)
@@ -236,13 +240,13 @@ def _give_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:
         if owner is not None:
             own.setdefault((owner.handshake, keys.origin.path), {}).setdefault(get_key_values(keys), keys)
     by_row = {sa.handshake: sa for sa in sas}
-    for (handshake, _), some in own.items():
+    for (handshake, _), of_file in own.items():
         sa = by_row[handshake]
-        complete = len(some) == sa.additional + 1 and sa.chosen is not None
+        complete = len(of_file) == sa.additional + 1 and sa.chosen is not None
         previous = -1
-        for place, (values, keys) in enumerate(some.items()):
+        for place, (values, keys) in enumerate(of_file.items()):
             epoch = place if complete else used.get((handshake, values), previous + 1)
             previous = epoch
             sa.key_sets.append(EpochKeys(epoch, keys))
     for sa in sas:
-        sa.key_sets.sort(key=lambda one: one.epoch)
+        sa.key_sets.sort(key=lambda entry: entry.epoch)

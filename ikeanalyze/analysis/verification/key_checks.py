@@ -1,16 +1,22 @@
-"""Checks of a key schedule: what a log has, against what follows from the step before.
+"""Checks the key schedule: compares each value of a log with the value computed from the previous step.
 
-Each step takes what the log says of the step before as given, so that the first wrong step fails, and no other:
-SKEYSEED from the key exchange secret, the nonces of the capture and, where there is one, the SK_d of the epoch or IKE SA
-before; SK_* from the SKEYSEED of the log, the nonces and the SPIs of the capture.
+Each step uses the log's value of the previous step, so only the first wrong step fails: SKEYSEED is computed from the key
+exchange secret, the nonces of the capture and, if any, SK_d of the previous epoch or IKE SA; SK_* are computed from SKEYSEED of
+the log and the nonces and SPIs of the capture.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.analysis.verification.checks import VerificationCheck, compare_values, compute_digest
-from ikeanalyze.analysis.verification.ike_sas import EpochKeys, IkeSaRecord, Values, get_key_values
+from ikeanalyze.analysis.verification.checks import (
+    UNKNOWN_PRF,
+    MissingValueError,
+    VerificationCheck,
+    compare_values,
+    compute_digest,
+)
+from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, Values, get_key_values
 from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf, get_prf, get_suite
 from ikeanalyze.crypto.key_schedule import (
     SessionKeys,
@@ -24,169 +30,156 @@ from ikeanalyze.keys.charon.model import PpkKeys
 from ikeanalyze.keys.key_set import KeySet
 
 _NAMES: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
-_OF_PPK: Final = ("sk_d", "sk_pi", "sk_pr")
+_PPK_NAMES: Final = ("sk_d", "sk_pi", "sk_pr")
 
 Ppks = Mapping[Values, Sequence[PpkKeys]]
 
 
-class MissingValueError(Exception):
-    """A check cannot be made: what is missing."""
-
-
 def check_key_schedule(sa: IkeSaRecord, ppks: Ppks) -> Iterator[VerificationCheck]:
-    """The checks of one IKE SA's key sets, epoch by epoch. `ppks`: keys made with a PPK, by the keys that they replace.
+    """The checks of the key sets of one IKE SA, epoch by epoch. `ppks`: keys made with a PPK, by the keys they replace.
 
-    What two files say alike is checked once; a file without secrets adds nothing to one that has them.
+    Equal key sets of several files are checked once; a key set without secrets is skipped if another file has them.
     """
     done: set[object] = set()
-    derived = {(one.epoch, get_key_values(one.keys)) for one in sa.key_sets if one.keys.derivation is not None}
-    for one in sa.key_sets:
-        keys, d = one.keys, one.keys.derivation
-        if d is None and (one.epoch, get_key_values(keys)) in derived:
+    derived = {(entry.epoch, get_key_values(entry.keys)) for entry in sa.key_sets if entry.keys.derivation is not None}
+    for entry in sa.key_sets:
+        keys, inputs = entry.keys, entry.keys.derivation
+        if inputs is None and (entry.epoch, get_key_values(keys)) in derived:
             continue
-        said = d and (d.secret, d.additional, d.nonces, d.skeyseed)
-        alike = one.epoch, get_key_values(keys), keys.sk_d, keys.sk_pi, keys.sk_pr, said
-        if alike not in done:
-            done.add(alike)
-            yield from _Epoch(sa, one, ppks).checks()
+        secrets = inputs and (inputs.secret, inputs.additional, inputs.nonces, inputs.skeyseed)
+        identity = entry.epoch, get_key_values(keys), keys.sk_d, keys.sk_pi, keys.sk_pr, secrets
+        if identity not in done:
+            done.add(identity)
+            yield from _EpochChecker(sa, entry.epoch, keys, ppks).check()
 
 
 def get_current_sk_d(sa: IkeSaRecord, path: str, ppks: Ppks) -> bytes | None:
-    """The SK_d from which an IKE SA's successors are derived, as one file has it, or else any (RFC 8784, section 3)."""
-    found = _latest([one for one in sa.key_sets if one.keys.origin.path == path] or sa.key_sets)
-    if found is None:
-        found = _latest(sa.key_sets)
-    if found is None:
+    """The SK_d that keys a rekeyed IKE SA, from this key file if it has one, or else from any (RFC 8784, section 3)."""
+    usable = [entry.keys for entry in reversed(sa.key_sets) if entry.keys.sk_d is not None]  # last epoch first
+    if not usable:
         return None
-    mixed = ppks.get(get_key_values(found))
-    return mixed[-1].sk_d if mixed else found.sk_d
-
-
-def _latest(key_sets: Sequence[EpochKeys]) -> KeySet | None:
-    """Of the last epoch that has an SK_d."""
-    return next((one.keys for one in reversed(key_sets) if one.keys.sk_d is not None), None)
+    keys = next((keys for keys in usable if keys.origin.path == path), usable[0])
+    mixed = ppks.get(get_key_values(keys))
+    return mixed[-1].sk_d if mixed else keys.sk_d
 
 
 @dataclass(frozen=True, slots=True)
-class _Epoch:
-    """One key set of an IKE SA."""
+class _EpochChecker:
+    """Checks one key set of an IKE SA."""
 
     sa: IkeSaRecord
-    one: EpochKeys
+    epoch: int
+    keys: KeySet
     ppks: Ppks
 
-    def checks(self) -> Iterator[VerificationCheck]:
-        """All of it."""
-        keys, d = self.one.keys, self.one.keys.derivation
-        if self.sa.nonces is not None and d is not None and d.nonces is not None:
-            yield self._compared("nonces", self.sa.nonces, d.nonces)
-        seed, made, why = None, None, None
+    def check(self) -> Iterator[VerificationCheck]:
+        keys, inputs = self.keys, self.keys.derivation
+        if self.sa.nonces is not None and inputs is not None and inputs.nonces is not None:
+            yield self._compare("nonces", self.sa.nonces, inputs.nonces)
+        computed, why = None, None
         try:
-            made = self._skeyseed()
-        except MissingValueError as missing:
-            why = str(missing)
-        if d is not None and d.skeyseed is not None:
-            seed = d.skeyseed
-            if made is None:
-                yield self._not_made("SKEYSEED", why)
-            else:
-                yield self._compared("SKEYSEED", made, seed)
+            computed = self._compute_skeyseed()
+        except MissingValueError as error:
+            why = str(error)
+        logged = None if inputs is None else inputs.skeyseed
+        if logged is not None and computed is not None:
+            yield self._compare("SKEYSEED", computed, logged)
+        elif logged is not None:
+            yield self._not_made("SKEYSEED", why)
         else:
-            seed = made
             yield self._not_made("SKEYSEED", why or "it is not in the key file")
+        seed = computed if logged is None else logged
         try:
             if seed is None:
                 raise MissingValueError("there is no SKEYSEED to derive them from")
-            expected = self._session_keys(seed)
-        except MissingValueError as missing:
-            yield self._not_made("SK_*", str(missing))
+            expected = self._compute_session_keys(seed)
+        except MissingValueError as error:
+            yield self._not_made("SK_*", str(error))
         else:
-            how = None if seed is not made or d is None or d.skeyseed is not None else "SKEYSEED as derived"
-            yield from self._compare_keys(keys, expected, how)
+            yield from self._compare_keys(expected, "SKEYSEED as derived" if logged is None else None)
         for ppk in self.ppks.get(get_key_values(keys), ()):
-            yield from self._ppk(ppk)
+            yield from self._check_ppk(ppk)
 
-    def _skeyseed(self) -> bytes:
-        """SKEYSEED from the secret and the step before."""
-        sa, epoch, d = self.sa, self.one.epoch, self.one.keys.derivation
-        if d is None or d.secret is None:
+    def _compute_skeyseed(self) -> bytes:
+        """SKEYSEED from the key exchange secret and the previous step."""
+        sa, inputs = self.sa, self.keys.derivation
+        if inputs is None or inputs.secret is None:
             raise MissingValueError("the key file has no key exchange secret")
-        nonces = self._nonces()
-        if epoch > 0:
-            before = self._before()
-            return skeyseed_after_additional(self._prf(), before, d.secret, nonces)
+        nonces = self._get_nonces()
+        if self.epoch > 0:
+            previous = self._get_previous_sk_d()
+            return skeyseed_after_additional(self._get_prf(sa), previous, inputs.secret, nonces)
         if sa.parent is not None:
-            sk_d = get_current_sk_d(sa.parent, self.one.keys.origin.path, self.ppks)
+            sk_d = get_current_sk_d(sa.parent, self.keys.origin.path, self.ppks)
             if sk_d is None:
                 raise MissingValueError("no key file has the SK_d of the IKE SA that it replaces")
-            algorithm = self._prf(sa.parent)
-            return skeyseed_of_rekeying(algorithm, sk_d, (d.secret, *d.additional), nonces)
+            prf = self._get_prf(sa.parent)
+            return skeyseed_of_rekeying(prf, sk_d, (inputs.secret, *inputs.additional), nonces)
         if sa.request is None or sa.response is None or sa.nonce_i is None or sa.nonce_r is None:
             raise MissingValueError("the capture has neither its IKE_SA_INIT exchange nor the rekeying that made it")
-        return skeyseed(self._prf(), d.secret, sa.nonce_i, sa.nonce_r)
+        return skeyseed(self._get_prf(sa), inputs.secret, sa.nonce_i, sa.nonce_r)
 
-    def _before(self) -> bytes:
-        """SK_d of the epoch before, of the same file if it has it."""
-        wanted = [one for one in self.sa.key_sets if one.epoch == self.one.epoch - 1 and one.keys.sk_d is not None]
-        wanted.sort(key=lambda one: one.keys.origin.path != self.one.keys.origin.path)
-        sk_d = wanted[0].keys.sk_d if wanted else None
-        if sk_d is None:
-            raise MissingValueError(f"no key file has the SK_d of epoch {self.one.epoch - 1}")
-        return sk_d
+    def _get_previous_sk_d(self) -> bytes:
+        """SK_d of the previous epoch, from the same key file if it has it."""
+        previous = [entry.keys for entry in self.sa.key_sets if entry.epoch == self.epoch - 1]
+        previous.sort(key=lambda keys: keys.origin.path != self.keys.origin.path)
+        for keys in previous:
+            if keys.sk_d is not None:
+                return keys.sk_d
+        raise MissingValueError(f"no key file has the SK_d of epoch {self.epoch - 1}")
 
-    def _nonces(self) -> bytes:
-        """Of the capture, or else of the log."""
-        d = self.one.keys.derivation
-        nonces = self.sa.nonces or (d.nonces if d is not None else None)
+    def _get_nonces(self) -> bytes:
+        """The nonces of the capture, or else of the log."""
+        inputs = self.keys.derivation
+        nonces = self.sa.nonces or (inputs.nonces if inputs is not None else None)
         if nonces is None:
             raise MissingValueError("neither the capture nor the key file has the nonces")
         return nonces
 
-    def _prf(self, sa: IkeSaRecord | None = None) -> PrfAlgorithm:
-        """What was negotiated, or else what the log says."""
-        sa = sa or self.sa
-        algorithm = get_prf(sa.chosen)
-        if algorithm is None:
-            names = (one.keys.derivation.prf for one in sa.key_sets if one.keys.derivation is not None)
-            known = [found for name in names if name is not None and (found := find_prf(name)) is not None]
-            algorithm = known[0] if known else None
-        if algorithm is None:
-            raise MissingValueError("which PRF was negotiated is not known, or the PRF is not")
-        return algorithm
+    @staticmethod
+    def _get_prf(sa: IkeSaRecord) -> PrfAlgorithm:
+        """The PRF of the negotiation, or else of the log."""
+        if (negotiated := get_prf(sa.chosen)) is not None:
+            return negotiated
+        for entry in sa.key_sets:
+            name = None if entry.keys.derivation is None else entry.keys.derivation.prf
+            if name is not None and (prf := find_prf(name)) is not None:
+                return prf
+        raise MissingValueError(UNKNOWN_PRF)
 
-    def _session_keys(self, seed: bytes) -> SessionKeys:
-        suite = get_suite(self.sa.chosen) or _suite_of_keys(self.one.keys)
+    def _compute_session_keys(self, seed: bytes) -> SessionKeys:
+        sa = self.sa
+        suite = get_suite(sa.chosen) or _get_suite_of_keys(self.keys)
         if suite is None:
             raise MissingValueError("which algorithms were negotiated is not known")
         try:
-            return session_keys(self._prf(), suite, seed, self._nonces(), self.sa.spi_i, self.sa.spi_r)
+            return session_keys(self._get_prf(sa), suite, seed, self._get_nonces(), sa.spi_i, sa.spi_r)
         except ValueError as error:
             raise MissingValueError(str(error)) from None
 
-    def _compare_keys(self, keys: KeySet, expected: SessionKeys, how: str | None) -> Iterator[VerificationCheck]:
+    def _compare_keys(self, expected: SessionKeys, how: str | None) -> Iterator[VerificationCheck]:
         for name in _NAMES:
-            wanted, found = getattr(expected, name), getattr(keys, name)
-            if wanted and not found:
-                yield self._not_made(_spelled(name), "it is not in the key file")
-            elif wanted or found:
-                yield self._compared(_spelled(name), wanted, found, how)
+            computed, logged = getattr(expected, name), getattr(self.keys, name)
+            if computed and not logged:
+                yield self._not_made(_format_key_name(name), "it is not in the key file")
+            elif computed or logged:
+                yield self._compare(_format_key_name(name), computed, logged, how)
 
-    def _ppk(self, mixed: PpkKeys) -> Iterator[VerificationCheck]:
-        keys = self.one.keys
-        values = {name: getattr(keys, name) for name in _OF_PPK}
-        if mixed.ppk is None or None in values.values():
+    def _check_ppk(self, mixed: PpkKeys) -> Iterator[VerificationCheck]:
+        keys = self.keys
+        if mixed.ppk is None or None in (getattr(keys, name) for name in _PPK_NAMES):
             yield self._not_made("SK_* with PPK", "the key file has not all that goes into them")
             return
         try:
-            algorithm = self._prf()
-        except MissingValueError as missing:
-            yield self._not_made("SK_* with PPK", str(missing))
+            prf = self._get_prf(self.sa)
+        except MissingValueError as error:
+            yield self._not_made("SK_* with PPK", str(error))
             return
-        made = mix_in_ppk(algorithm, SessionKeys(**{name: getattr(keys, name) or b"" for name in _NAMES}), mixed.ppk)
-        for name in _OF_PPK:
-            yield self._compared(f"{_spelled(name)} with PPK", getattr(made, name), getattr(mixed, name))
+        expected = mix_in_ppk(prf, SessionKeys(**{name: getattr(keys, name) or b"" for name in _NAMES}), mixed.ppk)
+        for name in _PPK_NAMES:
+            yield self._compare(f"{_format_key_name(name)} with PPK", getattr(expected, name), getattr(mixed, name))
 
-    def _compared(self, what: str, expected: bytes, found: bytes, how: str | None = None) -> VerificationCheck:
+    def _compare(self, what: str, expected: bytes, found: bytes, how: str | None = None) -> VerificationCheck:
         outcome = compare_values(expected, found)
         return VerificationCheck(
             self.sa.handshake,
@@ -196,18 +189,18 @@ class _Epoch:
             how=how,
             expected=compute_digest(expected),
             found=compute_digest(found),
-            epoch=self.one.epoch,
-            origin=self.one.keys.origin,
+            epoch=self.epoch,
+            origin=self.keys.origin,
         )
 
     def _not_made(self, what: str, why: str | None) -> VerificationCheck:
         return VerificationCheck(
-            self.sa.handshake, what, "not made", why=why, epoch=self.one.epoch, origin=self.one.keys.origin
+            self.sa.handshake, what, "not made", why=why, epoch=self.epoch, origin=self.keys.origin
         )
 
 
-def _suite_of_keys(keys: KeySet) -> IkeSuite | None:
-    """The algorithms as the file has them, which says them where the capture does not."""
+def _get_suite_of_keys(keys: KeySet) -> IkeSuite | None:
+    """The algorithms named by the key file, if any."""
     algorithm = None if keys.encryption is None else ENCRYPTION.get(keys.encryption)
     if algorithm is None or keys.integrity is None:
         return None
@@ -215,5 +208,5 @@ def _suite_of_keys(keys: KeySet) -> IkeSuite | None:
     return IkeSuite(algorithm.transform, bits, keys.integrity)
 
 
-def _spelled(name: str) -> str:
+def _format_key_name(name: str) -> str:
     return f"SK_{name.removeprefix('sk_')}"

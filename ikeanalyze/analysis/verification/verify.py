@@ -1,6 +1,6 @@
-"""Whether what is in a capture follows from what key files and logs say: ICVs, key schedule, IntAuth, AUTH.
+"""Verifies a capture against key files and daemons' logs: ICVs, key schedule, IntAuth, AUTH.
 
-`verify_capture` reads files; `check_ike_sa` is what is done with one IKE SA, and does no I/O.
+`verify_capture` reads files; `check_ike_sa` checks one IKE SA and does no I/O.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
+from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.verification.auth_checks import check_auth_payloads
 from ikeanalyze.analysis.verification.checks import VerificationCheck
@@ -27,13 +27,13 @@ from ikeanalyze.keys.psk import PreSharedKeys, read_psk
 
 @dataclass(frozen=True, slots=True)
 class VerifiedHandshake:
-    """One IKE SA with its checks; there may be none."""
+    """One IKE SA with its checks, possibly none."""
 
-    id: int  # of the handshake, as the report counts them
+    id: int  # of the handshake, as in the report
     spi_i: str  # 16 hex digits
     spi_r: str
-    replaces: int | None  # id of the handshake whose IKE SA it replaces, as far as that is known
-    checks: tuple[VerificationCheck, ...]  # in this order: ICVs, keys by epoch, IntAuth, AUTH
+    replaces: int | None  # id of the handshake whose IKE SA it replaces, if known
+    checks: tuple[VerificationCheck, ...]  # in the order ICVs, keys by epoch, IntAuth, AUTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Verification:
     handshakes: list[VerifiedHandshake]
     captures: list[CaptureSummary]  # one, or none if it could not be read
     warnings: list[AnalysisWarning] = field(default_factory=list)
-    skipped: list[SkippedFile] = field(default_factory=list)  # files of which nothing could be used
+    skipped: list[SkippedFile] = field(default_factory=list)  # files that could not be read
 
     @property
     def checks(self) -> list[VerificationCheck]:
-        """All of them."""
-        return [check for one in self.handshakes for check in one.checks]
+        """The checks of all handshakes."""
+        return [check for handshake in self.handshakes for check in handshake.checks]
 
 
 def verify_capture(
@@ -61,9 +61,18 @@ def verify_capture(
 ) -> Verification:
     """Check a capture against key files and daemons' logs.
 
-    `keys`: files of any kind that `keys.files` reads; what the checks need beside keys is in charon logs alone.
-    `psk`: a file as `keys.psk` reads it, for AUTH payloads made with a pre-shared key. `ports`, `progress`: as in
-    `read_captures.read`. A capture or key file that cannot be read is in `skipped`; a `psk` that cannot raises `PskError`.
+    Args:
+        path: of the capture.
+        keys: key files of any kind that `keys.detect` reads; only charon logs have the values that most checks need.
+        psk: a file that `keys.psk` reads, for AUTH payloads made with a pre-shared key.
+        ports: as in `read_captures`.
+        progress: as in `read_captures`.
+
+    Returns:
+        The checks; a capture or key file that cannot be read is in `skipped`.
+
+    Raises:
+        PskError: the `psk` file cannot be read.
     """
     secrets = None if psk is None else read_psk(str(psk))
     files: list[KeyFile] = []
@@ -74,21 +83,23 @@ def verify_capture(
         except KeyFileError as error:
             skipped.append(SkippedFile(str(name), str(error).removeprefix(f"{name}: "), keys=True))
     logs = index_daemon_logs(files)
-    key_sets = [one for file in files for one in file.key_sets]
-    found: list[VerifiedHandshake] = []
+    key_sets = [key_set for file in files for key_set in file.key_sets]
+    handshakes: list[VerifiedHandshake] = []
 
-    def look(conversation: AnalysisState, sealed: MessageBytes, contents: DecodedMessages) -> None:
-        for sa in collect_ike_sas(conversation, sealed, contents, key_sets):
+    def verify(state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
+        for sa in collect_ike_sas(state, encrypted, contents, key_sets):
             parent = None if sa.parent is None else sa.parent.handshake + 1
             checks = tuple(check_ike_sa(sa, logs, secrets))
-            found.append(VerifiedHandshake(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
+            handshakes.append(VerifiedHandshake(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
 
-    analysis = read_captures(path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, looked=look))
-    return Verification(found, analysis.captures, analysis.warnings, skipped + analysis.skipped)
+    analysis = read_captures(
+        path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, looked=verify)
+    )
+    return Verification(handshakes, analysis.captures, analysis.warnings, skipped + analysis.skipped)
 
 
 def check_ike_sa(sa: IkeSaRecord, logs: DaemonLogIndex, psk: PreSharedKeys | None) -> Iterator[VerificationCheck]:
-    """All checks of one IKE SA; what cannot be made is among them, with what is missing."""
+    """All checks of one IKE SA, including those that cannot be made, with the reason."""
     yield from check_icvs(sa)
     if sa.version != Protocol.IKEV2:
         return

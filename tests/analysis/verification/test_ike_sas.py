@@ -20,7 +20,7 @@ def test_messages_as_they_were_sent():
     assert (sa.spi_i, sa.spi_r) == (response[:8], response[8:16])
     # of a message in fragments, the first
     assert sa.messages[2].message == ike_messages("pq-mlkem768-psk")[2]
-    assert sa.closed == []
+    assert sa.undecrypted == []
 
 
 def test_the_request_that_was_answered():
@@ -59,7 +59,7 @@ def test_keys_of_others():
     """None of them is given to an IKE SA that it is not of."""
     sas, _ = taken_apart("psk-classic", log_of("loss20-classic"))
     assert [sa.key_sets for sa in sas] == [[]]
-    assert [(one.message_id, one.response) for one in sas[0].closed] == [(1, False), (1, True)]
+    assert [(one.message_id, one.response) for one in sas[0].undecrypted] == [(1, False), (1, True)]
 
 
 @pytest.mark.parametrize("messages", [0, 1])
