@@ -1,15 +1,15 @@
-"""ESP as a capture has it: each SA with its packets, bytes, sizes, sequence numbers and its rate over time.
+"""Summarises the ESP traffic of a capture: packets, bytes, sizes, sequence numbers and rate of each SA.
 
-An SA here is a sender, a receiver and an SPI, so one direction (RFC 4303, section 2.1). Sequence numbers are looked at as a
-receiver does (section 3.4.3), with a window: a number that is more than `WINDOW` behind the highest is *late*, and
-nothing more is said of it. Of the others a number that was there before is *repeated* (a replay, or the capture's doing),
-one below the highest is *out of order*; a *jump* is a new highest number that is not the next one. What is *missing* are
-numbers between the lowest and the highest that never came in time.
+An SA is a sender, a receiver and an SPI: one direction (RFC 4303, section 2.1). Sequence numbers are checked as a receiver does
+(section 3.4.3), with a window: a number at least `WINDOW` below the highest is *late* and not checked further. A number that
+occurred before is *repeated* (a replay, or a duplicate of the capture), a number below the highest is *out of order*, and a
+new highest number that is not the next one is a *jump*. *Missing* numbers are those between the lowest and the highest that
+did not arrive in time.
 
-A packet carries the lower half of an extended sequence number (section 2.2.1). Only such numbers go on behind 2^32 - 1, so
-where one close above 0 follows one close below 2^32, its upper half is one more, as a receiver finds it (appendix A2.2).
+A packet carries the lower half of an extended sequence number (section 2.2.1). Only extended numbers continue after 2^32 - 1,
+so if a number close to 0 follows one close to 2^32, its upper half is one more, as a receiver infers it (appendix A2.2).
 
-Memory grows with the number of SAs and not with the number of packets.
+Memory grows with the number of SAs, not with the number of packets.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,43 +27,29 @@ from ikeanalyze.keys.key_set import EspKey
 if TYPE_CHECKING:
     from ikeanalyze.analysis.esp.decrypt import EspPayloadStats
 
-#: Sequence numbers that are remembered behind the highest one. Receivers have 32 at least, 64 by default.
+#: Size of the window in sequence numbers. Receivers have at least 32, by default 64.
 WINDOW: Final = 1024
 
-#: A number closer than this above 0 that follows one closer than this below 2^32 goes on behind it.
+#: A number less than this above 0 that follows one less than this below 2^32 continues the extended sequence.
 _NEAR_END: Final = 1 << 24
 _CYCLE: Final = 1 << 32
 
 #: Upper bounds in bytes of the classes of the size histogram.
 SIZE_BOUNDS: Final = (*range(64, 1537, 64), 2048, 4096, 9216, 65535)
 
-#: Times are counted in intervals; when there are more than so many, two become one.
-_MOST_INTERVALS: Final = 200
+#: Rates are counted in intervals; when this number is exceeded, two intervals become one.
+_MAX_INTERVALS: Final = 200
 _FIRST_WIDTH_NS: Final = 1_000_000
 
 _KEY: Final = ("source", "destination", "spi")
-_ENCAPSULATIONS: Final = {
-    Encapsulation.IP: "ip",
-    Encapsulation.UDP_4500: "udp-4500",
-    Encapsulation.UDP: "udp",
-}
-_SUMS: Final = (
-    "packets",
-    "frames",
-    "bytes",
-    "esp_bytes",
-    "unsized",
-    "distinct",
-    "repeated",
-    "late",
-    "out_of_order",
-    "jumps",
-)
+_ENCAPSULATIONS: Final = {Encapsulation.IP: "ip", Encapsulation.UDP_4500: "udp-4500", Encapsulation.UDP: "udp"}
+_CHECKS: Final = ("repeated", "late", "out_of_order", "jumps")
+_SUMS: Final = ("packets", "frames", "bytes", "esp_bytes", "unsized", "distinct", *_CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
 class RateInterval:
-    """How much came within a stretch of time."""
+    """Traffic within an interval of time."""
 
     start_ns: int  # since 1970-01-01 UTC
     packets: int
@@ -72,47 +58,47 @@ class RateInterval:
 
 @dataclass(frozen=True, slots=True)
 class EspSa:
-    """One ESP SA, as far as the capture has it."""
+    """One ESP SA in the capture."""
 
     source: str
     destination: str
     spi: int
-    encapsulation: str  # "ip", "udp-4500" or "udp" (another port), that of its first packet
+    encapsulation: str  # of the first packet: "ip", "udp-4500" or "udp" (another port)
     packets: int  # ESP packets
-    frames: int  # more than packets where IP fragmented them
+    frames: int  # more than packets if IP fragmented them
     bytes: int  # of frames, link header included
     esp_bytes: int  # from SPI to ICV
-    unsized: int  # packets that `esp_bytes` lacks: an IP fragment is missing
+    unsized: int  # packets not in `esp_bytes`, because an IP fragment is missing
     first_ns: int
     last_ns: int
-    lowest: int  # sequence numbers; extended ones as far as the capture shows: it counts on behind 2^32 - 1
+    lowest: int  # sequence number; extended if the numbers continue after 2^32 - 1
     highest: int
     missing: int
     jumps: int
     repeated: int
     late: int
     out_of_order: int
-    histogram: tuple[tuple[int, int], ...]  # class of `SIZE_BOUNDS` by its upper bound, packets; no empty ones
-    rate: tuple[RateInterval, ...]  # no empty ones
-    inside: "EspPayloadStats | None"  # None: there is no key for it
+    histogram: tuple[tuple[int, int], ...]  # upper bound of a class (`SIZE_BOUNDS`), packets; without empty classes
+    rate: tuple[RateInterval, ...]  # without empty intervals
+    inside: "EspPayloadStats | None"  # None: no key for this SA
 
     @property
     def mean_bps(self) -> float | None:
-        """Frames' bits per second from the first packet to the last; None: they came at once."""
+        """Bits of frames per second from the first packet to the last; None: all at the same time."""
         span = self.last_ns - self.first_ns
         return 8e9 * self.bytes / span if span > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class EspTraffic:
-    """All ESP of a capture."""
+    """The ESP traffic of a capture."""
 
     path: str
     capture: EspCapture
-    sas: Sequence[EspSa]  # in the order in which they come up
+    sas: Sequence[EspSa]  # in the order of their first packets
     interval_ns: int  # length of the intervals of `rate`
-    beyond: int = 0  # ESP packets of SAs beyond `MAX_ESP_SAS`, which are in none of `sas`
-    unusable_keys: Sequence[str] = ()  # where they stand, and why
+    beyond: int = 0  # ESP packets of SAs beyond `MAX_ESP_SAS`, which are not in `sas`
+    unusable_keys: Sequence[str] = ()  # origin and reason, one line each
 
 
 def read_esp_traffic(
@@ -123,51 +109,51 @@ def read_esp_traffic(
 ) -> EspTraffic:
     """Read the ESP packets of a capture; "-" is standard input. `ports`: as in `capture.frames.read_frames`.
 
-    With `keys` the packets of their SAs are opened, one by one.
+    With `keys`, the packets of their SAs are decrypted.
 
     Raises:
-        CaptureError: nothing of it can be read.
+        CaptureError: the capture cannot be read.
     """
-    collected = _EspSaTable()
+    table = _EspSaTable()
     if not keys:
-        capture = read_packets(path, collected.add, ports, progress)
-        sas = collected.sas(capture.addresses, {})
-        return EspTraffic(path, capture, sas, collected.width, collected.beyond)
-    # ciphers are loaded with keys alone
+        capture = read_packets(path, table.add, ports, progress)
+        sas = table.sas(capture.addresses, {})
+        return EspTraffic(path, capture, sas, table.width, table.beyond)
+    # here, because ciphers are needed only with keys
     from ikeanalyze.analysis.esp.decrypt import EspPacketDecryptor, collect_key_spis
 
-    opened = EspPacketDecryptor(keys)
-    capture = read_packets(path, collected.add, ports, progress, EspPacketFilter(collect_key_spis(keys), opened.add))
-    sas = collected.sas(capture.addresses, opened.insides)
-    unusable = [*opened.unusable, *opened.find_misplaced_keys(capture.addresses)]
-    return EspTraffic(path, capture, sas, collected.width, collected.beyond, unusable)
+    decryptor = EspPacketDecryptor(keys)
+    capture = read_packets(path, table.add, ports, progress, EspPacketFilter(collect_key_spis(keys), decryptor.add))
+    sas = table.sas(capture.addresses, decryptor.insides)
+    unusable = [*decryptor.unusable, *decryptor.find_misplaced_keys(capture.addresses)]
+    return EspTraffic(path, capture, sas, table.width, table.beyond, unusable)
 
 
 class _EspSaTable:
-    """What is known of all SAs so far. `sa` numbers them from 0."""
+    """Totals of all SAs so far; `sa` numbers them from 0."""
 
     def __init__(self) -> None:
         self.width = _FIRST_WIDTH_NS
         self.beyond = 0
         self._keys: pl.DataFrame | None = None  # _KEY to sa
-        self._sums: pl.DataFrame | None = None  # one row an SA
+        self._sums: pl.DataFrame | None = None  # one row per SA
         self._seen: pl.DataFrame | None = None  # sa, sequence: the numbers within the window
         self._sizes: pl.DataFrame | None = None  # sa, bound, packets
         self._rates: pl.DataFrame | None = None  # sa, interval, packets, bytes
 
     def add(self, block: Block) -> None:
-        """Take a block of packets."""
-        packets = self._numbered(pl.DataFrame(block))
+        """Count a block of packets."""
+        packets = self._number_sas(pl.DataFrame(block))
         self.beyond += len(block["spi"]) - packets.height
         if not packets.height:
             return
-        packets = self._sorted_out(packets)
+        packets = self._check_sequence(packets)
         self._add_sums(packets)
         self._add_sizes(packets)
         self._add_rates(packets)
 
     def sas(self, ipv6: Sequence[bytes], insides: "Mapping[tuple[int, int, int], EspPayloadStats]") -> list[EspSa]:
-        """All of them; `insides` by source, destination and SPI."""
+        """All SAs; `insides` by source, destination and SPI."""
         if self._keys is None or self._sums is None or self._sizes is None or self._rates is None:
             return []
         sizes = _by_sa(self._sizes.sort("bound"), "bound", "packets")
@@ -191,8 +177,8 @@ class _EspSaTable:
             for row in self._keys.join(self._sums, on="sa").sort("sa").iter_rows(named=True)
         ]
 
-    def _numbered(self, packets: pl.DataFrame) -> pl.DataFrame:
-        """The packets with the number of their SA, new ones entered; without those of SAs for which there is no room."""
+    def _number_sas(self, packets: pl.DataFrame) -> pl.DataFrame:
+        """Add the number of the SA to the packets; packets of SAs beyond the maximum are left out."""
         if self._keys is None:
             self._keys = packets.clear().select(*_KEY, "encapsulation", pl.lit(0, pl.UInt32).alias("sa"))
         firsts = packets.unique(_KEY, keep="first", maintain_order=True)
@@ -207,18 +193,18 @@ class _EspSaTable:
             known, on=_KEY, how="inner", maintain_order="left"
         )
 
-    def _sorted_out(self, packets: pl.DataFrame) -> pl.DataFrame:
-        """The packets with what their sequence numbers are: late, repeated, out of order, a jump."""
+    def _check_sequence(self, packets: pl.DataFrame) -> pl.DataFrame:
+        """Add the results of the checks of sequence numbers: late, repeated, out of order, jump."""
         if self._sums is None:
             packets = packets.with_columns(highest=pl.lit(None, pl.Int64))
         else:
             packets = packets.join(self._sums.select("sa", "highest"), on="sa", how="left", maintain_order="left")
-        packets = _counted_on(packets)
+        packets = _extend_sequence_numbers(packets)
         before = pl.max_horizontal(pl.col("sequence").cum_max().shift(1).over("sa"), "highest")
         packets = packets.with_columns(before=before)
         late = (pl.col("sequence") <= pl.col("before") - WINDOW).fill_null(False)
         packets = packets.with_columns(late=late)
-        # no capture has so many packets that a number needs more than 40 bits
+        # sequence numbers of a capture fit into 40 bits
         place = pl.col("sa").cast(pl.UInt64) * 2**40 + pl.col("sequence").cast(pl.UInt64)
         timely = packets.filter(~pl.col("late"))
         places = timely.select(place.alias("place")).to_series()
@@ -233,10 +219,10 @@ class _EspSaTable:
             out_of_order=(pl.col("fresh") & behind).fill_null(False),
             jumps=(pl.col("sequence") > pl.col("before") + 1).fill_null(False),
         )
-        self._remember(timely.filter("fresh"))
+        self._update_window(timely.filter("fresh"))
         return pl.concat([timely, packets.filter("late")], how="diagonal")
 
-    def _remember(self, fresh: pl.DataFrame) -> None:
+    def _update_window(self, fresh: pl.DataFrame) -> None:
         numbers = fresh.select("sa", "sequence")
         if self._seen is not None:
             numbers = self._seen.vstack(numbers)
@@ -249,7 +235,7 @@ class _EspSaTable:
             *(pl.col(name).cast(pl.Int64).sum() for name in ("frames", "bytes", "esp_bytes")),
             (pl.col("esp_bytes") == 0).cast(pl.Int64).sum().alias("unsized"),
             pl.col("fresh").cast(pl.Int64).sum().alias("distinct"),
-            *(pl.col(name).cast(pl.Int64).sum() for name in ("repeated", "late", "out_of_order", "jumps")),
+            *(pl.col(name).cast(pl.Int64).sum() for name in _CHECKS),
             pl.col("time_ns").min().alias("first_ns"),
             pl.col("time_ns").max().alias("last_ns"),
             timely.min().alias("lowest"),
@@ -285,17 +271,17 @@ class _EspSaTable:
         low, high = rates["interval"].min(), rates["interval"].max()
         assert isinstance(low, int)
         assert isinstance(high, int)
-        while high - low >= _MOST_INTERVALS:
+        while high - low >= _MAX_INTERVALS:
             low, high, self.width = low // 2, high // 2, self.width * 2
             rates = rates.group_by("sa", pl.col("interval") // 2).agg(*counts)
         self._rates = rates
 
 
-def _counted_on(packets: pl.DataFrame) -> pl.DataFrame:
-    """The packets with sequence numbers that count on behind 2^32 - 1; `highest` is that of the blocks before."""
+def _extend_sequence_numbers(packets: pl.DataFrame) -> pl.DataFrame:
+    """Extend sequence numbers that continue after 2^32 - 1; `highest` is that of earlier blocks."""
     sequence = pl.col("sequence")
     near = (sequence >= _CYCLE - _NEAR_END) | (pl.col("highest") >= _CYCLE - _NEAR_END)
-    # few SAs ever come so far, and these alone are looked at packet by packet
+    # few SAs get so far; only their packets are processed one by one
     rows = packets.select(near.fill_null(False).any().over("sa")).to_series().arg_true()
     if not len(rows):
         return packets
@@ -316,7 +302,7 @@ def _counted_on(packets: pl.DataFrame) -> pl.DataFrame:
 
 def _by_sa(table: pl.DataFrame, *columns: str) -> dict[int, list[tuple[int, ...]]]:
     """The rows of each SA."""
-    found: dict[int, list[tuple[int, ...]]] = {}
+    rows: dict[int, list[tuple[int, ...]]] = {}
     for sa, *values in table.select("sa", *columns).iter_rows():
-        found.setdefault(sa, []).append(tuple(values))
-    return found
+        rows.setdefault(sa, []).append(tuple(values))
+    return rows

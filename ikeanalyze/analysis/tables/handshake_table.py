@@ -1,4 +1,4 @@
-"""The handshakes table: one row per IKE SA."""
+"""Builds the handshakes table: one row per IKE SA or HIP association."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,14 +25,14 @@ from ikeanalyze.analysis.tables.polars_columns import (
 from ikeanalyze.analysis.tables.tables import TableSources
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.wire.text import format_address as packed_address
+from ikeanalyze.wire.text import format_address
 
 #: Parts of the set-up time, and the time itself.
 _TIMES: Final = ("setup", "network", "initiator", "responder")
 
 
 def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
-    """All rows."""
+    """The handshakes table."""
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
@@ -41,7 +41,6 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
     rtt_source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
-    extra = handshakes.extra_round_trips
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
@@ -64,13 +63,12 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": make_list_column([extra.get(row, []) for row in range(count)] if extra else [[]]).gather(
-            np.arange(count) if extra else np.zeros(count, np.int64)
-        ),
+        "extra_round_trips": make_list_column([handshakes.extra_round_trips.get(row, []) for row in range(count)]),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
     if handshakes.inside is not None:
+        # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_handshake_content_columns
 
         columns.update(
@@ -80,7 +78,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
 
 
 def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
-    """Messages, frames and bytes of each handshake, and what was sent again."""
+    """Messages, frames and bytes of each handshake, and those of retransmissions."""
     messages = sources.messages
     set_up = sources.exchanges.set_up[sources.exchange_of_message]
     columns: dict[str, Any] = {}
@@ -110,7 +108,7 @@ def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
 
 
 def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
-    """SPIs of IKE, HITs of HIP."""
+    """SPIs of IKE handshakes, HITs of HIP handshakes."""
     spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
     hits = handshakes.hits
     if not hits:
@@ -122,7 +120,7 @@ def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
         **{name: spi.set(~is_ike, None) for name, spi in spis.items()},
         **{
             f"{side}_hit": scatter_texts(
-                {row: packed_address(both[index]) for row, both in hits.items() if any(both[index])}, count
+                {row: format_address(both[index]) for row, both in hits.items() if any(both[index])}, count
             )
             for side, index in sides
         },
@@ -130,15 +128,15 @@ def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
 
 
 def _ports(handshakes: HandshakeColumns, ports: Array) -> Array | tuple[Array, Array]:
-    """HIP outside UDP has no ports."""
+    """Ports; null for HIP without UDP."""
     return (ports, ports > 0) if handshakes.hits else ports
 
 
 def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
-    """Proposals, what the peers support, and how they authenticated."""
+    """Negotiated and offered algorithms, supported extensions, and authentication methods."""
     facts = handshakes.facts
     request, response = handshakes.request_form, handshakes.response_form
-    # one row for each form and an empty one for "not seen", which -1 picks
+    # one row for each distinct form; -1, not seen, becomes null or an empty list
     chosen = [fact.chosen for fact in facts]
 
     def texts(values: list[str | None], form: Int64Array) -> pl.Series:
@@ -149,14 +147,14 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
-        [{"slot": slot, "method": method, "id": number} for slot, method, number in one.additional] if one else []
-        for one in chosen
+        [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
+        for suite in chosen
     ]
-    methods: dict[str, Any] = {
-        "encryption": texts([one.encryption if one else None for one in chosen], response),
-        "prf": texts([one.prf if one else None for one in chosen], response),
-        "integrity": texts([one.integrity if one else None for one in chosen], response),
-        "key_exchange": texts([one.key_exchange if one else None for one in chosen], response),
+    columns: dict[str, Any] = {
+        "encryption": texts([suite.encryption if suite else None for suite in chosen], response),
+        "prf": texts([suite.prf if suite else None for suite in chosen], response),
+        "integrity": texts([suite.integrity if suite else None for suite in chosen], response),
+        "key_exchange": texts([suite.key_exchange if suite else None for suite in chosen], response),
         "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
             np.where(response < 0, len(slots), response)
         ),
@@ -165,25 +163,22 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         "responder_supports": listed([fact.supports for fact in facts], response),
     }
     if handshakes.phase1:
-        _add_phase1(methods, handshakes)
-    auths, which = handshakes.auths, handshakes.auth
-    methods["auth_initiator"] = texts([one.initiator for one in auths], which)
-    methods["auth_responder"] = texts([one.responder for one in auths], which)
-    methods["auth_eap"] = texts([one.eap for one in auths], which)
-    methods["auth_guessed"] = np.array([one.guessed for one in auths] + [False])[which]
-    return methods
+        _add_phase1(columns, handshakes)
+    auths, auth = handshakes.auths, handshakes.auth
+    columns["auth_initiator"] = texts([methods.initiator for methods in auths], auth)
+    columns["auth_responder"] = texts([methods.responder for methods in auths], auth)
+    columns["auth_eap"] = texts([methods.eap for methods in auths], auth)
+    columns["auth_guessed"] = np.array([methods.guessed for methods in auths] + [False])[auth]
+    return columns
 
 
 def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
-    """The same columns for IKEv1's handshakes, which have them in other messages."""
+    """Set these columns for handshakes of IKEv1."""
     columns = {name: series.to_list() for name, series in methods.items()}
     for row, fact in handshakes.phase1.items():
         if fact.chosen is not None:
             columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
-            columns["integrity"][row], columns["key_exchange"][row] = (
-                fact.chosen.integrity,
-                fact.chosen.key_exchange,
-            )
+            columns["integrity"][row], columns["key_exchange"][row] = fact.chosen.integrity, fact.chosen.key_exchange
         columns["offered"][row] = fact.offered
         columns["initiator_supports"][row] = fact.initiator_supports
         columns["responder_supports"][row] = fact.responder_supports
@@ -192,14 +187,13 @@ def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
 
 
 def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
-    """Messages, frames and bytes by exchange type, of the set-up, in order of time."""
+    """Messages, frames and bytes of the set-up by exchange type, in order of time."""
     rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
     names = build_type_names()
-    kind = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
-    # several exchange types may be one phase: IKE_SESSION_RESUME stands for IKE_SA_INIT only under its own name
-    present = np.flatnonzero(np.bincount(kind))
-    place = np.searchsorted(present, kind)
+    exchange_type = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
+    present = np.flatnonzero(np.bincount(exchange_type))
+    place = np.searchsorted(present, exchange_type)
     width = len(present)
     cell = messages.handshake[rows] * width + place
     size = count * width
@@ -210,15 +204,17 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     np.minimum.at(begin, cell, messages.first_ns[rows])
     used = np.flatnonzero(sent)
     owner = used // max(width, 1)
-    if ((owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])).any():  # mostly in order of type
+    if (
+        (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
+    ).any():  # rarely: mostly the order of types is the order of time
         used = used[np.lexsort((begin[used], owner))]
     kinds = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
-    # as many phases make one kind of list, which is cut out of all phases in one piece
+    # the lists of one length are cut out of all phases together
     length = np.bincount(used // max(width, 1), minlength=count)
-    of = np.repeat(length, length)
+    length_of_cell = np.repeat(length, length)
     pieces: list[pl.Series] = []
     for phases in np.unique(length).tolist():
-        rows = used[of == phases]
+        rows = used[length_of_cell == phases]
         flat = pl.DataFrame(
             {
                 "type": kinds.gather(rows % max(width, 1)),
@@ -241,7 +237,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
 def _aaa(
     addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, count: int
 ) -> dict[str, Any]:
-    """The link to the AAA server."""
+    """Addresses and volumes of the link to the AAA server."""
     names = [
         f"aaa_{kind}_{unit}"
         for kind in ("request", "response", "retransmitted")
@@ -250,19 +246,17 @@ def _aaa(
     sums = {name: np.zeros(count, np.int64) for name in names}
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}
+    units = radius.units
     for handshake, pairs in handshakes.pairs.items():
         nas[handshake] = format_address_code(pairs[0].client, addresses)
         aaa[handshake] = format_address_code(pairs[0].server, addresses)
         for pair in pairs:
-            again = pair.requests[1:] + pair.responses[1:]
-            for kind, rows in (
-                ("request", pair.requests),
-                ("response", pair.responses),
-                ("retransmitted", again),
-            ):
+            retransmitted = pair.requests[1:] + pair.responses[1:]
+            parts = (("request", pair.requests), ("response", pair.responses), ("retransmitted", retransmitted))
+            for kind, rows in parts:
                 sums[f"aaa_{kind}_messages"][handshake] += len(rows)
-                sums[f"aaa_{kind}_frames"][handshake] += int(radius.units.frames[rows].sum())
-                sums[f"aaa_{kind}_bytes"][handshake] += int(radius.units.bytes[rows].sum())
+                sums[f"aaa_{kind}_frames"][handshake] += int(units.frames[rows].sum())
+                sums[f"aaa_{kind}_bytes"][handshake] += int(units.bytes[rows].sum())
     known = np.zeros(count, np.bool_)
     known[list(handshakes.pairs)] = True
     return {

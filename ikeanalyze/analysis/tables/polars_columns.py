@@ -1,4 +1,4 @@
-"""Arrays to the columns of a table: names for numbers, null for what is not known."""
+"""Converts arrays to columns of a table: numbers become names, unknown values become null."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,9 +18,9 @@ Array = npt.NDArray[Any]
 
 
 def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
-    """A frame in the layout's order and types, `capture` in front.
+    """A table with the columns and types of `layout`.
 
-    A pair (values, known) becomes a column with nulls, a column that is not given one of nothing else.
+    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null.
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
@@ -28,17 +28,17 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Se
     for name, value in columns.items():
         if isinstance(value, tuple):
             plain[name], known = value
-            if not known.all():  # else polars takes the column as it is, without a copy
+            if not known.all():  # without a mask, polars uses the column without a copy
                 masks[f"known {name}"] = known
         else:
             plain[name] = value
         dtype = layout.get(name)
         plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
-            # physical values become names
+            # physical values to names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
     table = pl.DataFrame({**plain, **masks})
-    present = table.schema  # asked for once: polars makes it anew each time
+    present = table.schema  # read once: polars builds the schema at each access
     expressions: list[pl.Series | pl.Expr] = []
     for name, dtype in layout.items():
         if name == "capture":
@@ -64,19 +64,19 @@ _NARROW: Final = {
 
 
 def narrow_integers(values: Any, dtype: Any) -> Any:
-    """An array of whole numbers as a table's column will have them, so that polars need not copy it."""
+    """An integer array with the type of its column, so that polars does not copy it."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
         return values.astype(_NARROW[dtype], copy=False)
     return values
 
 
 def null_unknown(values: Array) -> tuple[Array, Array]:
-    """Null where UNKNOWN."""
+    """Values with null in place of UNKNOWN."""
     return values, values != UNKNOWN
 
 
 def null_zero(values: Array) -> tuple[Array, Array]:
-    """Null where 0."""
+    """Values with null in place of 0."""
     return values, values > 0
 
 
@@ -87,21 +87,21 @@ def format_spis(values: UInt64Array) -> pl.Series:
 
 
 def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
-    """Addresses as text, each distinct one written once."""
-    different, place = find_distinct(codes)
-    different = strip_capture_numbers(different)
-    old = different < np.uint64(FIRST_IPV6)
-    # each of the four numbers of an IPv4 address is picked from 256 texts
-    numbers = different[old].astype(">u4").view(np.uint8).reshape(-1, 4)
+    """Addresses as text; each distinct address is formatted once."""
+    distinct, place = find_distinct(codes)
+    distinct = strip_capture_numbers(distinct)
+    is_ipv4 = distinct < np.uint64(FIRST_IPV6)
+    # each octet of an IPv4 address is one of 256 texts
+    octets = distinct[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
     decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
-    parts = [decimal.gather(numbers[:, index]).alias(str(index)) for index in range(4)]
+    parts = [decimal.gather(octets[:, index]).alias(str(index)) for index in range(4)]
     texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
-    if not old.all():
-        new = pl.Series([format_address_code(code, ipv6) for code in different[~old].tolist()], dtype=pl.String)
-        order = np.concatenate([np.flatnonzero(old), np.flatnonzero(~old)])
+    if not is_ipv4.all():
+        others = pl.Series([format_address_code(code, ipv6) for code in distinct[~is_ipv4].tolist()], dtype=pl.String)
+        order = np.concatenate([np.flatnonzero(is_ipv4), np.flatnonzero(~is_ipv4)])
         where = np.empty(len(order), np.uint32)
         where[order] = np.arange(len(order), dtype=np.uint32)
-        place, texts = where[place], pl.concat([texts, new])
+        place, texts = where[place], pl.concat([texts, others])
     return texts.cast(dtype).gather(place)
 
 

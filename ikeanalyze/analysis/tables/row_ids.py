@@ -1,4 +1,4 @@
-"""The ids of handshakes, messages and exchanges, through all captures of an analysis or within each."""
+"""Assigns the ids of handshakes, messages and exchanges: across all captures of an analysis, or per capture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 @dataclass(frozen=True, slots=True)
 class FirstRowIds:
-    """What ids begin with."""
+    """The first id of each kind."""
 
     handshake: int = 1
     message: int = 0
@@ -27,21 +27,21 @@ FROM_THE_START: Final = FirstRowIds()
 
 @dataclass(frozen=True, slots=True)
 class RowNumbering:
-    """How the rows of the captures that are analysed together are numbered."""
+    """How the rows of captures that are analysed together are numbered."""
 
     paths: Sequence[str]  # of the captures
     first: FirstRowIds = FROM_THE_START
-    own: bool = False  # ids begin anew in each capture
+    own: bool = False  # ids start again in each capture
 
     def get_ids(self, captures: Int64Array, first: int) -> Int64Array:
-        """The ids of rows of these captures, which must rise; `first` is that of the first row. (n,)"""
+        """The ids of rows, from the ascending capture numbers of the rows; `first` is the first id. (n,)"""
         ids = np.arange(first, first + len(captures))
         if self.own and len(self.paths) > 1:
             ids -= np.searchsorted(captures, captures)
         return ids
 
     def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
-        """The paths of these captures, as the tables have them. (n,)"""
+        """The paths of these captures as a categorical column. (n,)"""
         if len(self.paths) == 1:
             return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
         return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
@@ -49,9 +49,9 @@ class RowNumbering:
 
 @dataclass(frozen=True, slots=True)
 class MessageRowIds:
-    """The ids that the messages of IKE and of RADIUS have together."""
+    """The ids of the messages of IKE, HIP and RADIUS together."""
 
-    order: Int64Array  # row (those of RADIUS behind those of IKE) of each message, by capture and time
+    order: Int64Array  # row of each message (RADIUS rows follow the others), by capture and time
     of_row: Int64Array  # id of each row
     capture: Int64Array  # of each message in `order`
 
@@ -70,7 +70,7 @@ class RowIds:
 def number_messages(
     numbering: RowNumbering, capture: Int64Array, messages: MessageColumns, radius: Datagrams
 ) -> MessageRowIds:
-    """Number the messages; `capture` is that of each handshake, `radius` are the units of RADIUS."""
+    """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
     first_ns, captures = messages.first_ns, capture[messages.handshake]
     if len(radius):
         first_ns = np.concatenate([first_ns, radius.first_ns])

@@ -1,4 +1,4 @@
-"""The analysis of one capture as the four tables of `schema`: names for numbers, null for what is not known."""
+"""Builds the tables of `schema` from the results of the analysis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class AnalysisTables:
 
 
 def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
-    """The ids that follow those of the captures before."""
+    """The first ids after those of earlier captures."""
     first = FirstRowIds()
     return FirstRowIds(
         first.handshake + sum(len(earlier.handshakes) for earlier in tables),
@@ -60,31 +60,31 @@ def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
     )
 
 
-def _names(protocol: UInt8Array, kind: UInt8Array) -> pl.Series:
-    """Names of messages or exchanges."""
+def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> pl.Series:
+    """Names of exchange types."""
     names = pl.Series(build_type_names(), dtype=pl.Categorical)
-    return names.gather(protocol.astype(np.uint32) * 256 + kind)
+    return names.gather(protocol.astype(np.uint32) * 256 + exchange_type)
 
 
 @dataclass(frozen=True, slots=True)
 class TableSources:
-    """What the tables of messages, exchanges and handshakes are made of."""
+    """The input of the tables of messages, exchanges and handshakes."""
 
     ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     messages: MessageColumns
     exchanges: ExchangeColumns
-    exchange_of_message: Int64Array  # of each message of IKE and HIP
+    exchange_of_message: Int64Array  # row of the exchange of each message of IKE and HIP
     answers: AnsweredTransmissions
     radius: RadiusMessages
     handshakes: HandshakeColumns
-    capture_duplicates: Int64Array  # frames of each handshake that the capture has more than once
+    capture_duplicates: Int64Array  # number of duplicate frames of each handshake
     insides: "CaptureContents | None"  # None: no keys were given
 
 
 @dataclass(frozen=True, slots=True)
 class _RadiusColumns:
-    """What each RADIUS packet is: columns of the length of its units."""
+    """Columns of the RADIUS packets, one row per datagram."""
 
     handshake: Int64Array  # row, -1: none
     exchange: Int64Array  # row, -1: none
@@ -93,7 +93,7 @@ class _RadiusColumns:
     from_client: BoolArray
 
 
-def _radius_columns(radius: RadiusMessages) -> _RadiusColumns:
+def _build_radius_columns(radius: RadiusMessages) -> _RadiusColumns:
     count = len(radius.units)
     columns = _RadiusColumns(
         handshake=np.full(count, -1, np.int64),
@@ -112,45 +112,53 @@ def _radius_columns(radius: RadiusMessages) -> _RadiusColumns:
     return columns
 
 
+def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Series:
+    """How each RADIUS packet was matched to its exchange; null for the `count` messages of IKE and HIP before them."""
+    values: list[str | None] = [None] * (count + extra)
+    for pair in radius.pairs:
+        for row in pair.requests + pair.responses:
+            values[count + row] = pair.matched_by
+    return pl.Series(values, dtype=pl.String)
+
+
 def build_messages_table(sources: TableSources) -> pl.DataFrame:
-    """Messages of IKE, HIP and RADIUS in order of time."""
+    """The messages of IKE, HIP and RADIUS in order of time."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
-    units, radius = sources.radius.units, _radius_columns(sources.radius)
+    units, radius = sources.radius.units, _build_radius_columns(sources.radius)
     extra = len(units)
     not_fragmented = np.zeros(extra, np.int64)
 
-    def both(of_ike: Array, of_radius: Array) -> Array:
+    def join(of_ike: Array, of_radius: Array) -> Array:
         return np.concatenate([of_ike, of_radius]) if extra else of_ike
 
-    handshakes, exchanges = both(ike.handshake, radius.handshake), both(exchange, radius.exchange)
+    handshakes, exchanges = join(ike.handshake, radius.handshake), join(exchange, radius.exchange)
     by_client = np.where(radius.from_client, _RESPONDER, _AAA)
-    protocol = both(ike.protocol, units.protocol)
+    protocol = join(ike.protocol, units.protocol)
     columns: dict[str, Any] = {
-        "handshake": (_ids_of(ids.handshake, handshakes), handshakes >= 0),
-        "exchange": (_ids_of(ids.exchange, exchanges), exchanges >= 0),
+        "handshake": (_get_ids(ids.handshake, handshakes), handshakes >= 0),
+        "exchange": (_get_ids(ids.exchange, exchanges), exchanges >= 0),
         "protocol": protocol,
-        "type": _names(protocol, both(get_exchange_types(ike), units.exchange_type)),
-        "message_id": both(ike.message_id, units.message_id),
-        "sender": both(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
-        "kind": both(ike.response, radius.response).astype(np.uint8),
-        "set_up": both(sources.exchanges.set_up[exchange], radius.handshake >= 0),
-        "transmission": both(ike.transmission, radius.transmission),
-        "first_frame": both(ike.first_frame, units.number.astype(np.int64)),
-        "first_ns": both(ike.first_ns, units.first_ns),
-        "last_ns": both(ike.last_ns, units.last_ns),
-        "frames": both(ike.frames, units.frames),
-        "bytes": both(ike.bytes, units.bytes),
-        "needed_bytes": both(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
-        "fragments": null_zero(both(ike.fragments, not_fragmented)),
-        "fragments_seen": null_zero(both(ike.fragments_seen, not_fragmented)),
-        "ip_fragments": both(ike.ip_fragments, units.ip_fragments),
-        "digest": both(ike.digest, units.digest),
+        "type": _get_type_names(protocol, join(get_exchange_types(ike), units.exchange_type)),
+        "message_id": join(ike.message_id, units.message_id),
+        "sender": join(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
+        "kind": join(ike.response, radius.response).astype(np.uint8),
+        "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
+        "transmission": join(ike.transmission, radius.transmission),
+        "first_frame": join(ike.first_frame, units.number.astype(np.int64)),
+        "first_ns": join(ike.first_ns, units.first_ns),
+        "last_ns": join(ike.last_ns, units.last_ns),
+        "frames": join(ike.frames, units.frames),
+        "bytes": join(ike.bytes, units.bytes),
+        "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
+        "fragments": null_zero(join(ike.fragments, not_fragmented)),
+        "fragments_seen": null_zero(join(ike.fragments_seen, not_fragmented)),
+        "ip_fragments": join(ike.ip_fragments, units.ip_fragments),
+        "digest": join(ike.digest, units.digest),
     }
     if sources.radius.pairs:
-        from ikeanalyze.analysis.tables.content_columns import build_match_column
-
-        columns["matched_by"] = build_match_column(len(ike), extra, sources.radius)
+        columns["matched_by"] = _build_match_column(len(ike), extra, sources.radius)
     if sources.insides is not None:
+        # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_message_content_columns
 
         columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.insides))
@@ -167,20 +175,20 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
     return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
 
 
-def _ids_of(ids: Array, rows: Array) -> Array:
-    """The ids of rows; anything for a row of -1."""
+def _get_ids(ids: Array, rows: Array) -> Array:
+    """The ids of rows; undefined for row -1."""
     return ids[rows] if len(ids) else rows
 
 
 @dataclass(frozen=True, slots=True)
 class DatagramLabels:
-    """What each unit, IKE or RADIUS, is a part of; -1: nothing."""
+    """The message and handshake of each datagram; -1: none."""
 
     message: npt.NDArray[np.int32]  # id
     handshake: npt.NDArray[np.int32]  # row of Handshakes
 
     def count(self, unit: npt.NDArray[np.uint32], handshakes: int) -> Int64Array:
-        """How many of these frames, by their units, each handshake has. (handshakes,)"""
+        """Number of frames of each handshake, from the datagram of each frame. (handshakes,)"""
         handshake = self.handshake[unit]
         return np.bincount(handshake[handshake >= 0], minlength=handshakes)
 
@@ -194,9 +202,9 @@ def label_datagrams(
     radius: RadiusMessages,
     ids: MessageRowIds,
 ) -> DatagramLabels:
-    """Label the units by their numbers; RADIUS must have been assigned.
+    """Label the datagrams by their numbers, after RADIUS was assigned.
 
-    `handshake_of_unit` and `message_of_unit` are rows, of the units of IKE.
+    `handshake_of_unit` and `message_of_unit` are rows, of the datagrams of IKE and HIP.
     """
     unit = columns["unit"]
     units = int(unit.max()) + 1 if len(unit) else 0
@@ -221,14 +229,13 @@ def build_frames_table(
     labels: DatagramLabels,
     handshake_ids: Int64Array,
 ) -> pl.DataFrame:
-    """Frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
+    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
     unit = columns["unit"]
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
-    handshake = _ids_of(handshake_ids.astype(np.uint32), handshake)
+    handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
     is_ike = columns["protocol"] <= Protocol.IKEV1
     fragmented = columns["fragment"] > 0
-    # each distinct address is written once
     source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
     has_ports = columns["encapsulation"] != int(Encapsulation.IP)
     several = len(numbering.paths) > 1
@@ -269,15 +276,16 @@ def build_frames_table(
 
 
 def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
-    """Exchanges, those of a handshake together."""
+    """The exchanges; those of a handshake are contiguous."""
     ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
-    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    has_request, has_response = exchanges.request_messages > 0, exchanges.response_messages > 0
     extra = np.full(count, None, object)
     for row, reason in sources.handshakes.extra_round_trip_of_exchange.items():
         extra[row] = reason
     contents: dict[str, Any] = {}
     if sources.insides is not None:
+        # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
 
         contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.insides.contents)
@@ -285,19 +293,19 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
         {
             "exchange": ids.exchange,
             "handshake": ids.handshake[exchanges.handshake],
-            "type": _names(exchanges.protocol, exchanges.exchange_type),
+            "type": _get_type_names(exchanges.protocol, exchanges.exchange_type),
             "message_id": exchanges.message_id,
             "attempt": exchanges.attempt + 1,
             "initiated_by": np.where(exchanges.initiator_asked, _INITIATOR, _RESPONDER).astype(np.uint8),
             "set_up": exchanges.set_up,
             "extra_round_trip": pl.Series(extra.tolist(), dtype=pl.String),
-            "request_messages": (exchanges.request_messages, asked),
-            "request_frames": (exchanges.request_frames, asked),
-            "request_bytes": (exchanges.request_bytes, asked),
+            "request_messages": (exchanges.request_messages, has_request),
+            "request_frames": (exchanges.request_frames, has_request),
+            "request_bytes": (exchanges.request_bytes, has_request),
             "request_ns": null_unknown(exchanges.request_ns),
-            "response_messages": (exchanges.response_messages, answered),
-            "response_frames": (exchanges.response_frames, answered),
-            "response_bytes": (exchanges.response_bytes, answered),
+            "response_messages": (exchanges.response_messages, has_response),
+            "response_frames": (exchanges.response_frames, has_response),
+            "response_bytes": (exchanges.response_bytes, has_response),
             "response_ns": null_unknown(exchanges.response_ns),
             "rtt_ns": null_unknown(answers.rtt_ns),
             "wait_ns": null_unknown(answers.wait_ns),
