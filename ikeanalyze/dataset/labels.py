@@ -26,7 +26,7 @@ Value = int | float | str | bool
 Labels = Mapping[str, Value]
 
 _LAB_SCHEMA: Final = "ikeanalyze.lab/1"
-_LARGEST_MANIFEST: Final = 64 << 20  # bytes
+_MAX_MANIFEST_BYTES: Final = 64 << 20
 
 #: What a label of each kind looks like in a path.
 _FORMS: Final[Mapping[str, str]] = {
@@ -143,15 +143,15 @@ def label_captures(
     unlabelled = []
     for capture in captures:
         path = format_path(capture.path)
-        of_path = next((match for pattern in patterns if (match := pattern.labels(path)) is not None), None)
-        if of_path is None and patterns:
+        path_labels = next((match for pattern in patterns if (match := pattern.labels(path)) is not None), None)
+        if path_labels is None and patterns:
             unlabelled.append(capture)
         labels: dict[str, Value] = {}
-        for name, value in _lab_labels(capture.path).items():
+        for name, value in _read_lab_labels(capture.path).items():
             if name not in taken and not any(name in pattern.kinds for pattern in patterns):
                 _add_kind(kinds, name, get_label_type(value), f"the manifest of {capture.name}")
                 labels[name] = value
-        labels.update(of_path or {})
+        labels.update(path_labels or {})
         if labels:
             values[capture.path] = labels
     _check_case(kinds)
@@ -193,13 +193,13 @@ def _add_kind(kinds: dict[str, Kind], name: str, kind: Kind, where: str) -> None
         )
 
 
-def _lab_labels(path: str) -> dict[str, Value]:
+def _read_lab_labels(path: str) -> dict[str, Value]:
     """The labels in the lab's manifest of a capture; empty if there is none, or it is the manifest of another capture."""
     folder, file_name = os.path.split(path)
     manifest = os.path.join(folder, f"{get_capture_stem(file_name)}.manifest.json")
     labels: dict[str, Value] = {}
     try:
-        if os.path.getsize(manifest) > _LARGEST_MANIFEST:
+        if os.path.getsize(manifest) > _MAX_MANIFEST_BYTES:
             return {}
         with open(manifest, "rb") as file:
             document = json.load(file)
@@ -207,11 +207,11 @@ def _lab_labels(path: str) -> dict[str, Value]:
             return {}
         if _is_utf8(name := str(document["name"])):
             labels["scenario"] = name
-        for key, given in document["scenario"].items():
+        for key, content in document["scenario"].items():
             if "." not in key and key != "ip_version":
                 continue  # repetitions, durations, later actions: they make no difference between two handshakes
             column = key.replace(".", "_")
-            value = _label_value(given)
+            value = _to_label(content)
             if value is not None and is_name(column):
                 labels[column] = value
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -219,16 +219,16 @@ def _lab_labels(path: str) -> dict[str, Value]:
     return labels
 
 
-def _label_value(given: Any) -> Value | None:
+def _to_label(value: Any) -> Value | None:
     """A value of JSON as a label; None: it cannot be one. Numbers become floats, and NaN and infinities are left out."""
-    if isinstance(given, bool):
-        return given
-    if isinstance(given, str):
-        return given if _is_utf8(given) else None
-    if not isinstance(given, int | float):
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value if _is_utf8(value) else None
+    if not isinstance(value, int | float):
         return None
     try:
-        number = float(given)
+        number = float(value)
     except OverflowError:
         return None
     return number if math.isfinite(number) else None

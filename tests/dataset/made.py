@@ -83,7 +83,7 @@ def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> Bat
 
 def small_groups(monkeypatch, count: int = 3) -> None:
     """Have few captures in a shard, so that few captures make several."""
-    monkeypatch.setattr(plan, "_MOST_CAPTURES", count)
+    monkeypatch.setattr(plan, "_MAX_CAPTURES", count)
 
 
 def files(dataset: Path) -> dict[str, str]:

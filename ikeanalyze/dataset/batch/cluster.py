@@ -14,17 +14,16 @@ _PATIENCE = "10s"
 
 
 class DaskWorkers:
-    """Does tasks on the workers of a Dask scheduler.
+    """Runs tasks on the workers of a Dask scheduler.
 
-    What a lost worker was doing, the scheduler gives to another by itself. Only a task that several workers in turn did not
-    survive comes back as lost.
+    The scheduler reassigns the tasks of a lost worker. A task is reported as lost only after it has killed several workers.
     """
 
     def __init__(self, address: str) -> None:
         """Connect to a scheduler (`tcp://host:8786`).
 
         Raises:
-            TaskError: there is none that answers, or `distributed` is not installed.
+            TaskError: the scheduler does not answer, or `distributed` is not installed.
 
         """
         try:
@@ -36,13 +35,13 @@ class DaskWorkers:
                 "--cluster needs Dask: pip install 'ikeanalyze[cluster]', here and on all workers"
             ) from None
         self._address = address
-        for name in ("distributed", "distributed.client"):  # what goes wrong we say ourselves, in a line
+        for name in ("distributed", "distributed.client"):  # errors are reported as `TaskError`
             logging.getLogger(name).setLevel(logging.CRITICAL)
         connect: Any = distributed.Client  # not annotated
         self._killed = distributed.KilledWorker
-        # What calls end with when the scheduler has gone. Dask's errors of connections are errors of the system, and have nothing to
-        # do with our files; while Dask gives up, its pool is closed (RuntimeError) or its scheduler not there (AttributeError).
-        self._ends = (OSError, RuntimeError, AttributeError, CancelledError, ClosedClientError)
+        # Errors of calls after the scheduler is gone. Dask's connection errors are OSError; while Dask shuts down, its pool is
+        # closed (RuntimeError) or its scheduler is None (AttributeError).
+        self._connection_errors = (OSError, RuntimeError, AttributeError, CancelledError, ClosedClientError)
         try:
             self._client = connect(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -52,55 +51,55 @@ class DaskWorkers:
 
     @property
     def width(self) -> int:
-        """Tasks that are done at the same time; `TaskError` if the scheduler does not say."""
+        """Number of tasks that run at the same time; `TaskError` if the scheduler does not answer."""
         return max(1, sum(self._threads().values()))
 
     def _threads(self) -> dict[str, int]:
-        """Threads of each worker; `TaskError` if the scheduler does not say."""
-        if self._client.status == "closed":  # Dask gave it up
-            raise self._gone()
+        """Threads of each worker; `TaskError` if the scheduler does not answer."""
+        if self._client.status == "closed":  # Dask has given up
+            raise self._make_lost_scheduler_error()
         try:
             threads: dict[str, int] = self._client.nthreads()
-        except self._ends:
-            raise self._gone() from None
+        except self._connection_errors:
+            raise self._make_lost_scheduler_error() from None
         return threads
 
     def submit(self, task: "BatchTask") -> "Future[TaskResult]":
         """Begin a task."""
         try:
             future: Future[TaskResult] = self._executor.submit(run_task, task)
-        except self._ends:
-            raise self._gone() from None
+        except self._connection_errors:
+            raise self._make_lost_scheduler_error() from None
         return future
 
     def is_worker_loss(self, error: BaseException) -> bool:
-        """Whether the error says that workers ended over this task."""
+        """Whether the error means that this task killed its workers."""
         if isinstance(error, CancelledError):
-            raise self._gone() from None
+            raise self._make_lost_scheduler_error() from None
         if isinstance(error, ModuleNotFoundError) or "deserialization" in str(error):
             raise TaskError(
-                f"--cluster {self._address}: the scheduler or a worker does not have ikeanalyze as it is here. "
+                f"--cluster {self._address}: the scheduler or a worker does not have this version of ikeanalyze. "
                 "Install the same version on all"
             ) from None
         return isinstance(error, self._killed)
 
     def get_stall_reason(self) -> str | None:
-        """Why nothing goes on, if that is so."""
+        """Why no task makes progress, or None."""
         with suppress(TaskError):
             if self._client.status == "running":
                 return None if self._threads() else f"the cluster {self._address} has no workers"
         return f"no connection to the scheduler {self._address}"
 
-    def _gone(self) -> TaskError:
+    def _make_lost_scheduler_error(self) -> TaskError:
         return TaskError(f"--cluster {self._address}: the scheduler is gone, or has dropped the tasks")
 
     def bytes_read(self) -> int:
-        """Workers elsewhere do not say how far they are."""
+        """0: remote workers do not report their progress."""
         return 0
 
     def close(self) -> None:
-        """Have the scheduler forget what is not done, and leave it."""
-        with suppress(*self._ends):
+        """Cancel unfinished tasks and disconnect."""
+        with suppress(*self._connection_errors):
             self._executor.shutdown(wait=False)
-        with suppress(*self._ends):
+        with suppress(*self._connection_errors):
             self._client.close(timeout=_PATIENCE)

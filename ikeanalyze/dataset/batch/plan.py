@@ -23,8 +23,8 @@ from ikeanalyze.dataset.labels import Kind, Labels, merge_label_columns
 from ikeanalyze.dataset.manifest import CaptureEntry, DatasetManifest, Shard
 
 #: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
-_MOST_CAPTURES: Final = 128
-_MOST_BYTES: Final = 16 << 20
+_MAX_CAPTURES: Final = 128
+_MAX_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
     requested = {capture.path: capture for capture in request.captures}
     known = {entry.path: entry for _, entry in manifest.entries()}
 
-    def labels_of(path: str) -> Labels:
+    def get_labels(path: str) -> Labels:
         """The labels of a requested capture."""
         old = known[path].labels if path in known and not request.relabel else {}
         return old or request.labels.get(path, {})
@@ -89,10 +89,10 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
         for entry in shard.captures:
             capture = requested.get(entry.path)
             if capture is not None:
-                same = _unchanged(entry, shard, capture, keys[capture.path], request)
+                same = _get_unchanged_entry(entry, shard, capture, keys[capture.path], request)
                 if same is None:
                     continue
-                entry = replace(same, labels=labels_of(capture.path))
+                entry = replace(same, labels=get_labels(capture.path))
                 plan.unchanged.append(entry)
             entries.append(entry)
         # the order of labels counts too: it is the order of the columns
@@ -103,16 +103,16 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
             plan.shards.append(replace(shard, captures=entries))
     stay = {entry.path for entry in plan.unchanged}
     to_read = [capture for capture in request.captures if capture.path not in stay]
-    names = _names(to_read, known)
+    names = _assign_names(to_read, known)
     tasks = [
-        (TaskCapture(names[file.path], file.path, labels_of(file.path), keys[file.path]), file.bytes)
+        (TaskCapture(names[file.path], file.path, get_labels(file.path), keys[file.path]), file.bytes)
         for file in to_read
     ]
     plan.groups = list(group_captures(tasks))
     return plan
 
 
-def _names(captures: Sequence[CaptureFile], known: Mapping[str, CaptureEntry]) -> dict[str, str]:
+def _assign_names(captures: Sequence[CaptureFile], known: Mapping[str, CaptureEntry]) -> dict[str, str]:
     """By path, the name of each capture in the tables: its known name, or the path as given, or the absolute path.
 
     Two captures in different folders may have been given by the same relative path.
@@ -136,7 +136,7 @@ def _names(captures: Sequence[CaptureFile], known: Mapping[str, CaptureEntry]) -
     return names
 
 
-def _unchanged(
+def _get_unchanged_entry(
     entry: CaptureEntry, shard: Shard, capture: CaptureFile, own_keys: Sequence[FileState], request: BatchRequest
 ) -> CaptureEntry | None:
     """The updated entry of a capture that need not be read again; None: it must be read."""
@@ -164,12 +164,12 @@ def group_captures(wanted: Sequence[tuple[TaskCapture, int]]) -> Iterator[Captur
     small: list[TaskCapture] = []
     size = 0
     for capture, count in wanted:
-        if count >= _MOST_BYTES:
+        if count >= _MAX_BYTES:
             yield CaptureGroup((capture,), count)
             continue
         small.append(capture)
         size += count
-        if len(small) >= _MOST_CAPTURES or size >= _MOST_BYTES:
+        if len(small) >= _MAX_CAPTURES or size >= _MAX_BYTES:
             yield CaptureGroup(tuple(small), size)
             small, size = [], 0
     if small:

@@ -1,10 +1,10 @@
 """Runs tasks in processes of this machine.
 
-They are new processes, not forked ones: polars has threads. Each looks whether the process that started it still lives, and
-ends with it, so a batch that is killed leaves nobody behind who reads on.
+The processes are spawned, not forked, because polars has threads. Each ends with the process that started it, so a batch that
+is killed leaves no processes running.
 
-How far each task is stands in memory that they share with us, a number for each task under way. Nothing is locked for that:
-a process that is killed with a lock would hold up all others.
+Progress is reported through shared memory, one number per task. It needs no lock: a process that is killed while it holds a
+lock would block all others.
 """
 
 import multiprocessing
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
 
-#: Tasks that `dispatch` has under way for each process.
-_PLACES: Final = 2
+#: Tasks that `dispatch` submits per process.
+_SLOTS_PER_PROCESS: Final = 2
 _CONTEXT: Final = multiprocessing.get_context("spawn")
 
-#: In a process of ours: where it says how far it is.
+#: In a worker process: the bytes read by each task.
 _read: Any = None
 
 
@@ -33,48 +33,48 @@ def count_processors() -> int:
 
 
 class LocalWorkers:
-    """Does tasks in processes of this machine."""
+    """Runs tasks in processes of this machine."""
 
     def __init__(self, count: int) -> None:
-        self.width = count  #: tasks that are done at the same time
+        self.width = count  #: number of tasks that run at the same time
         self._others = set(multiprocessing.active_children())
         self._pool: ProcessPoolExecutor | None = None
-        # by place: the task that has it, and how many bytes that has read
-        self._places: list[Future[TaskResult] | None] = [None] * (_PLACES * count)
-        self._read: Any = _CONTEXT.RawArray("q", len(self._places))
+        # by slot: its task, and the bytes that the task has read
+        self._slots: list[Future[TaskResult] | None] = [None] * (_SLOTS_PER_PROCESS * count)
+        self._read: Any = _CONTEXT.RawArray("q", len(self._slots))
 
     def submit(self, task: "BatchTask") -> "Future[TaskResult]":
-        """Begin a task; the future raises what `lost` knows if its process ends before it is done."""
+        """Begin a task; if its process ends early, the future raises an error for which `is_worker_loss` is true."""
         if self._pool is not None:
             try:
-                return self._begun(self._pool, task)
+                return self._start(self._pool, task)
             except BrokenProcessPool:
                 self._pool.shutdown(wait=False)
         threads = max(1, count_processors() // self.width)
-        self._pool = ProcessPoolExecutor(self.width, _CONTEXT, _begin, (threads, self._read))
-        return self._begun(self._pool, task)
+        self._pool = ProcessPoolExecutor(self.width, _CONTEXT, _set_up_process, (threads, self._read))
+        return self._start(self._pool, task)
 
-    def _begun(self, pool: ProcessPoolExecutor, task: "BatchTask") -> "Future[TaskResult]":
-        place = next(i for i, future in enumerate(self._places) if future is None or future.done())
-        self._read[place] = 0
-        future = self._places[place] = pool.submit(_perform, task, place)
+    def _start(self, pool: ProcessPoolExecutor, task: "BatchTask") -> "Future[TaskResult]":
+        slot = next(i for i, future in enumerate(self._slots) if future is None or future.done())
+        self._read[slot] = 0
+        future = self._slots[slot] = pool.submit(_run, task, slot)
         return future
 
     def is_worker_loss(self, error: BaseException) -> bool:
-        """Whether the error says that a process ended. Those beside it are given up then, whatever they were doing."""
+        """Whether the error means that a process ended. The tasks of all other processes are lost too then."""
         return isinstance(error, BrokenProcessPool)
 
     def get_stall_reason(self) -> str | None:
-        """Why nothing goes on, if that is so."""
+        """None: local processes always make progress."""
         return None
 
     def bytes_read(self) -> int:
-        """Bytes that tasks under way have read of captures that are read alone: the others take no time to speak of."""
-        read = zip(self._places, self._read, strict=True)
+        """Bytes that running tasks have read of captures that are read alone; others are too small to matter."""
+        read = zip(self._slots, self._read, strict=True)
         return sum(count for future, count in read if future is not None and not future.done())
 
     def close(self) -> None:
-        """End the processes at once, whatever they are doing."""
+        """Kill the processes."""
         for child in set(multiprocessing.active_children()) - self._others:
             child.kill()
         if self._pool is not None:
@@ -82,12 +82,12 @@ class LocalWorkers:
             self._pool = None
 
 
-def _begin(threads: int, read: Any) -> None:
-    """What a new process does first, before polars is loaded and makes its threads."""
+def _set_up_process(threads: int, read: Any) -> None:
+    """Initialise a new process, before polars is loaded and starts its threads."""
     global _read
     _read = read
     os.environ["POLARS_MAX_THREADS"] = str(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -98,11 +98,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _perform(task: "BatchTask", place: int) -> "TaskResult":
+def _run(task: "BatchTask", slot: int) -> "TaskResult":
     # here, because polars reads POLARS_MAX_THREADS, which `_begin` sets, when it is loaded
     from ikeanalyze.dataset.batch.task import run_task
 
     def progress(done: int, _: int | None) -> None:
-        _read[place] = done
+        _read[slot] = done
 
     return run_task(task, progress)

@@ -36,7 +36,7 @@ from ikeanalyze.dataset.manifest import (
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 
 #: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.
-_OURS: Final = {"lock", ".manifest.json.tmp"}
+_INITIAL_FILES: Final = {"lock", ".manifest.json.tmp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,13 @@ def run_batch(
     discovered = find_captures(options.paths, options.dataset)
     for problem in discovered.problems:
         say(problem)
-    keys, shared, bad_keys = _keys(options.keys, say)
+    keys, shared, bad_keys = _sort_key_arguments(options.keys, say)
     if not discovered.captures:
         raise DatasetError("no capture to read")
     try:
-        with _opened(options.dataset) as manifest:
+        with _open_locked(options.dataset) as manifest:
             _report_missing(discovered, manifest, say)
-            request, patterns = _request(options, discovered, keys, shared, manifest, say)
+            request, patterns = _make_request(options, discovered, keys, shared, manifest, say)
             batch = _Batch(options.dataset, manifest, request, progress, say)
             batch.run(workers, patterns)
     except OSError as error:
@@ -119,13 +119,13 @@ def run_batch(
 
 
 @contextmanager
-def _opened(dataset: Path) -> Iterator[DatasetManifest]:
+def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     """Open and lock the dataset in a folder; an empty folder becomes a dataset."""
     if dataset.exists() and not dataset.is_dir():
         raise DatasetError(f"{dataset}: is a file. Name a folder with -o")
     dataset.mkdir(parents=True, exist_ok=True)
-    there = set(os.listdir(dataset))
-    if "manifest.json" not in there and not there <= _OURS:
+    names = set(os.listdir(dataset))
+    if "manifest.json" not in names and not names <= _INITIAL_FILES:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
     with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
@@ -135,12 +135,14 @@ def _opened(dataset: Path) -> Iterator[DatasetManifest]:
         yield manifest
 
 
-def _keys(given: Sequence[str], say: Callable[[str], object]) -> tuple[KeyFileFinder, tuple[FileState, ...], int]:
+def _sort_key_arguments(
+    arguments: Sequence[str], say: Callable[[str], object]
+) -> tuple[KeyFileFinder, tuple[FileState, ...], int]:
     """Sort the arguments of `--keys`: the folders, the files for all captures, and the number of unusable arguments."""
     shared: list[FileState] = []
     folders = []
     bad = 0
-    for path in given:
+    for path in arguments:
         absolute = os.path.abspath(path)
         if os.path.isdir(absolute):
             folders.append(absolute)
@@ -179,7 +181,7 @@ def _report_missing(discovered: DiscoveryResult, manifest: DatasetManifest, say:
         )
 
 
-def _request(
+def _make_request(
     options: BatchOptions,
     discovered: DiscoveryResult,
     keys: KeyFileFinder,
@@ -244,9 +246,9 @@ class _Batch:
                 self._report_keys()
                 manifest.complete = False
                 self._record(Change(labels=plan.kinds, patterns=patterns))
-                self._keep(plan)
+                self._update_shards(plan)
                 if plan.groups:
-                    self._work(plan, workers(len(plan.groups)))
+                    self._read_groups(plan, workers(len(plan.groups)))
             manifest.complete = True
         except BaseException:
             with suppress(OSError):  # such as a full disk; the journal has all changes
@@ -288,7 +290,7 @@ class _Batch:
         self._journal.add(change)
         self._manifest.apply(change)
 
-    def _keep(self, plan: BatchPlan) -> None:
+    def _update_shards(self, plan: BatchPlan) -> None:
         """Update the shards that stay."""
         for shard in plan.shards:
             self._manifest.shards[shard.name] = shard  # modification times may differ; the tables do not have them
@@ -303,7 +305,7 @@ class _Batch:
         self.summary.unchanged = len(plan.unchanged)
         self.summary.failed.extend(entry for entry in plan.unchanged if entry.state == "failed")
 
-    def _work(self, plan: BatchPlan, workers: Workers) -> None:
+    def _read_groups(self, plan: BatchPlan, workers: Workers) -> None:
         """Read all groups."""
         request, summary = self._request, self.summary
         captures = sum(len(group.captures) for group in plan.groups)

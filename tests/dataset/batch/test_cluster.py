@@ -177,7 +177,7 @@ def test_a_scheduler_without_ikeanalyze(captures):
     environment = {**os.environ, "PYTHONPATH": str(captures / "other")}
     with scheduler(captures, environment) as (_, address):
         workers = DaskWorkers(address)
-        with pytest.raises(TaskError, match="the scheduler or a worker does not have ikeanalyze as it is here"):
+        with pytest.raises(TaskError, match="the scheduler or a worker does not have this version of ikeanalyze"):
             batch("out", "runs", workers=workers)
 
 

@@ -81,7 +81,7 @@ def test_what_leads_nowhere(here):
 
 def test_a_pipe_is_no_capture(here):
     os.mkfifo("pipe.pcap")
-    assert names("pipe.pcap") == ([], ["pipe.pcap: is no file, and a batch may have to read it twice"])
+    assert names("pipe.pcap") == ([], ["pipe.pcap: not a regular file, but a batch may read captures more than once"])
 
 
 def test_links_to_folders_are_followed_once(here):
