@@ -108,13 +108,13 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
         ([], "'--by'"),
         (
             ["--by", "x"],
-            "--by: there is no column 'x'; there are labels config, loss; of each handshake capture, ",
+            "--by: unknown column 'x' (choose from labels config, loss; of each handshake capture, ",
         ),
-        (["--by", "loss", "--metric", "x"], "--metric: there is no metric 'x'; there are aaa_bytes, "),
-        (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6'; it is 5, 20."),
+        (["--by", "loss", "--metric", "x"], "--metric: unknown metric 'x' (choose from aaa_bytes, "),
+        (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6' (choose from 5, 20)."),
         (["--by", "loss", "--where", "loss"], "--where: 'loss' is not COLUMN=VALUE"),
-        (["--by", "loss", "--where", "loss=6"], "there is no handshake in it that meets the conditions"),
-        (["--by", "loss", "--outcome", "x"], "--outcome: there is no outcome 'x'"),
+        (["--by", "loss", "--where", "loss=6"], "no handshake that meets the conditions"),
+        (["--by", "loss", "--outcome", "x"], "--outcome: unknown outcome 'x'"),
         (
             ["--by", "loss", "--format", "x"],
             "'x' is not one of 'terminal', 'json', 'csv', 'markdown'",

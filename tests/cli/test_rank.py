@@ -63,7 +63,7 @@ def test_measured(run, dataset):
     ("change", "what"),
     [
         ({"group": 30}, "c.toml: criterion 'frames'.measured: {dataset}/ds has no frames where loss is 30; it has: 5, 20"),
-        ({"metric": "x"}, "c.toml: criterion 'frames'.measured: there is no metric 'x'; there are "),
+        ({"metric": "x"}, "c.toml: criterion 'frames'.measured: unknown metric 'x' (choose from "),
         ({"dataset": "none"}, "c.toml: criterion 'frames'.measured: {dataset}/none: no such folder"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
 from ikeanalyze.dataset.compare.columns import RowCondition
-from ikeanalyze.dataset.compare.compare import SUCCESS, USUAL, compare_groups
+from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, compare_groups
 from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
@@ -102,7 +102,7 @@ def compare(
         comparison = compare_groups(
             open_tables(dataset),
             options.by,
-            metrics=options.metric or USUAL,
+            metrics=options.metric or DEFAULT_METRICS,
             baseline=options.baseline,
             where=_parse_conditions(options.where),
             outcomes=options.outcome or SUCCESS,

@@ -5,7 +5,7 @@
 The sample of a metric has the handshakes that succeeded (or those with the given outcomes). The number of other handshakes is
 reported too, because the mean of the successful handshakes improves as more handshakes fail.
 
-Computes one value per group of a dataset, such as for a ranking.
+`compute_group_values` gives one value per group of a dataset, for example for a ranking.
 """
 
 from collections import Counter
@@ -42,22 +42,22 @@ from ikeanalyze.dataset.compare.result import (
 from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
 
 #: Metrics that are compared if none is named.
-USUAL: Final = ("setup_ms", "bytes", "retransmissions")
+DEFAULT_METRICS: Final = ("setup_ms", "bytes", "retransmissions")
 #: Outcomes of the handshakes that a metric counts, unless others are named.
 SUCCESS: Final = ("established", "completed")
-#: Why a metric leaves out a handshake whose outcome it counts.
+#: Reason of a metric to leave out a handshake with a counted outcome.
 NOT_KNOWN: Final = "not known"
 
-_MOST_GROUPS: Final = 1_000
-#: What labels may have beyond that (a float ends at 1.8e308) has no mean and no variance: it is not known.
-_LARGEST: Final = 1e100
+_MAX_GROUPS: Final = 1_000
+#: Larger values of labels (floats go up to 1.8e308) have no finite mean and variance; they count as unknown.
+_MAX_VALUE: Final = 1e100
 
 
 def compare_groups(
     tables: ComparisonTables,
     by: Sequence[str],
     *,
-    metrics: Sequence[str] = USUAL,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     baseline: str | None = None,
     where: Sequence[RowCondition] = (),
     outcomes: Sequence[str] = SUCCESS,
@@ -67,37 +67,37 @@ def compare_groups(
     """Compare groups of handshakes.
 
     Args:
-        tables: of a dataset, see `compare_source.tables`.
-        by: columns whose values make a group: labels, or others of the handshakes table.
-        metrics: their names.
-        baseline: value of the first column of `by`; a group is compared with the one that has it and agrees in
-            all other columns. None: the first one in order.
-        where: conditions that handshakes must meet, any of those on the same column.
-        outcomes: of the handshakes that a metric counts.
+        tables: of a dataset, see `source.open_tables`.
+        by: columns to group by: labels, or columns of the handshakes table.
+        metrics: names of metrics.
+        baseline: value of the first column of `by`; a group is compared with the group that has this value and equal
+            values in all other columns. None: the first value in order.
+        where: conditions on handshakes; those on the same column are ORed, columns are ANDed.
+        outcomes: outcomes of the handshakes that metrics count.
         confidence: of the intervals, 0 to 1; 1 - confidence is the level of the test.
-        resamples: of a bootstrap.
+        resamples: number of bootstrap resamples.
 
     Raises:
-        CompareError: there is no such column, metric, outcome or baseline, or nothing to compare.
+        CompareError: unknown column, metric, outcome or baseline, or no handshakes.
     """
     for outcome in outcomes:
         if outcome not in OUTCOMES.categories:
             raise CompareError(
-                f"there is no outcome {outcome!r}; there are {join_values(OUTCOMES.categories)}", "outcome"
+                f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
             )
     names = list(dict.fromkeys(by))
     try:
-        chosen = select_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
-        table = _table(tables, names, chosen, where)
+        selected = select_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
+        table = _read_table(tables, names, selected, where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
     if set_up.is_empty():
-        why = " that meets the conditions" if where else ""
-        raise CompareError(f"{tables.path}: there is no handshake in it{why}", "where" if where else None)
-    parts = _parts(set_up, names)
-    first = _baseline(baseline, names[0], [values[0] for values in parts])
-    asked = Comparison(
+        which = " that meets the conditions" if where else ""
+        raise CompareError(f"{tables.path}: no handshake{which}", "where" if where else None)
+    parts = _partition(set_up, names)
+    first = _find_baseline(baseline, names[0], [values[0] for values in parts])
+    comparison = Comparison(
         source=tables.path,
         by=tuple(names),
         baseline=first,
@@ -105,17 +105,17 @@ def compare_groups(
         outcomes=tuple(outcomes),
         confidence=confidence,
         resamples=resamples,
-        groups=tuple(_groups(parts, first)),
+        groups=tuple(_count_groups(parts, first)),
         metrics=(),
         unread=tables.unread,
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(outcomes)) for part in parts.values()]
-    return replace(asked, metrics=tuple(_compared(metric, counted, asked) for metric in chosen))
+    return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
 
 
-def _table(
+def _read_table(
     tables: ComparisonTables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[RowCondition]
 ) -> pl.DataFrame:
     """A row per handshake: its capture and outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
@@ -129,86 +129,86 @@ def _table(
         pl.col("outcome").cast(pl.String),
         (pl.col("reason") == REKEYED).fill_null(False).alias("rekeyed"),
         **groups,
-        **{f"metric {metric.name}": pl.when(metric.value.abs() <= _LARGEST).then(metric.value) for metric in metrics},
+        **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
 
 
-def _parts(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl.DataFrame]:
+def _partition(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl.DataFrame]:
     """The rows of each group, by its values."""
     parts = table.partition_by([f"group {i}" for i in range(len(by))], as_dict=True)
-    if len(parts) > _MOST_GROUPS:
+    if len(parts) > _MAX_GROUPS:
         raise CompareError(
-            f"{join_values(by)} would make {len(parts):,} groups, more than {_MOST_GROUPS:,}. "
+            f"{join_values(by)} would make {len(parts):,} groups, more than {_MAX_GROUPS:,}. "
             "Name a column whose values handshakes share",
             "by",
         )
     return sort_groups(parts)
 
 
-def _baseline(given: str | None, name: str, values: Sequence[Value]) -> Value:
-    """The value that makes a group a baseline: that of the first group unless one was given."""
-    if given is None:
+def _find_baseline(wanted: str | None, name: str, values: Sequence[Value]) -> Value:
+    """The value of the baseline groups: `wanted`, or that of the first group."""
+    if wanted is None:
         return values[0]
     for value in values:
-        if matches_value(value, given):
+        if matches_value(value, wanted):
             return value
-    raise CompareError(f"{name} is never {given!r}; it is {join_values(dict.fromkeys(values))}", "baseline")
+    raise CompareError(f"{name} is never {wanted!r} (choose from {join_values(dict.fromkeys(values))})", "baseline")
 
 
-def _groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[ComparisonGroup]:
-    """The groups, of which those with `first` in the first column are baselines."""
-    places = {values: i for i, values in enumerate(parts)}
+def _count_groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[ComparisonGroup]:
+    """The groups; those with `first` in the first column are baselines."""
+    indices = {values: i for i, values in enumerate(parts)}
     for values, part in parts.items():
         outcomes = Counter(part["outcome"].to_list())
         yield ComparisonGroup(
             values=values,
-            baseline=None if values[0] == first else places.get((first, *values[1:])),
+            baseline=None if values[0] == first else indices.get((first, *values[1:])),
             captures=part["capture"].n_unique(),
             handshakes=part.height,
             outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES.categories},
         )
 
 
-def _compared(metric: Metric, parts: Sequence[pl.DataFrame], asked: Comparison) -> MetricComparison:
-    """One metric of all groups, of which `parts` has what counts; `asked` says how, and what is compared with what."""
+def _compare_metric(metric: Metric, parts: Sequence[pl.DataFrame], comparison: Comparison) -> MetricComparison:
+    """Compare one metric of all groups; `parts` are the rows of each group with a counted outcome."""
     counted = [part[f"metric {metric.name}"] for part in parts]
     samples = [values.drop_nulls().sort().to_numpy() for values in counted]
     pairs = {
         i: group.baseline
-        for i, group in enumerate(asked.groups)
+        for i, group in enumerate(comparison.groups)
         if group.baseline is not None and len(samples[i]) and len(samples[group.baseline])
     }
-    beside = [(samples[i], samples[other]) for i, other in pairs.items()]
-    tests = statistics.compute_rank_tests(beside)
+    sample_pairs = [(samples[i], samples[other]) for i, other in pairs.items()]
+    tests = statistics.compute_rank_tests(sample_pairs)
     corrected = statistics.correct_p_values([test.p for test in tests])
-    ratios = statistics.estimate_ratios(beside, asked.confidence, asked.resamples)
+    ratios = statistics.estimate_ratios(sample_pairs, comparison.confidence, comparison.resamples)
     differences = {
-        i: GroupDifference(ratio=ratio, test=test, p_corrected=p, differs=p < 1 - asked.confidence)
+        i: GroupDifference(ratio=ratio, test=test, p_corrected=p, differs=p < 1 - comparison.confidence)
         for i, ratio, test, p in zip(pairs, ratios, tests, corrected, strict=True)
     }
-    some = [i for i, sample in enumerate(samples) if len(sample)]
-    estimates = statistics.estimate_means([samples[i] for i in some], asked.confidence, asked.resamples)
-    means = dict(zip(some, estimates, strict=True))
-    measured = []
-    for i, group in enumerate(asked.groups):
-        left_out = {outcome: n for outcome, n in group.outcomes.items() if n and outcome not in asked.outcomes}
+    nonempty = [i for i, sample in enumerate(samples) if len(sample)]
+    estimates = statistics.estimate_means([samples[i] for i in nonempty], comparison.confidence, comparison.resamples)
+    means = dict(zip(nonempty, estimates, strict=True))
+    summaries = []
+    for i, group in enumerate(comparison.groups):
+        left_out = {outcome: n for outcome, n in group.outcomes.items() if n and outcome not in comparison.outcomes}
         if unknown := counted[i].null_count():
             left_out[NOT_KNOWN] = unknown
-        measured.append(_measured(samples[i], left_out, means.get(i), differences.get(i), asked))
-    return MetricComparison(metric.name, metric.unit, tuple(measured))
+        summaries.append(_summarise(samples[i], left_out, means.get(i), differences.get(i), comparison))
+    return MetricComparison(metric.name, metric.unit, tuple(summaries))
 
 
-def _measured(
+def _summarise(
     sample: Values,
     left_out: Mapping[str, int],
     mean: Estimate | None,
     against: GroupDifference | None,
-    asked: Comparison,
+    comparison: Comparison,
 ) -> MetricSummary:
-    """`mean` of the sample is None where there is no sample."""
+    """The summary of a sample; `mean` is None if the sample is empty."""
     if mean is None:
         return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, sample)
-    median, p95, p99 = (statistics.estimate_quantile(sample, p, asked.confidence) for p in (0.5, 0.95, 0.99))
+    median, p95, p99 = (statistics.estimate_quantile(sample, p, comparison.confidence) for p in (0.5, 0.95, 0.99))
     return MetricSummary(
         counted=len(sample),
         left_out=left_out,
@@ -224,26 +224,25 @@ def _measured(
     )
 
 
-pass
-
-#: No interval is wanted, so few resamples do.
-_RESAMPLES: Final = 100
+#: Resamples for values without intervals.
+_MIN_RESAMPLES: Final = 100
 
 
 def compute_group_values(
     path: str, by: str, metric: str, statistic: str, where: Sequence[RowCondition] = ()
 ) -> dict[str, float]:
-    """A statistic of `metric` for each value of the column `by`, as text; groups without a value are left out.
+    """A statistic of `metric` by value of the column `by`, as text; groups without a value are left out.
 
-    `statistic` is mean, median, p95 or p99; `path` and `where` are as in `compare_groups`; handshakes that did not succeed do not count.
+    `statistic` is mean, median, p95 or p99; `path` is that of a dataset; `where` is as in `compare_groups`. Only successful
+    handshakes count.
 
     Raises:
-        CompareError: there is no such dataset, column or metric.
+        CompareError: unknown dataset, column or metric.
     """
-    comparison = compare_groups(open_tables(path), [by], metrics=[metric], where=where, resamples=_RESAMPLES)
-    (measured,) = comparison.metrics
+    comparison = compare_groups(open_tables(path), [by], metrics=[metric], where=where, resamples=_MIN_RESAMPLES)
+    (metric_comparison,) = comparison.metrics
     values = {}
-    for group, summary in zip(comparison.groups, measured.groups, strict=True):
+    for group, summary in zip(comparison.groups, metric_comparison.groups, strict=True):
         estimate = getattr(summary, statistic)
         if estimate is not None and group.values[0] is not None:
             values[format_value(group.values[0])] = float(estimate.value)

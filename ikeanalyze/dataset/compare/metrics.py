@@ -1,8 +1,8 @@
-"""The metrics of handshakes that can be compared, by name.
+"""Defines the metrics of handshakes that can be compared.
 
-Every numeric column of the handshakes table is one, durations as `*_ms`; labels that are numbers too. What the
-table has in another form (lists, parts of a sum) has a name here. Counts are of the set-up and of the link
-between initiator and responder unless the name says `aaa` or `after_setup`.
+Every numeric column of the handshakes table is a metric (durations as `*_ms`), numeric labels included. Further metrics are
+computed from lists and sums of columns. Counts are of the set-up and of the link between initiator and responder, unless the
+name contains `aaa` or `after_setup`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from ikeanalyze.dataset.compare.errors import CompareError
 #: Names and types of the columns of a handshakes table, labels included.
 Columns = Mapping[str, DataType]
 
-#: Numbers that are no quantities, and one that has another name here.
-_LEFT_OUT: Final = {
+#: Numeric columns that are not quantities, and one with another name as a metric.
+_EXCLUDED: Final = {
     *("handshake", "initiator_port", "responder_port", "replaces", "start_ns", "end_ns"),
     "retransmitted_messages",
 }
@@ -28,11 +28,11 @@ _COUNTS: Final = ("messages", "frames", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Something of a handshake that is a number."""
+    """A numeric property of a handshake."""
 
-    name: str  # ends with the unit where there is one: setup_ms, aaa_bytes
-    value: pl.Expr  # over the handshakes table, Float64; null: not known
-    from_exchanges: bool = False  # `value` also needs what `aggregate_exchanges` makes of the exchanges table
+    name: str  # ends with the unit, if any: setup_ms, aaa_bytes
+    value: pl.Expr  # over the handshakes table, Float64; null: unknown
+    from_exchanges: bool = False  # `value` needs the column of `aggregate_exchanges`
 
     @property
     def unit(self) -> str | None:
@@ -40,12 +40,12 @@ class Metric:
         return _UNITS.get(self.name.rsplit("_", 1)[-1])
 
 
-#: Column that `aggregate_exchanges` makes; no label has such a name.
+#: Column of `aggregate_exchanges`; labels have no spaces.
 _ROUND_TRIPS: Final = "round trips"
 
 
 def aggregate_exchanges(exchanges: pl.LazyFrame) -> pl.LazyFrame:
-    """What the exchanges tell of each handshake, by `capture` and `handshake`."""
+    """The number of round trips of each handshake, by `capture` and `handshake`."""
     answered = pl.col("set_up") & pl.col("request_messages").is_not_null()
     answered &= pl.col("response_messages").is_not_null()
     return exchanges.group_by("capture", "handshake").agg(answered.sum().cast(pl.Float64).alias(_ROUND_TRIPS))
@@ -59,37 +59,41 @@ def build_metrics(columns: Columns, phases: list[str], payloads: list[str]) -> d
         phases: exchange types that occur in its column `phases`.
         payloads: payloads that occur in its column `payload_bytes`.
     """
-    computed = [*_named(), *_phases(phases), *_payloads(payloads)]
-    known = {metric.name: metric for metric in computed}
-    for name, kind in columns.items():
-        if kind.is_numeric() and name not in _LEFT_OUT:
-            metric = _plain(name)
-            known.setdefault(metric.name, metric)
-    return known
+    computed = [*_make_named_metrics(), *_make_phase_metrics(phases), *_make_payload_metrics(payloads)]
+    metrics = {metric.name: metric for metric in computed}
+    for name, dtype in columns.items():
+        if dtype.is_numeric() and name not in _EXCLUDED:
+            metric = _make_column_metric(name)
+            metrics.setdefault(metric.name, metric)
+    return metrics
 
 
 def select_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metric]:
-    """The metrics of these names; `CompareError`, with those that there are, for an unknown name."""
+    """The metrics of these names.
+
+    Raises:
+        CompareError: unknown name; the text lists all names.
+    """
     columns = handshakes.collect_schema()
     known = build_metrics(columns, [], [])
-    if not known.keys() >= set(names):  # what is in the lists takes a look at all handshakes
+    if not known.keys() >= set(names):  # the contents of lists need a scan of all handshakes
         known = build_metrics(
-            columns, _parts(handshakes, "phases", "type"), _parts(handshakes, "payload_bytes", "payload")
+            columns, _list_values(handshakes, "phases", "type"), _list_values(handshakes, "payload_bytes", "payload")
         )
     for name in names:
         if name not in known:
-            raise CompareError(f"there is no metric {name!r}; there are {', '.join(sorted(known))}", "metric")
+            raise CompareError(f"unknown metric {name!r} (choose from {', '.join(sorted(known))})", "metric")
     return [known[name] for name in names]
 
 
-def _parts(handshakes: pl.LazyFrame, column: str, field: str) -> list[str]:
-    """What occurs in the field of a column of lists."""
+def _list_values(handshakes: pl.LazyFrame, column: str, field: str) -> list[str]:
+    """The distinct values of a struct field in a column of lists."""
     values = handshakes.select(pl.col(column).explode().struct.field(field).cast(pl.String).unique().drop_nulls())
     return sorted(values.collect().to_series().to_list())
 
 
-def _named() -> Iterator[Metric]:
-    """Sums of both directions, and what goes by another name or is no number in the table."""
+def _make_named_metrics() -> Iterator[Metric]:
+    """Sums of both directions, and metrics whose column has another name or type."""
     for unit in _COUNTS:
         for name, first, second in (
             (unit, "initiator", "responder"),
@@ -103,26 +107,29 @@ def _named() -> Iterator[Metric]:
     yield Metric("round_trips", pl.col(_ROUND_TRIPS), from_exchanges=True)
 
 
-def _phases(types: list[str]) -> Iterator[Metric]:
-    for kind in types:
+def _make_phase_metrics(types: list[str]) -> Iterator[Metric]:
+    for exchange_type in types:
         for unit in _COUNTS:
-            yield Metric(f"phase_{kind.replace(' ', '_')}_{unit}", _of_list("phases", "type", kind, unit))
+            yield Metric(
+                f"phase_{exchange_type.replace(' ', '_')}_{unit}",
+                _select_from_list("phases", "type", exchange_type, unit),
+            )
 
 
-def _payloads(names: list[str]) -> Iterator[Metric]:
+def _make_payload_metrics(names: list[str]) -> Iterator[Metric]:
     for name in names:
-        value = _of_list("payload_bytes", "payload", name, "bytes")
+        value = _select_from_list("payload_bytes", "payload", name, "bytes")
         yield Metric(f"payload_{name.replace(' ', '_')}_bytes", value)
 
 
-def _of_list(column: str, field: str, wanted: str, unit: str) -> pl.Expr:
-    """`what` of the struct of a list whose `field` is `wanted`, 0 if there is none; null: there is no list."""
+def _select_from_list(column: str, field: str, wanted: str, unit: str) -> pl.Expr:
+    """`unit` of the struct of a list whose `field` is `wanted`; 0: no such struct; null: the list is null."""
     part = pl.element().struct
     chosen = pl.when(part.field(field) == wanted).then(part.field(unit))
     return pl.col(column).list.eval(chosen).list.sum().cast(pl.Float64)
 
 
-def _plain(column: str) -> Metric:
+def _make_column_metric(column: str) -> Metric:
     if column.endswith("_ns"):
         return Metric(f"{column.removesuffix('_ns')}_ms", pl.col(column) / 1e6)
     return Metric(column, pl.col(column).cast(pl.Float64))

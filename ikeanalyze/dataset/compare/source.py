@@ -1,4 +1,4 @@
-"""Where the handshakes to compare are: a dataset, or the directory that `report --format parquet` writes."""
+"""Opens the tables to compare: a dataset, or a directory written by `report --format parquet`."""
 
 import os
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from ikeanalyze.dataset.manifest import DatasetError
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTables:
-    """Tables as in `analysis.schema`, not yet read; a handshake is known by `capture`, as text, and `handshake`."""
+    """Lazy tables as in `analysis.schema`; `capture` (text) and `handshake` identify a handshake."""
 
-    path: str  # as it was given
+    path: str  # as given
     handshakes: pl.LazyFrame  # with a column for each label
     exchanges: pl.LazyFrame
     labels: Sequence[str] = ()  # names of the label columns
@@ -27,9 +27,13 @@ class ComparisonTables:
 
 
 def open_tables(path: str) -> ComparisonTables:
-    """Open what is in the folder `path`; `CompareError` if there is nothing to compare in it."""
-    if os.path.isfile(os.path.join(path, "handshakes.parquet")):  # Path raises where there is no permission to look
-        return ComparisonTables(path, _of_report(path, "handshakes"), _of_report(path, "exchanges"))
+    """Open the tables in the folder `path`.
+
+    Raises:
+        CompareError: no tables, or they cannot be read.
+    """
+    if os.path.isfile(os.path.join(path, "handshakes.parquet")):  # Path.is_file raises without permission
+        return ComparisonTables(path, _scan_report(path, "handshakes"), _scan_report(path, "exchanges"))
     if os.path.isfile(path):
         raise CompareError(f"{path}: is a file, not a dataset; `ikeanalyze batch` makes one")
     try:
@@ -42,7 +46,7 @@ def open_tables(path: str) -> ComparisonTables:
     return ComparisonTables(path, dataset.handshakes, dataset.exchanges, list(dataset.labels), unread, dataset.complete)
 
 
-def _of_report(path: str, name: str) -> pl.LazyFrame:
+def _scan_report(path: str, name: str) -> pl.LazyFrame:
     file = Path(path) / f"{name}.parquet"
     try:
         table = pl.scan_parquet(file, glob=False)
@@ -52,16 +56,16 @@ def _of_report(path: str, name: str) -> pl.LazyFrame:
     needed = {"handshakes": HANDSHAKES, "exchanges": EXCHANGES}[name]
     if missing := needed.keys() - columns.keys():
         raise CompareError(
-            f"{file}: is no table of {name}, it has no column {min(missing)}. "
+            f"{file}: not a table of {name} (column {min(missing)} is missing). "
             "`ikeanalyze report --format parquet` makes one"
         )
     return table.with_columns(pl.col("capture").cast(pl.String))
 
 
-#: What reading Parquet raises.
+#: Errors of reading Parquet.
 UNREADABLE = (OSError, pl.exceptions.ComputeError)
 
-#: What is read of a dataset, or of the directory of a report.
+#: Files of a dataset or of the directory of a report.
 _FILES: Final = (
     "captures/*.parquet",
     "handshakes*.parquet",
@@ -72,13 +76,13 @@ _FILES: Final = (
 
 
 def find_unreadable_file(path: str, error: Exception) -> CompareError:
-    """Something below the folder `path`, or that file, cannot be read: which file it is, is found out here."""
+    """The error for a file that cannot be read: `path`, or a file in this folder."""
     why = str(error).partition("\n")[0]
     files = [file for pattern in _FILES for file in sorted(Path(path).glob(pattern))]
     for file in files:
         try:
             pl.read_parquet(file, glob=False)
         except UNREADABLE:
-            again = "Make it again" if file.parent == Path(path) else "Remove it, and run the batch again"
-            return CompareError(f"{file}: cannot be read ({why}). {again}")
+            advice = "Make it again" if file.parent == Path(path) else "Remove it, and run the batch again"
+            return CompareError(f"{file}: cannot be read ({why}). {advice}")
     return CompareError(f"{path}: cannot be read ({why}). Make it again")

@@ -181,16 +181,16 @@ def test_where():
         (
             {"by": ["nonsense"]},
             "by",
-            "there is no column 'nonsense'; there are labels config; of each handshake",
+            "unknown column 'nonsense' (choose from labels config; of each handshake",
         ),
         ({"by": ["phases"]}, "by", "phases has several values"),
         ({"by": ["setup_ns"]}, "by", "setup_ns would make 1,001 groups"),
-        ({"metrics": ["nonsense"]}, "metric", "there is no metric 'nonsense'; there are aaa_bytes, "),
-        ({"metrics": ["handshake"]}, "metric", "there is no metric 'handshake'"),
-        ({"baseline": "nonsense"}, "baseline", "config is never 'nonsense'; it is a"),
-        ({"where": [RowCondition("nonsense", "1")]}, "where", "there is no column 'nonsense'"),
-        ({"where": [RowCondition("setup_ns", "x")]}, "where", "setup_ns is a number, and 'x' is none"),
-        ({"outcomes": ["won"]}, "outcome", "there is no outcome 'won'; there are established, completed, "),
+        ({"metrics": ["nonsense"]}, "metric", "unknown metric 'nonsense' (choose from aaa_bytes, "),
+        ({"metrics": ["handshake"]}, "metric", "unknown metric 'handshake'"),
+        ({"baseline": "nonsense"}, "baseline", "config is never 'nonsense' (choose from a"),
+        ({"where": [RowCondition("nonsense", "1")]}, "where", "unknown column 'nonsense'"),
+        ({"where": [RowCondition("setup_ns", "x")]}, "where", "setup_ns is a number, but 'x' is not"),
+        ({"outcomes": ["won"]}, "outcome", "unknown outcome 'won' (choose from established, completed, "),
     ],
 )
 def test_what_cannot_be_compared(wrong, argument, what):
@@ -203,7 +203,7 @@ def test_what_cannot_be_compared(wrong, argument, what):
 
 
 def test_nothing_in_it():
-    with pytest.raises(CompareError, match="ds: there is no handshake in it") as error:
+    with pytest.raises(CompareError, match="ds: no handshake") as error:
         compare_groups(tables([], ()), ["protocol"])
     assert error.value.argument is None
 

@@ -92,5 +92,5 @@ def test_labels_that_are_numbers():
 
 @pytest.mark.parametrize("name", ["x", "phases", "start_ns", "setup_ns", "initiator_port", "config", "phase_X_bytes"])
 def test_what_is_no_metric(name):
-    with pytest.raises(CompareError, match=f"there is no metric '{name}'; there are .*, setup_ms"):
+    with pytest.raises(CompareError, match=rf"unknown metric '{name}' .choose from .*, setup_ms"):
         measured(name, "psk-classic.pcap")

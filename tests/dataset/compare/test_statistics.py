@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.dataset.compare.statistics import (
-    LARGEST_BCA,
+    MAX_BCA_SAMPLE,
     compute_rank_test,
     compute_rank_tests,
     compute_standard_deviation,
@@ -98,7 +98,7 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
 
 
 def test_a_large_sample():
-    values = np.sort(np.random.default_rng(4).normal(100, 15, LARGEST_BCA + 1))
+    values = np.sort(np.random.default_rng(4).normal(100, 15, MAX_BCA_SAMPLE + 1))
     found = estimate_mean(values, 0.95)
     half = 1.96 * 15 / len(values) ** 0.5
     assert found.method == "percentile bootstrap"
