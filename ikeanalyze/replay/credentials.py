@@ -41,9 +41,9 @@ from ikeanalyze.keys.psk import parse_pre_shared_keys
 from ikeanalyze.wire.ikev2.payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
-_LARGEST: Final = 1 << 20  # bytes of any of the files
+_MAX_BYTES: Final = 1 << 20  # bytes of any of the files
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
-_MOST_AUTHORITIES: Final = 1000  # CERTREQ names each of them
+_MAX_AUTHORITIES: Final = 1000  # CERTREQ names each of them
 _Text = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
@@ -174,8 +174,8 @@ class _File:
         authorities = tuple(
             certificate for name in remote.authorities for certificate in self._certificates(name, "remote.authorities")
         )
-        if len(authorities) > _MOST_AUTHORITIES:
-            raise self._wrong("remote.authorities", f"has more than {_MOST_AUTHORITIES:,} certificates")
+        if len(authorities) > _MAX_AUTHORITIES:
+            raise self._wrong("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
         if (eap.identity is None) != (eap.password is None):
             raise CredentialsError(f"{self._path}: [eap] needs both identity and password")
         credentials = Credentials(
@@ -198,12 +198,12 @@ class _File:
         try:
             with open(path, "rb") as stream:
                 mode = os.fstat(stream.fileno()).st_mode
-                data = stream.read(_LARGEST + 1)
+                data = stream.read(_MAX_BYTES + 1)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "no file has this name"
             where = f"{self._path}: {key}: " if key else ""
             raise CredentialsError(f"{where}{path}: cannot be read ({why})") from None
-        if len(data) > _LARGEST:
+        if len(data) > _MAX_BYTES:
             raise CredentialsError(f"{path}{about}: is too large for such a file")
         if secret and mode & _OTHERS_READ:
             self._warnings.append(f"{path}: others can read it, and it has secrets: chmod 600 {path}")

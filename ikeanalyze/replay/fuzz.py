@@ -21,8 +21,8 @@ from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.
-MOST_ERRORS: Final = 6
-MOST_BYTES: Final = 4096
+MAX_ERRORS: Final = 6
+MAX_BYTES: Final = 4096
 _LENGTH_AT: Final = 24
 _LEAST: Final = HEADER.size
 _LENGTH_STAYS_WRONG: Final = 0.2
@@ -51,12 +51,12 @@ class FuzzedMessage:
 def mutate_message(message: bytes, chance: random.Random) -> FuzzedMessage:
     """A mutant of an IKE message, never the message itself."""
     while True:
-        data, errors = bytearray(message[:MOST_BYTES]), []
-        for _ in range(chance.randint(1, MOST_ERRORS)):
+        data, errors = bytearray(message[:MAX_BYTES]), []
+        for _ in range(chance.randint(1, MAX_ERRORS)):
             name = chance.choice(tuple(_ERRORS))
             if len(data) >= _LEAST:
                 _ERRORS[name](data, chance)
-                del data[MOST_BYTES:]
+                del data[MAX_BYTES:]
                 errors.append(name)
         if len(data) >= _LEAST and chance.random() >= _LENGTH_STAYS_WRONG:
             struct.pack_into(">I", data, _LENGTH_AT, len(data))
@@ -137,8 +137,6 @@ _ERRORS: Final[dict[str, Callable[[bytearray, random.Random], None]]] = {
     "payload gone": _payload_gone,
 }
 
-
-pass
 
 #: How long it listens after the last message.
 _LINGER_NS: Final = 500_000_000

@@ -89,7 +89,7 @@ class Keys:
             stream = stream[size:]
         return cls(aead, *parts)
 
-    def seal(self, before: bytes, plaintext: bytes, *, ours: bool = True) -> bytes:
+    def encrypt_message(self, before: bytes, plaintext: bytes, *, ours: bool = True) -> bytes:
         """`before`: the message up to the IV, its lengths those of `size`."""
         key, mac = (self.er, self.ar) if ours else (self.ei, self.ai)
         if self.aead:
@@ -187,13 +187,13 @@ class Responder:
         header = message[:28]
         inner = self._protected(exchange, ident, payloads)
         first_r, chain = ike.chain(inner)
-        sent = self.seal(exchange, ident, first_r, chain, keys)
+        sent = self.encrypt_message(exchange, ident, first_r, chain, keys)
         if exchange == ike.IKE_INTERMEDIATE:
             self._authenticate(keys, header, first, plaintext, sent[0][:28], first_r, chain)
             self._next_epoch()
         return sent
 
-    def seal(
+    def encrypt_message(
         self, exchange: int, ident: int, first: int, chain: bytes, keys: Keys | None = None, flags: int = 0x20
     ) -> list[bytes]:
         """A message of ours, with SK, or in fragments with SKF."""
@@ -203,7 +203,7 @@ class Responder:
             total = 28 + 4 + keys.size(chain)
             before = ike.ike_header(self.spi_i, SPI_R, ike.SK, exchange, flags, ident, total)
             before += struct.pack(">BBH", first, 0, total - 28)
-            return [before + keys.seal(before, chain)]
+            return [before + keys.encrypt_message(before, chain)]
         pieces = [chain[at : at + size] for at in range(0, len(chain), size)]
         found = []
         for number, piece in enumerate(pieces, 1):
@@ -211,7 +211,7 @@ class Responder:
             before = ike.ike_header(self.spi_i, SPI_R, ike.SKF, exchange, flags, ident, total)
             inner = first if number == 1 else 0
             before += struct.pack(">BBHHH", inner, 0, total - 28, number, len(pieces))
-            found.append(before + keys.seal(before, piece))
+            found.append(before + keys.encrypt_message(before, piece))
         return found
 
     # ---- IKE_SA_INIT

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from ikeanalyze.replay.fuzz import _ERRORS, MOST_BYTES, MOST_ERRORS, mutate_message
+from ikeanalyze.replay.fuzz import _ERRORS, MAX_BYTES, MAX_ERRORS, mutate_message
 from tests.replay.recorded_messages import hybrid
 
 FIRST = hybrid().first.data
@@ -16,9 +16,9 @@ def mutants(count=2000, message=FIRST, seed=1):
 
 def test_bounded_and_never_the_message_itself():
     for one in mutants():
-        assert 1 <= len(one.data) <= MOST_BYTES
+        assert 1 <= len(one.data) <= MAX_BYTES
         assert one.data != FIRST
-        assert len(one.errors) <= MOST_ERRORS
+        assert len(one.errors) <= MAX_ERRORS
 
 
 def test_the_same_seed_gives_the_same():
@@ -37,4 +37,4 @@ def test_most_lengths_are_right_so_that_what_is_inside_is_reached():
 
 @pytest.mark.parametrize("message", [FIRST[:28], bytes(70_000)])
 def test_any_message_can_be_mutated(message):
-    assert all(0 < len(one.data) <= MOST_BYTES for one in mutants(200, message))
+    assert all(0 < len(one.data) <= MAX_BYTES for one in mutants(200, message))

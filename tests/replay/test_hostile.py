@@ -27,11 +27,11 @@ class Changing(Responder):
             bytes(changed[: self.random.randrange(len(changed) + 1)]) if self.random.random() < 0.2 else bytes(changed)
         )
 
-    def seal(self, exchange, ident, first, chain, keys=None, flags=0x20):
+    def encrypt_message(self, exchange, ident, first, chain, keys=None, flags=0x20):
         if self.random.random() < 0.6:
             first = self.random.choice([first, 0, 41, 48, 255])
             chain = self.spoil(chain)
-        return super().seal(exchange, ident, first, chain, keys, flags)
+        return super().encrypt_message(exchange, ident, first, chain, keys, flags)
 
     def _init(self, spi_i, data, payloads):
         message = super()._init(spi_i, data, payloads)
@@ -100,4 +100,4 @@ def test_fragments_too_small_for_anything():
     result = Wire(initiator(shape(fragment_size=60)), Responder().answer).begin()
     assert "have no room" in result.reason
     result = Wire(initiator(shape(X25519, ML_KEM_768, fragment_size=65)), Responder().answer).begin()
-    assert "would make more than 256" in result.reason
+    assert "need more than 256" in result.reason

@@ -198,7 +198,7 @@ def replay(
         replayed = _perform(order, inputs, messages)
         output.write(FORMATS, replayed)
         if replayed.lost is not None:
-            log_stderr(str(make_output_error(replayed.lost.path, replayed.lost.why, "-w")))
+            log_stderr(str(make_output_error(replayed.lost.path, replayed.lost.error, "-w")))
         if replayed.report is not None:
             messages.remark(f"read the live capture with: {replayed.report}")
         if replayed.interrupted:
@@ -263,7 +263,7 @@ def _check_order(order: ReplayConfig) -> None:
     if order.mode != "verbatim" and order.mutants is not None:
         raise typer.BadParameter("needs --mode verbatim", param_hint="--fuzz")
     if order.mode != "impair" and order.faults:
-        raise typer.BadParameter("needs --mode impair", param_hint=f"--{order.faults[0].what}")
+        raise typer.BadParameter("needs --mode impair", param_hint=f"--{order.faults[0].kind}")
     if order.mutants is not None and order.compare:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
 
@@ -294,7 +294,7 @@ def _perform(order: ReplayConfig, inputs: CaptureOptions, messages: MessageOptio
     except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
         raise CommandError(str(error)) from None
     except RecordingError as error:
-        raise make_output_error(error.path, error.why, "-w") from None
+        raise make_output_error(error.path, error.error, "-w") from None
 
 
 def _raise_failures(replayed: ReplayReport) -> None:

@@ -1,1 +1,1 @@
-"""An IKEv2 initiator without I/O: it takes datagrams and the time, and gives datagrams and timers."""
+"""Sans-IO IKEv2 initiator: takes datagrams and the time, returns datagrams and timers."""

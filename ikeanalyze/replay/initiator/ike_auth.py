@@ -1,7 +1,4 @@
-"""IKE_AUTH from the initiator's side: one exchange, or with EAP as many as it takes (RFC 7296, sections 1.2, 2.15 and 2.16).
-
-How both sides of a re-enacted handshake prove who they are (RFC 7296, sections 2.15 and 2.16).
-"""
+"""IKE_AUTH: authentication of both sides, with EAP if required (RFC 7296, sections 1.2, 2.15 and 2.16)."""
 
 import datetime as dt
 import hmac
@@ -51,8 +48,8 @@ from ikeanalyze.wire.registries.eap import EapType
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
-#: Words of the report for signatures with a key of each kind.
-_FAMILIES: Final = ("rsa", "ecdsa", "ed25519", "ed448")
+#: Key types, as the report's words for authentication methods begin.
+_KEY_TYPES: Final = ("rsa", "ecdsa", "ed25519", "ed448")
 
 
 class InitiatorAuth(Enum):
@@ -64,39 +61,42 @@ class InitiatorAuth(Enum):
 
 
 def choose_auth(shape: HandshakeShape, credentials: Credentials) -> InitiatorAuth:
-    """How we authenticate: as the recorded initiator did, or where that is not known as the credentials allow.
+    """Return how we authenticate: like the recorded initiator, or if unknown, as the credentials allow.
 
-    Raises `CannotReplayError` if the credentials lack what that takes.
+    Raises:
+        CannotReplayError: the credentials are not sufficient.
     """
     word = shape.auth_initiator
-    kind = _meant(word)
+    kind = _parse_auth_word(word)
     if word is None or "auth_initiator" in shape.guessed:
-        return _by_credentials(shape, credentials, kind)
+        return _choose_by_credentials(shape, credentials, kind)
     if kind is None:
-        raise CannotReplayError(f"the recorded initiator authenticates with {word}, which cannot be re-enacted")
-    _required(kind, credentials, shape)
-    own = get_key_type(credentials.key)
-    if kind is InitiatorAuth.SIGNATURE and _family(word) != own:
-        raise CannotReplayError(f"the recorded initiator signs with {word}, the key of the credentials is for {own}")
+        raise CannotReplayError(f"the recorded initiator authenticates with {word}, which is not supported")
+    _check_credentials(kind, credentials, shape)
+    key_type = get_key_type(credentials.key)
+    if kind is InitiatorAuth.SIGNATURE and _find_key_type(word) != key_type:
+        raise CannotReplayError(
+            f"the recorded initiator signs with {word}, but the key of the credentials is of type {key_type}"
+        )
     return kind
 
 
-def _meant(word: str | None) -> InitiatorAuth | None:
-    """What the report's word for an authentication means; None: nothing that we do."""
+def _parse_auth_word(word: str | None) -> InitiatorAuth | None:
+    """Parse the report's word for an authentication method; None: not supported."""
     if word in (InitiatorAuth.PSK.value, InitiatorAuth.EAP.value):
         return InitiatorAuth(word)
-    return None if word is None or _family(word) is None else InitiatorAuth.SIGNATURE
+    return None if word is None or _find_key_type(word) is None else InitiatorAuth.SIGNATURE
 
 
-def _family(word: str) -> str | None:
-    """The kind of key that a word such as ecdsa-256 names."""
-    return next((family for family in _FAMILIES if word.startswith(family)), None)
+def _find_key_type(word: str) -> str | None:
+    """Return the key type of a word such as ecdsa-256."""
+    return next((key_type for key_type in _KEY_TYPES if word.startswith(key_type)), None)
 
 
 def choose_identity(
     kind: InitiatorAuth, shape: HandshakeShape, credentials: Credentials, address: Identification
 ) -> Identification:
-    """Who we say that we are: the credentials' word, else the recorded one, else what the credentials imply."""
+    """Return our identity: of the credentials, else the recorded one, else derived from the credentials."""
     known = credentials.local_identity or shape.identity_i
     if known is not None:
         return known
@@ -114,7 +114,7 @@ def make_auth_payload(
     octets: bytes,
     hash_algorithms: Collection[int] | None,
 ) -> Authentication:
-    """Our AUTH payload, with a pre-shared key or a signature, over our signed octets. Raises `RefusedError`."""
+    """Return our AUTH payload over our signed octets, with PSK or signature. Raises `RefusedError`."""
     if kind is InitiatorAuth.PSK and credentials.psk is not None:
         return make_shared_key_auth(prf, credentials.psk, octets)
     if credentials.key is None:
@@ -126,7 +126,7 @@ def make_auth_payload(
 
 
 def make_shared_key_auth(prf: PrfAlgorithm, secret: bytes, octets: bytes) -> Authentication:
-    """An AUTH payload made with a secret that both sides have: PSK, MSK, or SK_p after an EAP method without key."""
+    """Return an AUTH payload with a shared secret: PSK, MSK, or SK_p after EAP without a key."""
     return Authentication(AuthMethod.SHARED_KEY, shared_key_auth(prf, secret, octets))
 
 
@@ -134,21 +134,21 @@ def verify_shared_key_auth(prf: PrfAlgorithm, secret: bytes, octets: bytes, auth
     """Raise `RefusedError` if an AUTH payload was not made with this secret over these octets."""
     if authentication.method != AuthMethod.SHARED_KEY:
         raise RefusedError(
-            f"the responder's AUTH is {get_authentication_name(authentication)} instead of a shared key's"
+            f"the responder authenticates with {get_authentication_name(authentication)} instead of a shared key"
         )
     if not hmac.compare_digest(authentication.data, shared_key_auth(prf, secret, octets)):
-        raise RefusedError("AUTH does not verify: the responder has another secret")
+        raise RefusedError("AUTH does not verify: the responder has a different secret")
 
 
 def verify_expected_identity(credentials: Credentials, identity: Identification) -> None:
-    """Raise `RefusedError` if the responder is not who the credentials say that it has to be."""
-    wanted = credentials.remote_identity
-    if wanted is None or wanted == identity:
+    """Raise `RefusedError` if the identity is not the responder's identity of the credentials."""
+    expected = credentials.remote_identity
+    if expected is None or expected == identity:
         return
-    named = identity.type == wanted.type == IdType.ID_DER_ASN1_DN
-    if not named or not names_equal(identity.data, wanted.data):
-        # a distinguished name in the order in which it is to be written
-        text = format_distinguished_name(identity.data) if named else format_identity(identity.type, identity.data)
+    both_names = identity.type == expected.type == IdType.ID_DER_ASN1_DN
+    if not both_names or not names_equal(identity.data, expected.data):
+        # a distinguished name in the order of the credentials file
+        text = format_distinguished_name(identity.data) if both_names else format_identity(identity.type, identity.data)
         text = text or identity.data.hex()
         raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
@@ -162,9 +162,19 @@ def verify_responder(
     octets: bytes,
     time: dt.datetime | None = None,
 ) -> str:
-    """Check the responder's own AUTH payload; what it is: PSK, ECDSA with SHA2-384. Raises `RefusedError`.
+    """Verify the responder's AUTH payload and return its method, such as ECDSA with SHA2-384.
 
-    `certificates`: of its CERT payloads, its own first. `octets`: its signed octets. `time`: another than now.
+    Args:
+        authentication: the AUTH payload.
+        certificates: of the CERT payloads, the responder's own first.
+        identity: the responder's identity.
+        credentials: the PSK, or the trusted authorities.
+        prf: the negotiated PRF.
+        octets: the responder's signed octets.
+        time: certificates must be valid then; None: now.
+
+    Raises:
+        RefusedError: the authentication is not valid.
     """
     if authentication.method == AuthMethod.SHARED_KEY:
         if credentials.psk is None:
@@ -175,48 +185,50 @@ def verify_responder(
     if not chain:
         raise RefusedError("the responder signs, but sends no X.509 certificate")
     try:
-        wrong = check_signature(authentication, chain[0], octets)
-    except UnverifiableSignatureError as problem:
-        wrong = problem.reason
-    if wrong is not None:
-        raise RefusedError(f"AUTH does not verify: {wrong}")
-    wrong = check_certificate_chain([certificate.data for certificate in chain], credentials.authorities, time)
-    if wrong is not None:
-        raise RefusedError(f"the responder's certificate is not trusted: {wrong}")
-    wrong = check_identity(chain[0].data, identity)
-    if wrong is not None:
-        raise RefusedError(f"the responder says who it is, but {wrong}")
+        problem = check_signature(authentication, chain[0], octets)
+    except UnverifiableSignatureError as error:
+        problem = error.reason
+    if problem is not None:
+        raise RefusedError(f"AUTH does not verify: {problem}")
+    problem = check_certificate_chain([certificate.data for certificate in chain], credentials.authorities, time)
+    if problem is not None:
+        raise RefusedError(f"the responder's certificate is not trusted: {problem}")
+    problem = check_identity(chain[0].data, identity)
+    if problem is not None:
+        raise RefusedError(f"the responder's identity does not match: {problem}")
     return get_authentication_name(authentication)
 
 
-def _by_credentials(shape: HandshakeShape, credentials: Credentials, guess: InitiatorAuth | None) -> InitiatorAuth:
-    """Without keys for the capture: the guess if the credentials can do it, else what they can."""
+def _choose_by_credentials(
+    shape: HandshakeShape, credentials: Credentials, guess: InitiatorAuth | None
+) -> InitiatorAuth:
+    """Return the guessed method if the credentials allow it, else the first that they allow."""
     kinds = {
         InitiatorAuth.PSK: credentials.psk is not None,
         InitiatorAuth.SIGNATURE: credentials.key is not None,
         InitiatorAuth.EAP: credentials.eap_password is not None,
     }
-    possible = [kind for kind, there in kinds.items() if there]
+    possible = [kind for kind, available in kinds.items() if available]
     if not possible:
         raise CannotReplayError("the credentials have neither local.psk, local.key nor [eap]")
     chosen = guess if guess in possible else possible[0]
-    return _required(chosen, credentials, shape)
+    return _check_credentials(chosen, credentials, shape)
 
 
-def _required(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeShape) -> InitiatorAuth:
-    lacking = {
+def _check_credentials(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeShape) -> InitiatorAuth:
+    missing = {
         InitiatorAuth.PSK: credentials.psk is None and "local.psk",
         InitiatorAuth.SIGNATURE: credentials.key is None and "local.certificate and local.key",
         InitiatorAuth.EAP: credentials.eap_password is None and "[eap]",
     }[kind]
-    if lacking:
+    if missing:
         raise CannotReplayError(
-            f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {lacking}"
+            f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {missing}"
         )
     if kind is InitiatorAuth.EAP:
         if shape.eap is not None and shape.eap not in METHODS.values():
             known = " and ".join(METHODS.values())
-            raise CannotReplayError(f"the recorded initiator uses {shape.eap}; {known} can be re-enacted")
+            raise CannotReplayError(f"the recorded initiator uses {shape.eap}; only {known} are supported")
         if shape.eap != EapType.MD5.label:
             try:
                 require_md4()
@@ -225,10 +237,8 @@ def _required(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeSha
     return kind
 
 
-pass
-
-_SPI: Final = 4  # bytes, of a CHILD_SA
-#: Errors by which a responder says that it has no IKE SA, whatever stands beside them (RFC 7296, section 2.21.2).
+_SPI_BYTES: Final = 4  # of a Child SA
+#: Errors after which the responder has no IKE SA, whatever else the response has (RFC 7296, section 2.21.2).
 _NO_IKE_SA: Final = frozenset(
     {NotifyType.AUTHENTICATION_FAILED, NotifyType.INVALID_SYNTAX, NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD}
 )
@@ -236,13 +246,13 @@ _Value = TypeVar("_Value")
 
 
 class IkeAuthExchange:
-    """The proofs of both sides, from the first IKE_AUTH request to the last response."""
+    """Authentication of both sides, from the first IKE_AUTH request to the last response."""
 
-    own_method: str | None  # how we proved who we are, how the responder did; None: not yet
+    own_method: str | None  # methods of both sides; None: not yet
     peer_method: str | None
-    child_error: str | None  # why there is no first CHILD_SA; None: there is one, or none was asked for
+    child_error: str | None  # why the first Child SA failed; None: it did not, or was not requested
     done: bool  # both sides are authenticated
-    refused: bool  # we refuse a responder that may think that the IKE SA stands
+    refused: bool  # we refuse a responder that may have an IKE SA
 
     def __init__(
         self,
@@ -252,9 +262,10 @@ class IkeAuthExchange:
         randomness: Callable[[int], bytes],
         time: dt.datetime | None = None,
     ) -> None:
-        """`address`: our own, which is our identity if nothing else is known. `time`: by which certificates have to be valid; None: now.
+        """Choose how to authenticate.
 
-        Raises `CannotReplayError`.
+        `address`: ours, the identity of last resort. `time`: certificates must be valid then; None: now. Raises
+        `CannotReplayError`.
         """
         self._kind = choose_auth(shape, credentials)
         self._shape = shape
@@ -270,109 +281,109 @@ class IkeAuthExchange:
 
     def begin(
         self,
-        protection: IkeSaKeys,
+        sa_keys: IkeSaKeys,
         accepted: InitAcceptance,
         init: tuple[bytes, bytes],
         nonce: bytes,
         message_id: int,
     ) -> list[Body]:
-        """Payloads of the first IKE_AUTH request.
+        """Return the payloads of the first IKE_AUTH request.
 
         `init`: the last IKE_SA_INIT request and its response. `nonce`: ours. `message_id`: of this request. Raises
-        `RefusedError` if the responder does not take what we can sign.
+        `RefusedError` if the responder does not support our signatures.
         """
-        self._protection = protection
-        self._peer_octets_of = init[1], nonce, protection.combined_int_auth(message_id)
+        self._sa_keys = sa_keys
+        self._peer_octets_of = init[1], nonce, sa_keys.combined_int_auth(message_id)
         identity = choose_identity(self._kind, self._shape, self._credentials, parse_identity(self._address))
         _, body = encode_identification(PayloadType.IDI, identity.type, identity.data)
         self._octets_i = signed_octets(
-            protection.prf, init[0], accepted.nonce, protection.keys.sk_pi, body, self._peer_octets_of[2]
+            sa_keys.prf, init[0], accepted.nonce, sa_keys.keys.sk_pi, body, self._peer_octets_of[2]
         )
         authentication = None
         if self._kind is not InitiatorAuth.EAP:
             authentication = make_auth_payload(
-                self._kind, self._credentials, protection.prf, self._octets_i, accepted.hash_algorithms
+                self._kind, self._credentials, sa_keys.prf, self._octets_i, accepted.hash_algorithms
             )
             self.own_method = get_authentication_name(authentication)
-        spi = b"\1" + self._randomness(_SPI - 1)  # values up to 255 are reserved (RFC 4303, section 2.1)
+        spi = b"\1" + self._randomness(_SPI_BYTES - 1)  # values up to 255 are reserved (RFC 4303, section 2.1)
         return build_auth_payloads(self._shape, self._credentials, identity, authentication, spi)
 
-    def take(self, payloads: Sequence[Payload]) -> tuple[InitiatorEvent, list[Body]]:
-        """The next response: what it means, and the payloads of the next request; none when all is proven.
+    def handle_response(self, payloads: Sequence[Payload]) -> tuple[InitiatorEvent, list[Body]]:
+        """Process a response; return its meaning and the payloads of the next request, empty at the end.
 
-        Raises `RefusedError`, and `WireError` for payloads that cannot be read.
+        Raises:
+            RefusedError: the responder refuses, or its authentication fails.
+            WireError: invalid payloads.
         """
-        response = _Response(payloads)
-        if response.ended is not None:
-            raise RefusedError(response.ended)
+        response = _AuthResponse(payloads)
+        if response.fatal_error is not None:
+            raise RefusedError(response.fatal_error)
         try:
             if self._eap is None:
-                return self._first(response)
+                return self._handle_first(response)
             if self._eap_done:
-                return self._last(response, self._eap)
-            return self._round(response, self._eap)
+                return self._handle_final(response, self._eap)
+            return self._handle_eap(response, self._eap)
         except RefusedError:
             self.refused = response.authentication is not None
             raise
 
-    def _first(self, response: "_Response") -> tuple[InitiatorEvent, list[Body]]:
-        """With the responder's identity, and its own proof. Without one there has to be EAP that gives one (RFC 5998)."""
-        response.require(response.identity_body is not None, "the responder does not say who it is")
+    def _handle_first(self, response: "_AuthResponse") -> tuple[InitiatorEvent, list[Body]]:
+        """Process identity and AUTH of the responder. Without AUTH, EAP must authenticate it (RFC 5998)."""
+        response.require(response.identity_body is not None, "the responder sends no identity")
         assert response.identity_body is not None
         identity = parse_identification(response.identity_body)
         verify_expected_identity(self._credentials, identity)
-        protection = self._protection
+        sa_keys = self._sa_keys
         init, nonce, combined = self._peer_octets_of
-        self._octets_r = signed_octets(
-            protection.prf, init, nonce, protection.keys.sk_pr, response.identity_body, combined
-        )
+        self._octets_r = signed_octets(sa_keys.prf, init, nonce, sa_keys.keys.sk_pr, response.identity_body, combined)
         if response.authentication is not None:
             self.peer_method = verify_responder(
                 response.authentication,
                 response.all(PayloadType.CERT, parse_certificate),
                 identity,
                 self._credentials,
-                protection.prf,
+                sa_keys.prf,
                 self._octets_r,
                 self._time,
             )
         if self._kind is InitiatorAuth.EAP:
             user, password = self._credentials.eap_identity, self._credentials.eap_password
             self._eap = EapPeer(user or "", password or "", self._shape.eap, self._randomness)
-            return self._round(response, self._eap)
+            return self._handle_eap(response, self._eap)
         response.require(response.authentication is not None, "the responder does not authenticate itself")
-        return self._proven(response)
+        return self._finish(response)
 
-    def _round(self, response: "_Response", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
-        response.require(response.eap is not None, "the responder does not begin or go on with EAP")
+    def _handle_eap(self, response: "_AuthResponse", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
+        response.require(response.eap is not None, "the responder does not start or continue EAP")
         assert response.eap is not None
         try:
-            answer = eap.respond(response.eap)
+            packet = eap.respond(response.eap)
         except RefusedError as problem:
             raise RefusedError(response.error or str(problem)) from None
-        if answer is not None:
-            return InitiatorEvent.EAP_REQUEST, [(PayloadType.EAP, answer)]
+        if packet is not None:
+            return InitiatorEvent.EAP_REQUEST, [(PayloadType.EAP, packet)]
         if self.peer_method is None and eap.key is None:
-            raise RefusedError(f"the responder has not authenticated itself, and {eap.method} makes no key")
+            raise RefusedError(f"the responder has not authenticated itself, and {eap.method} does not derive a key")
         self._eap_done = True
         self.own_method = eap.method
-        secret = eap.key or self._protection.keys.sk_pi
-        own = make_shared_key_auth(self._protection.prf, secret, self._octets_i)
-        return InitiatorEvent.EAP_SUCCESS, [encode_authentication(own.method, own.data)]
+        secret = eap.key or self._sa_keys.keys.sk_pi
+        auth = make_shared_key_auth(self._sa_keys.prf, secret, self._octets_i)
+        return InitiatorEvent.EAP_SUCCESS, [encode_authentication(auth.method, auth.data)]
 
-    def _last(self, response: "_Response", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
-        """The responder's proof that it knows what came of EAP."""
+    def _handle_final(self, response: "_AuthResponse", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
+        """Verify the responder's AUTH payload after EAP."""
         authentication = response.authentication
         response.require(authentication is not None, "the responder sends no AUTH after EAP")
         assert authentication is not None
-        secret = eap.key or self._protection.keys.sk_pr
-        verify_shared_key_auth(self._protection.prf, secret, self._octets_r, authentication)
+        secret = eap.key or self._sa_keys.keys.sk_pr
+        verify_shared_key_auth(self._sa_keys.prf, secret, self._octets_r, authentication)
         self.peer_method = self.peer_method or eap.method
-        return self._proven(response)
+        return self._finish(response)
 
-    def _proven(self, response: "_Response") -> tuple[InitiatorEvent, list[Body]]:
+    def _finish(self, response: "_AuthResponse") -> tuple[InitiatorEvent, list[Body]]:
         if NotifyType.ANOTHER_AUTH_FOLLOWS in response.notifies:
-            raise RefusedError("the responder wants to authenticate more than once (RFC 4739)")
+            raise RefusedError("the responder requests several authentications (RFC 4739)")
         self.done = True
         self.child_error = response.error
         if response.error is None and self._shape.esp_proposals and not response.child:
@@ -380,28 +391,30 @@ class IkeAuthExchange:
         return InitiatorEvent.AUTHENTICATED, []
 
 
-class _Response:
-    """An IKE_AUTH response, taken apart. Raises `WireError` where that fails."""
+class _AuthResponse:
+    """A parsed IKE_AUTH response. Raises `WireError` if it is invalid."""
 
     def __init__(self, payloads: Sequence[Payload]) -> None:
         self._payloads = payloads
-        self.identity_body = self._first(PayloadType.IDR)
-        self.eap = self._first(PayloadType.EAP)
-        auth = self._first(PayloadType.AUTH)
+        self.identity_body = self._get_body(PayloadType.IDR)
+        self.eap = self._get_body(PayloadType.EAP)
+        auth = self._get_body(PayloadType.AUTH)
         self.authentication: Authentication | None = None if auth is None else parse_authentication(auth)
         self.notifies = [notify.type for notify in self.all(PayloadType.NOTIFY, parse_notify)]
         self.error = get_first_error(payloads)
-        self.ended = next((get_notify_name(kind) for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA), None)
-        self.child = self._first(PayloadType.SA) is not None
+        self.fatal_error = next(
+            (get_notify_name(kind) for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA), None
+        )
+        self.child = self._get_body(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:
-        """The payloads of a type, read."""
+        """Parse all payloads of a type."""
         return [parse(payload.body) for payload in self._payloads if payload.type == kind]
 
-    def require(self, there: bool, lacking: str) -> None:
-        """Refuse a response that lacks something, with its error notify as the reason if it has one."""
-        if not there:
-            raise RefusedError(self.error or lacking)
+    def require(self, present: bool, problem: str) -> None:
+        """Raise `RefusedError` with the response's error notify or else `problem`, unless `present`."""
+        if not present:
+            raise RefusedError(self.error or problem)
 
-    def _first(self, kind: PayloadType) -> bytes | None:
+    def _get_body(self, kind: PayloadType) -> bytes | None:
         return next((payload.body for payload in self._payloads if payload.type == kind), None)

@@ -1,4 +1,4 @@
-"""What comes from the target: whether it belongs to the request under way, opened and put together; the rest is counted."""
+"""Received datagrams: matches them to the pending request, decrypts and reassembles them, and counts the rest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,164 +17,164 @@ from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
-#: What is taken from a target at most: an ordinary handshake has not a hundredth of it.
-MOST_DATAGRAMS: Final = 2_000
-MOST_BYTES: Final = 4 << 20
+#: Limits for data of the target; an ordinary handshake needs less than a hundredth.
+MAX_DATAGRAMS: Final = 2_000
+MAX_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A whole message of the responder."""
+    """A complete message of the responder."""
 
     header: Header
-    message: bytes = field(repr=False)  # as it came; of fragments the first
-    opened: DecryptedMessage | None = field(repr=False)  # None: IKE_SA_INIT, which is in clear
+    message: bytes = field(repr=False)  # as received; the first fragment of a fragmented message
+    decrypted: DecryptedMessage | None = field(repr=False)  # None: IKE_SA_INIT, which is not encrypted
 
 
 class Inbox:
-    """Takes datagrams. `spi_r` and `protection` are given to it when they are known."""
+    """Collects datagrams. The initiator sets `spi_r` and `sa_keys` once they are known."""
 
     __slots__ = (
         "_bytes",
         "_datagrams",
         "_exchanges",
-        "_first_fragment",
+        "_first_fragment_data",
         "_fragments",
-        "_fragments_of",
+        "_fragments_message_id",
         "_ignored",
         "_spi_i",
         "hint",
-        "protection",
+        "sa_keys",
         "spi_r",
     )
 
     spi_r: bytes | None
-    protection: IkeSaKeys | None
-    hint: str | None  # notify that came in clear where it must not, and so is not believed
+    sa_keys: IkeSaKeys | None
+    hint: str | None  # first notify of an unprotected message, which is not trusted
 
     def __init__(self, spi_i: bytes, exchanges: Sequence[PendingRequest]) -> None:
-        """`exchanges`: all of ours; the list grows elsewhere, its last one is under way."""
+        """`exchanges`: all exchanges of ours, the pending one last; the initiator appends to this list."""
         self._spi_i = spi_i
         self._exchanges = exchanges
         self._datagrams = self._bytes = 0
         self._ignored: Counter[str] = Counter()
         self._fragments = SkfReassembler()
-        self._fragments_of: int | None = None
-        self._first_fragment = b""
+        self._fragments_message_id: int | None = None
+        self._first_fragment_data = b""
         self.spi_r = None
-        self.protection = None
+        self.sa_keys = None
         self.hint = None
 
     @property
     def ignored(self) -> IgnoredDatagrams:
-        """What did nothing."""
+        """Counts of the ignored datagrams."""
         return IgnoredDatagrams(**self._ignored)
 
     @property
     def overflows(self) -> bool:
-        """The target sends more than anybody has to read."""
-        return self._datagrams > MOST_DATAGRAMS or self._bytes > MOST_BYTES
+        """Whether the target has sent more than the limits allow."""
+        return self._datagrams > MAX_DATAGRAMS or self._bytes > MAX_BYTES
 
-    def count(self, reason: str) -> None:
-        """Enter a datagram that did nothing, under a field of `IgnoredDatagrams`."""
+    def count_ignored(self, reason: str) -> None:
+        """Count an ignored datagram under a field of `IgnoredDatagrams`."""
         self._ignored[reason] += 1
 
-    def add_datagram(self, data: bytes, from_port: int, *, open_exchange: bool) -> ReceivedMessage | None:
-        """A datagram; the message that it makes whole.
+    def add_datagram(self, data: bytes, from_port: int, *, awaiting_response: bool) -> ReceivedMessage | None:
+        """Add a datagram and return the message that it completes; None: no message is complete.
 
-        `open_exchange`: our last request still waits for its response. A request of the target comes back as it is.
+        `awaiting_response`: our last request has no response yet. Requests of the target are returned as well.
         """
         self._datagrams += 1
         self._bytes += len(data)
-        header = self._header(data)
+        header = self._parse_header(data)
         if header is None:
             return None
         if not header.response:
-            return self._request(header, data)
-        exchange = self._exchange(header, len(data))
-        if exchange is None or not open_exchange or exchange is not self._exchanges[-1]:
-            self.count("unexpected" if exchange is None else "repeated")
+            return self._receive_request(header, data)
+        exchange = self._match_exchange(header, len(data))
+        if exchange is None or not awaiting_response or exchange is not self._exchanges[-1]:
+            self.count_ignored("unexpected" if exchange is None else "repeated")
             return None
         if from_port != exchange.port or self.spi_r not in (None, header.spi_r):
-            self.count("foreign")
+            self.count_ignored("foreign")
             return None
         if header.exchange_type == ExchangeType.IKE_SA_INIT:
             return ReceivedMessage(header, data, None)
-        return self._response(header, data, exchange)
+        return self._receive_response(header, data, exchange)
 
-    def _header(self, data: bytes) -> Header | None:
+    def _parse_header(self, data: bytes) -> Header | None:
         try:
             header = parse_header(data)
         except WireError:
             header = None
         if header is None or header.major_version != 2 or header.length != len(data):
-            self.count("garbage")
+            self.count_ignored("garbage")
             return None
         if header.spi_i != self._spi_i or header.initiator:
-            self.count("foreign")
+            self.count_ignored("foreign")
             return None
         return header
 
-    def _exchange(self, header: Header, size: int) -> PendingRequest | None:
-        """The latest exchange of ours that a response belongs to; the datagram is counted there."""
+    def _match_exchange(self, header: Header, size: int) -> PendingRequest | None:
+        """Return our latest exchange that a response belongs to, after counting the datagram in it."""
         for exchange in reversed(self._exchanges):
             if (exchange.message_id, exchange.exchange_type) == (header.message_id, header.exchange_type):
-                exchange.received(size)
+                exchange.record_datagram(size)
                 return exchange
         return None
 
-    def _response(self, header: Header, data: bytes, exchange: PendingRequest) -> ReceivedMessage | None:
-        sealed, opened = self._open(data)
-        if sealed is None or opened is None:
+    def _receive_response(self, header: Header, data: bytes, exchange: PendingRequest) -> ReceivedMessage | None:
+        encrypted, decrypted = self._decrypt(data)
+        if encrypted is None or decrypted is None:
             return None
-        if sealed.fragment is None:
+        if encrypted.fragment is None:
             exchange.mark_used(len(data))
-            return ReceivedMessage(header, data, opened)
-        if self._fragments_of != header.message_id:
-            self._fragments, self._fragments_of = SkfReassembler(), header.message_id
-        if not self._fragments.add(*sealed.fragment, opened.first, opened.plaintext):
-            self.count("repeated")
+            return ReceivedMessage(header, data, decrypted)
+        if self._fragments_message_id != header.message_id:
+            self._fragments, self._fragments_message_id = SkfReassembler(), header.message_id
+        if not self._fragments.add(*encrypted.fragment, decrypted.first, decrypted.plaintext):
+            self.count_ignored("repeated")
             return None
         exchange.mark_used(len(data))
-        if sealed.fragment[0] == 1:
-            self._first_fragment = data
-        whole = self._fragments.get_message()
-        return None if whole is None else ReceivedMessage(header, self._first_fragment, whole)
+        if encrypted.fragment[0] == 1:
+            self._first_fragment_data = data
+        message = self._fragments.get_message()
+        return None if message is None else ReceivedMessage(header, self._first_fragment_data, message)
 
-    def _request(self, header: Header, data: bytes) -> ReceivedMessage | None:
-        """Of the target; fragments are not put together, since none of the requests that are answered is large."""
-        if self.protection is None or header.spi_r != self.spi_r:
-            self.count("unexpected")
+    def _receive_request(self, header: Header, data: bytes) -> ReceivedMessage | None:
+        """Decrypt a request of the target. Fragments are not reassembled: no request that we answer is large."""
+        if self.sa_keys is None or header.spi_r != self.spi_r:
+            self.count_ignored("unexpected")
             return None
-        sealed, opened = self._open(data)
-        if sealed is None or opened is None:
+        encrypted, decrypted = self._decrypt(data)
+        if encrypted is None or decrypted is None:
             return None
-        if sealed.fragment is not None:
-            self.count("unexpected")
+        if encrypted.fragment is not None:
+            self.count_ignored("unexpected")
             return None
-        return ReceivedMessage(header, data, opened)
+        return ReceivedMessage(header, data, decrypted)
 
-    def _open(self, data: bytes) -> tuple[EncryptedPayload | None, DecryptedMessage | None]:
-        sealed = find_encrypted_payload(data)
-        if sealed is None and _claims_protection(data):
-            self.count("garbage")  # an SK or SKF payload that is none: cut, or fragment 4 of 3
+    def _decrypt(self, data: bytes) -> tuple[EncryptedPayload | None, DecryptedMessage | None]:
+        encrypted = find_encrypted_payload(data)
+        if encrypted is None and _has_encrypted_payload(data):
+            self.count_ignored("garbage")  # an invalid SK or SKF payload: truncated, or fragment 4 of 3
             return None, None
-        if sealed is None or self.protection is None:
-            self.count("unprotected")
-            self.hint = self.hint or _notify_name(data)
+        if encrypted is None or self.sa_keys is None:
+            self.count_ignored("unprotected")
+            self.hint = self.hint or _get_first_notify_name(data)
             return None, None
-        opened = self.protection.open(sealed)
-        if opened is None:
-            self.count("garbage")
-        return sealed, opened
+        decrypted = self.sa_keys.decrypt_payload(encrypted)
+        if decrypted is None:
+            self.count_ignored("garbage")
+        return encrypted, decrypted
 
 
-def _claims_protection(message: bytes) -> bool:
-    """Whether there is a payload that says it is encrypted, whatever is wrong with it."""
+def _has_encrypted_payload(message: bytes) -> bool:
+    """Whether the message has an SK or SKF payload, valid or not."""
     return any(payload.type in (PayloadType.SK, PayloadType.SKF) for payload in parse_payloads(message).payloads)
 
 
-def _notify_name(message: bytes) -> str | None:
+def _get_first_notify_name(message: bytes) -> str | None:
     for payload in parse_payloads(message).payloads:
         if payload.type == PayloadType.NOTIFY:
             try:

@@ -1,7 +1,7 @@
-"""An initiator of IKEv2 that re-enacts a shape: datagrams and time in, datagrams and wishes out.
+"""IKEv2 initiator that re-enacts a recorded handshake shape, without sockets or clock.
 
-It has no socket, no clock and does not sleep; `steps` says how it is driven, `states` what it goes through. Whatever the
-target sends, it ends: `inbox` bounds what is taken of it, and here is bounded how often a round can be asked for.
+`interface` shows how to drive it, `states` describes its states. It terminates whatever the target sends: `inbox`
+limits the received data, this module limits cookies and exchanges.
 """
 
 import datetime as dt
@@ -17,11 +17,10 @@ from ikeanalyze.crypto.skf_fragments import FragmentTooSmallError
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import Credentials
 from ikeanalyze.replay.handshake_shape import HandshakeShape
-from ikeanalyze.replay.initiator import key_exchange
 from ikeanalyze.replay.initiator.ike_auth import IkeAuthExchange
-from ikeanalyze.replay.initiator.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox, ReceivedMessage
+from ikeanalyze.replay.initiator.inbox import MAX_BYTES, MAX_DATAGRAMS, Inbox, ReceivedMessage
 from ikeanalyze.replay.initiator.interface import InitiatorResult, InitiatorStep, OutgoingDatagram, RefusedError
-from ikeanalyze.replay.initiator.key_exchange import InitiatorKeyExchange
+from ikeanalyze.replay.initiator.key_exchange import InitiatorKeyExchange, start_key_exchange
 from ikeanalyze.replay.initiator.negotiation import (
     CookieRequest,
     Endpoint,
@@ -49,27 +48,27 @@ from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
-#: Cookies that are returned, and exchanges: EAP may go on as long as the server likes.
-MOST_COOKIES: Final = 5
-MOST_EXCHANGES: Final = 60
-#: Fragments that a request of ours may have.
-MOST_FRAGMENTS: Final = 256
+#: Limits for cookies that are returned, and for exchanges, since EAP has no limit of its own.
+MAX_COOKIES: Final = 5
+MAX_EXCHANGES: Final = 60
+#: Limit for the fragments of one request.
+MAX_FRAGMENTS: Final = 256
 _COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
 _NO_SPI: Final = bytes(8)
 _SPI: Final = 8
-#: Where the responder believes, or may believe, that the IKE SA stands.
-_TO_BE_DELETED: Final = (
+#: States in which the responder has, or may have, an IKE SA.
+_DELETE_ON_CLOSE: Final = (
     InitiatorState.ESTABLISHED,
     InitiatorState.DOUBTFUL,
     InitiatorState.AUTH,
     InitiatorState.EAP,
     InitiatorState.PROOF,
 )
-_CLOSED_EARLY: Final = "closed before there was an IKE SA"
+_CLOSED_REASON: Final = "closed before the IKE SA was established"
 
 
 class Initiator:
-    """One handshake. `offered` says what of the shape is offered."""
+    """One handshake. `offered` is what it offers of the shape's proposals."""
 
     def __init__(
         self,
@@ -82,11 +81,19 @@ class Initiator:
         rng: np.random.Generator | None = None,
         time: dt.datetime | None = None,
     ) -> None:
-        """`endpoints`: our address and UDP port and the target's, between which IKE_SA_INIT goes, for NAT detection.
+        """Prepare a handshake.
 
-        `randomness`: so many bytes, for SPIs, nonces and IVs; keys are the library's own. `rng`: for the policy's jitter.
-        `time`: by which certificates have to be valid; None: now.
-        Raises `CannotReplayError` before anything is sent, if the shape or the credentials do not allow it.
+        Args:
+            shape: the recorded handshake to re-enact.
+            credentials: keys, certificates and identities.
+            policy: when to retransmit.
+            endpoints: our address and UDP port and the target's for IKE_SA_INIT, for NAT detection.
+            randomness: returns that many random bytes, for SPIs, nonces and IVs; the library generates keys itself.
+            rng: for the jitter of the policy.
+            time: certificates must be valid at this time; None: now.
+
+        Raises:
+            CannotReplayError: the shape or the credentials do not allow a handshake.
         """
         self.offered = select_proposals(shape.proposals, shape.key_exchange)
         self._shape = shape
@@ -94,105 +101,105 @@ class Initiator:
         self._rng = rng
         self._local, self._remote = endpoints
         self._randomness = randomness
-        self._proofs = IkeAuthExchange(shape, credentials, self._local[0], randomness, time)
+        self._auth = IkeAuthExchange(shape, credentials, self._local[0], randomness, time)
         self._state = InitiatorState.IDLE
         self._spi_i, self._spi_r = randomness(_SPI), _NO_SPI
         self._nonce = randomness(shape.nonce_bytes)
         self._exchanges: list[PendingRequest] = []
         self._inbox = Inbox(self._spi_i, self._exchanges)
-        self._own: InitiatorKeyExchange | None = None
-        self._tried: list[int] = []  # key exchange methods of IKE_SA_INIT
+        self._key_exchange: InitiatorKeyExchange | None = None
+        self._tried_methods: list[int] = []  # key exchange methods of IKE_SA_INIT
         self._cookies: list[bytes] = []
-        self._additional: list[int] = []  # methods of key exchanges that are still to be done
+        self._additional: list[int] = []  # methods of the remaining additional key exchanges
         self._accepted: InitAcceptance | None = None
-        self._protection: IkeSaKeys | None = None
+        self._sa_keys: IkeSaKeys | None = None
         self._port = IKE_PORT
         self._began_ns = 0
-        self._ended_ns: int | None = None  # when it was established, or given up
-        self._reason: str | None = None  # why it failed
+        self._ended_ns: int | None = None  # time of success or failure
+        self._reason: str | None = None  # reason it failed
         self._deleted: bool | None = None  # as `InitiatorResult.deleted`
         self._result: InitiatorResult | None = None
-        self._answered: dict[int, tuple[OutgoingDatagram, ...]] = {}  # requests of the responder by message ID
+        self._sent_responses: dict[int, tuple[OutgoingDatagram, ...]] = {}  # requests of the responder by message ID
 
-    # ---- what the caller does
+    # ---- public methods
 
     def begin(self, now_ns: int) -> InitiatorStep:
         """Send the first request."""
         self._began_ns = now_ns
-        self._go(InitiatorEvent.BEGIN)
+        self._apply_event(InitiatorEvent.BEGIN)
         return self._step(self._send_init(self.offered.key_exchange, now_ns))
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> InitiatorStep:
-        """Take a datagram of the target, without the non-ESP marker; `from_port`: 500 or 4500, as in `OutgoingDatagram.port`."""
+        """Process a datagram without non-ESP marker; `from_port` is 500 or 4500, as in `OutgoingDatagram.port`."""
         if self._state in (InitiatorState.IDLE, InitiatorState.DOUBTFUL, InitiatorState.CLOSED, InitiatorState.FAILED):
             return self._step()
-        arrived = self._inbox.add_datagram(data, from_port, open_exchange=awaits_response(self._state))
+        received = self._inbox.add_datagram(data, from_port, awaiting_response=awaits_response(self._state))
         if self._inbox.overflows:
             return self._fail(
-                f"the target sends more than {MOST_DATAGRAMS:,} datagrams or {MOST_BYTES >> 20} MiB", now_ns
+                f"the target sends more than {MAX_DATAGRAMS:,} datagrams or {MAX_BYTES >> 20} MiB", now_ns
             )
-        if arrived is None:
+        if received is None:
             return self._step()
-        if not arrived.header.response:
-            return self._step(self._answer_request(arrived, now_ns))
+        if not received.header.response:
+            return self._step(self._answer_request(received, now_ns))
         try:
-            return self._step(self._on_response(arrived, now_ns))
-        except (RefusedError, FragmentTooSmallError, WireError) as problem:
-            return self._fail(str(problem), now_ns)
+            return self._step(self._on_response(received, now_ns))
+        except (RefusedError, FragmentTooSmallError, WireError) as error:
+            return self._fail(str(error), now_ns)
 
     def tick(self, now_ns: int) -> InitiatorStep:
-        """Send again what was not answered in time, or give up."""
+        """Retransmit the request if its response is overdue, or give up."""
         if not awaits_response(self._state) or now_ns < self._exchanges[-1].deadline_ns:
             return self._step()
         if not self._exchanges[-1].exhausted:
             return self._step(self._exchanges[-1].transmit(now_ns))
-        hint, again = self._inbox.hint, self._exchanges[-1].answer
-        reason = f"no answer but {again} once more" if again else "no answer"
-        return self._fail(f"{reason} (in clear: {hint})" if hint else reason, now_ns, InitiatorEvent.SILENCE)
+        hint, repeated = self._inbox.hint, self._exchanges[-1].answer
+        reason = f"no answer but {repeated} again" if repeated else "no answer"
+        return self._fail(f"{reason} (unprotected: {hint})" if hint else reason, now_ns, InitiatorEvent.SILENCE)
 
     def close(self, now_ns: int) -> InitiatorStep:
-        """Delete the IKE SA, also one that the responder alone may believe in; else just end."""
-        if self._state in _TO_BE_DELETED:
-            if not self._proofs.done:
-                self._reason = self._reason or _CLOSED_EARLY
-            self._go(InitiatorEvent.CLOSE)
+        """Delete the IKE SA, or end the handshake. Sends a delete also if only the responder may have the IKE SA."""
+        if self._state in _DELETE_ON_CLOSE:
+            if not self._auth.done:
+                self._reason = self._reason or _CLOSED_REASON
+            self._apply_event(InitiatorEvent.CLOSE)
             self._result, self._deleted = None, False
             delete = [encode_delete(ProtocolId.IKE)]
             return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
-        if self._state is InitiatorState.FAILED and self._proofs.refused:
-            self._proofs.refused = False
+        if self._state is InitiatorState.FAILED and self._auth.refused:
+            self._auth.refused = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
             return InitiatorStep(sent, None, self.conclude(now_ns))
         if self._state in (InitiatorState.CLOSED, InitiatorState.FAILED, InitiatorState.CLOSING):
             return self._step()
-        return self._fail(_CLOSED_EARLY, now_ns, InitiatorEvent.CLOSE)
+        return self._fail(_CLOSED_REASON, now_ns, InitiatorEvent.CLOSE)
 
     def conclude(self, now_ns: int) -> InitiatorResult:
-        """How it stands, whatever is still under way."""
-        accepted, protection, proofs = self._accepted, self._protection, self._proofs
+        """Return the result so far."""
+        accepted, sa_keys, auth = self._accepted, self._sa_keys, self._auth
         if self._ended_ns is None:
             self._ended_ns = now_ns
         self._result = InitiatorResult(
-            established=proofs.done,
+            established=auth.done,
             reason=self._reason,
-            child_error=proofs.child_error,
+            child_error=auth.child_error,
             deleted=self._deleted,
-            exchanges=tuple(exchange.count() for exchange in self._exchanges),
+            exchanges=tuple(exchange.get_stats() for exchange in self._exchanges),
             ignored=self._inbox.ignored,
             spi_i=self._spi_i,
             spi_r=self._spi_r,
             chosen=None if accepted is None else accepted.chosen.describe(),
-            authentication=(proofs.own_method, proofs.peer_method),
+            authentication=(auth.own_method, auth.peer_method),
             began_ns=self._began_ns,
             ended_ns=self._ended_ns,
-            keys=() if protection is None else tuple(protection.key_sets),
+            keys=() if sa_keys is None else tuple(sa_keys.key_sets),
         )
         return self._result
 
     # ---- states
 
-    def _go(self, event: InitiatorEvent) -> None:
+    def _apply_event(self, event: InitiatorEvent) -> None:
         self._state = next_state(self._state, event)
 
     def _step(self, send: tuple[OutgoingDatagram, ...] = ()) -> InitiatorStep:
@@ -200,8 +207,8 @@ class Initiator:
         return InitiatorStep(send, wake, self._result)
 
     def _fail(self, reason: str, now_ns: int, event: InitiatorEvent = InitiatorEvent.REFUSED) -> InitiatorStep:
-        self._go(event)
-        if self._state is not InitiatorState.CLOSED:  # else it had come to its end before
+        self._apply_event(event)
+        if self._state is not InitiatorState.CLOSED:  # otherwise the handshake had ended before
             self._reason = reason
         self.conclude(now_ns)
         return self._step()
@@ -209,9 +216,9 @@ class Initiator:
     # ---- requests
 
     def _send_init(self, method: int, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        if self._own is None or self._own.method != method:
-            self._own = key_exchange.start_key_exchange(method)
-            self._tried.append(method)
+        if self._key_exchange is None or self._key_exchange.method != method:
+            self._key_exchange = start_key_exchange(method)
+            self._tried_methods.append(method)
         message = encode_message(
             self._spi_i,
             _NO_SPI,
@@ -219,7 +226,7 @@ class Initiator:
             0,
             build_init_payloads(
                 self.offered.proposals,
-                (method, self._own.data),
+                (method, self._key_exchange.data),
                 self._nonce,
                 compute_nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
                 self._shape.notifies,
@@ -229,69 +236,69 @@ class Initiator:
         attempt = len(self._exchanges) + 1
         return self._transmit([message], ExchangeType.IKE_SA_INIT, 0, attempt, now_ns)
 
-    def _send(self, kind: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        """An encrypted request."""
-        protection, accepted = self._agreed()
-        if len(self._exchanges) >= MOST_EXCHANGES and kind != ExchangeType.INFORMATIONAL:
-            raise RefusedError(f"the responder wants more than {MOST_EXCHANGES} exchanges")
+    def _send(self, exchange_type: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[OutgoingDatagram, ...]:
+        """Send an encrypted request."""
+        sa_keys, accepted = self._get_agreed()
+        if len(self._exchanges) >= MAX_EXCHANGES and exchange_type != ExchangeType.INFORMATIONAL:
+            raise RefusedError(f"the responder requires more than {MAX_EXCHANGES} exchanges")
         message_id = self._exchanges[-1].message_id + 1
-        largest = self._shape.fragment_size if accepted.fragmentation else None
-        parts, opened = protection.seal(kind, message_id, payloads, largest)
-        if len(parts) > MOST_FRAGMENTS:
-            raise RefusedError(f"fragments of {largest} bytes would make more than {MOST_FRAGMENTS} of a message")
-        self._sent = parts[0], opened
-        return self._transmit(parts, kind, message_id, 1, now_ns)
+        fragment_size = self._shape.fragment_size if accepted.fragmentation else None
+        parts, decrypted = sa_keys.encrypt_message(exchange_type, message_id, payloads, fragment_size)
+        if len(parts) > MAX_FRAGMENTS:
+            raise RefusedError(f"a message would need more than {MAX_FRAGMENTS} fragments of {fragment_size} bytes")
+        self._sent = parts[0], decrypted
+        return self._transmit(parts, exchange_type, message_id, 1, now_ns)
 
     def _transmit(
-        self, parts: Sequence[bytes], kind: int, message_id: int, attempt: int, now_ns: int
+        self, parts: Sequence[bytes], exchange_type: int, message_id: int, attempt: int, now_ns: int
     ) -> tuple[OutgoingDatagram, ...]:
         timeouts = self._policy.draw_timeouts(self._rng).tolist()
-        self._exchanges.append(PendingRequest(kind, message_id, attempt, parts, self._port, timeouts))
+        self._exchanges.append(PendingRequest(exchange_type, message_id, attempt, parts, self._port, timeouts))
         return self._exchanges[-1].transmit(now_ns)
 
-    def _agreed(self) -> tuple[IkeSaKeys, InitAcceptance]:
-        assert self._protection is not None
+    def _get_agreed(self) -> tuple[IkeSaKeys, InitAcceptance]:
+        assert self._sa_keys is not None
         assert self._accepted is not None
-        return self._protection, self._accepted
+        return self._sa_keys, self._accepted
 
     # ---- responses
 
-    def _on_response(self, arrived: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        """What follows from the response to the request under way."""
-        if arrived.opened is None:
-            return self._on_init(arrived.message, now_ns)
-        self._exchanges[-1].answered(now_ns)
+    def _on_response(self, received: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
+        """Process the response to the pending request."""
+        if received.decrypted is None:
+            return self._on_init_response(received.message, now_ns)
+        self._exchanges[-1].mark_answered(now_ns)
         if self._state is InitiatorState.CLOSING:
-            self._go(InitiatorEvent.ANSWERED)
+            self._apply_event(InitiatorEvent.ANSWERED)
             self._deleted = True
             self.conclude(now_ns)
             return ()
-        chain = parse_decrypted_payloads(arrived.opened.plaintext, arrived.opened.first)
+        chain = parse_decrypted_payloads(received.decrypted.plaintext, received.decrypted.first)
         if chain.error is not None:
-            raise RefusedError(f"a response cannot be read: {chain.error}")
+            raise RefusedError(f"invalid response: {chain.error}")
         self._exchanges[-1].answer = get_first_error(chain.payloads)
         if self._state is InitiatorState.INTERMEDIATE:
-            return self._on_intermediate(arrived, chain.payloads, now_ns)
-        event, payloads = self._proofs.take(chain.payloads)
-        self._go(event)
+            return self._on_intermediate_response(received, chain.payloads, now_ns)
+        event, payloads = self._auth.handle_response(chain.payloads)
+        self._apply_event(event)
         if event is InitiatorEvent.AUTHENTICATED:
             self.conclude(now_ns)
             return ()
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
-    def _on_init(self, message: bytes, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        exchange, own = self._exchanges[-1], self._own
-        assert own is not None
-        answer = parse_init_response(message, self.offered.proposals, own.method, self._local, self._remote)
+    def _on_init_response(self, message: bytes, now_ns: int) -> tuple[OutgoingDatagram, ...]:
+        exchange, own_exchange = self._exchanges[-1], self._key_exchange
+        assert own_exchange is not None
+        answer = parse_init_response(message, self.offered.proposals, own_exchange.method, self._local, self._remote)
         if (isinstance(answer, CookieRequest) and answer.data in self._cookies) or (
-            isinstance(answer, KeyExchangeMethodRequest) and answer.method in self._tried[1:]
+            isinstance(answer, KeyExchangeMethodRequest) and answer.method in self._tried_methods[1:]
         ):
-            self._inbox.count("repeated")  # the answer to the attempt before, once more
-            again = InitiatorEvent.COOKIE if isinstance(answer, CookieRequest) else InitiatorEvent.OTHER_METHOD
-            exchange.answer = again.value  # until another comes
+            self._inbox.count_ignored("repeated")  # a duplicate response to the previous attempt
+            repeated = InitiatorEvent.COOKIE if isinstance(answer, CookieRequest) else InitiatorEvent.OTHER_METHOD
+            exchange.answer = repeated.value  # unless another response arrives
             return ()
         exchange.mark_used(len(message))
-        exchange.answered(now_ns)
+        exchange.mark_answered(now_ns)
         match answer:
             case InitRefusal(reason):
                 exchange.answer = reason
@@ -300,38 +307,38 @@ class Initiator:
                 exchange.answer = InitiatorEvent.COOKIE.value
                 if len(data) not in _COOKIE:
                     raise RefusedError(f"a COOKIE of {len(data)} bytes; 1 to {_COOKIE[-1]} are allowed")
-                if len(self._cookies) == MOST_COOKIES:
-                    raise RefusedError(f"the responder wants more than {MOST_COOKIES} cookies")
+                if len(self._cookies) == MAX_COOKIES:
+                    raise RefusedError(f"the responder requests more than {MAX_COOKIES} cookies")
                 self._cookies.append(data)
-                self._go(InitiatorEvent.COOKIE)
-                return self._send_init(own.method, now_ns)
+                self._apply_event(InitiatorEvent.COOKIE)
+                return self._send_init(own_exchange.method, now_ns)
             case KeyExchangeMethodRequest(method):
                 exchange.answer = InitiatorEvent.OTHER_METHOD.value
-                self._check_method(method)
-                self._go(InitiatorEvent.OTHER_METHOD)
+                self._check_requested_method(method)
+                self._apply_event(InitiatorEvent.OTHER_METHOD)
                 return self._send_init(method, now_ns)
             case InitAcceptance():
                 exchange.answer = None
-                return self._on_accepted(answer, own, (exchange.first_part, message), now_ns)
+                return self._on_accepted(answer, own_exchange, (exchange.first_part, message), now_ns)
 
-    def _check_method(self, method: int) -> None:
-        """Refuse a key exchange method that the responder cannot mean."""
-        why = "was sent" if method in self._tried else None
-        if why is None and method not in list_key_exchange_methods(self.offered.proposals):
-            why = "was not offered"
-        if why is not None:
-            raise RefusedError(f"INVALID_KE_PAYLOAD asks for {get_key_exchange_name(method)}, which {why}")
+    def _check_requested_method(self, method: int) -> None:
+        """Raise `RefusedError` if INVALID_KE_PAYLOAD asks for a method that we tried or did not offer."""
+        reason = "was sent" if method in self._tried_methods else None
+        if reason is None and method not in list_key_exchange_methods(self.offered.proposals):
+            reason = "was not offered"
+        if reason is not None:
+            raise RefusedError(f"INVALID_KE_PAYLOAD asks for {get_key_exchange_name(method)}, which {reason}")
 
     def _on_accepted(
-        self, accepted: InitAcceptance, own: InitiatorKeyExchange, init: tuple[bytes, bytes], now_ns: int
+        self, accepted: InitAcceptance, own_exchange: InitiatorKeyExchange, init: tuple[bytes, bytes], now_ns: int
     ) -> tuple[OutgoingDatagram, ...]:
-        secret = own.secret(accepted.key_exchange)
+        secret = own_exchange.compute_secret(accepted.key_exchange)
         if not self._shape.esp_proposals and not accepted.childless:
             raise RefusedError("the responder does not support an IKE SA without CHILD_SA (RFC 6023)")
         self._accepted, self._init = accepted, init
         self._spi_r = self._inbox.spi_r = accepted.spi_r
         self._additional = list(accepted.additional)
-        self._protection = self._inbox.protection = IkeSaKeys(
+        self._sa_keys = self._inbox.sa_keys = IkeSaKeys(
             accepted.prf,
             accepted.suite,
             secret,
@@ -341,66 +348,65 @@ class Initiator:
         )
         if accepted.nat or (accepted.nat is False and self._shape.floats):
             self._port = NAT_PORT
-        return self._next_keys(now_ns)
+        return self._continue(now_ns)
 
-    def _on_intermediate(
-        self, arrived: ReceivedMessage, payloads: Sequence[Payload], now_ns: int
+    def _on_intermediate_response(
+        self, received: ReceivedMessage, payloads: Sequence[Payload], now_ns: int
     ) -> tuple[OutgoingDatagram, ...]:
-        protection, own = self._agreed()[0], self._own
-        assert own is not None
-        assert arrived.opened is not None
+        sa_keys, own_exchange = self._get_agreed()[0], self._key_exchange
+        assert own_exchange is not None
+        assert received.decrypted is not None
         body = next((payload.body for payload in payloads if payload.type == PayloadType.KE), None)
         error = self._exchanges[-1].answer
         if body is None or error is not None:
             raise RefusedError(error or "the response to IKE_INTERMEDIATE has no KE payload")
-        secret = own.secret(parse_key_exchange(body))
-        protection.authenticate_intermediate(self._sent, (arrived.message, arrived.opened))
-        protection.add(secret)
-        return self._next_keys(now_ns)
+        secret = own_exchange.compute_secret(parse_key_exchange(body))
+        sa_keys.authenticate_intermediate(self._sent, (received.message, received.decrypted))
+        sa_keys.add_key_exchange(secret)
+        return self._continue(now_ns)
 
-    def _next_keys(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        """Go on to the next additional key exchange, or to IKE_AUTH."""
-        protection, accepted = self._agreed()
+    def _continue(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
+        """Start the next additional key exchange, or IKE_AUTH after the last one."""
+        sa_keys, accepted = self._get_agreed()
         if self._additional:
-            self._go(InitiatorEvent.KEYS_TO_ADD)
-            self._own = key_exchange.start_key_exchange(self._additional.pop(0))
-            payloads = [encode_key_exchange(self._own.method, self._own.data)]
+            self._apply_event(InitiatorEvent.KEYS_TO_ADD)
+            self._key_exchange = start_key_exchange(self._additional.pop(0))
+            payloads = [encode_key_exchange(self._key_exchange.method, self._key_exchange.data)]
             return self._send(ExchangeType.IKE_INTERMEDIATE, payloads, now_ns)
-        self._go(InitiatorEvent.KEYS_DONE)
+        self._apply_event(InitiatorEvent.KEYS_DONE)
         message_id = self._exchanges[-1].message_id + 1
-        payloads = self._proofs.begin(protection, accepted, self._init, self._nonce, message_id)
+        payloads = self._auth.begin(sa_keys, accepted, self._init, self._nonce, message_id)
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
     # ---- requests of the responder
 
-    def _answer_request(self, arrived: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        """Answer what a responder may ask of an IKE SA that stands; nothing of it changes ours, but its end."""
-        kind, message_id = arrived.header.exchange_type, arrived.header.message_id
-        known = self._answered.get(message_id)
-        if known is not None:
-            self._inbox.count("repeated")
-            again = tuple(replace(outgoing, transmission=outgoing.transmission + 1) for outgoing in known)
-            self._answered[message_id] = again
-            return again
-        expected = message_id == len(self._answered) and message_id < MOST_EXCHANGES
+    def _answer_request(self, received: ReceivedMessage, now_ns: int) -> tuple[OutgoingDatagram, ...]:
+        """Answer a request of the responder. Only a delete of the IKE SA changes our state."""
+        exchange_type, message_id = received.header.exchange_type, received.header.message_id
+        previous = self._sent_responses.get(message_id)
+        if previous is not None:
+            self._inbox.count_ignored("repeated")
+            repeated = tuple(replace(outgoing, transmission=outgoing.transmission + 1) for outgoing in previous)
+            self._sent_responses[message_id] = repeated
+            return repeated
+        expected = message_id == len(self._sent_responses) and message_id < MAX_EXCHANGES
         if self._state not in (InitiatorState.ESTABLISHED, InitiatorState.CLOSING) or not expected:
-            self._inbox.count("unexpected")
+            self._inbox.count_ignored("unexpected")
             return ()
-        assert arrived.opened is not None
-        chain = parse_decrypted_payloads(arrived.opened.plaintext, arrived.opened.first)
-        refusal = [] if kind == ExchangeType.INFORMATIONAL else [encode_notify(NotifyType.NO_ADDITIONAL_SAS)]
-        parts, _ = self._agreed()[0].seal(kind, message_id, refusal, None, response=True)
-        sent = (OutgoingDatagram(parts[0], kind, message_id, True, None, None, 1, self._port),)
-        self._answered[message_id] = sent
-        if kind == ExchangeType.INFORMATIONAL and _deletes(chain.payloads):
-            self._go(InitiatorEvent.DELETED)
+        assert received.decrypted is not None
+        chain = parse_decrypted_payloads(received.decrypted.plaintext, received.decrypted.first)
+        refusal = [] if exchange_type == ExchangeType.INFORMATIONAL else [encode_notify(NotifyType.NO_ADDITIONAL_SAS)]
+        parts, _ = self._get_agreed()[0].encrypt_message(exchange_type, message_id, refusal, None, response=True)
+        sent = (OutgoingDatagram(parts[0], exchange_type, message_id, True, None, None, 1, self._port),)
+        self._sent_responses[message_id] = sent
+        if exchange_type == ExchangeType.INFORMATIONAL and _deletes_ike_sa(chain.payloads):
+            self._apply_event(InitiatorEvent.DELETED)
             self._deleted = True
             self.conclude(now_ns)
         return sent
 
 
-def _deletes(payloads: Sequence[Payload]) -> bool:
-    """Whether the IKE SA is deleted by them."""
+def _deletes_ike_sa(payloads: Sequence[Payload]) -> bool:
     for payload in payloads:
         if payload.type == PayloadType.DELETE:
             with suppress(WireError):

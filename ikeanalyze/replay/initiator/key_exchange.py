@@ -1,11 +1,7 @@
-"""Key exchanges as their initiator: a fresh key for each, what goes into the KE payload, and the shared secret.
+"""Key exchanges of an initiator: fresh keys, the data of the KE payload, and the shared secret.
 
-All of the mathematics is the library's; here is what RFCs say of how it stands in the KE payload: RFC 7296, section 3.4 and RFC
-3526 (MODP), RFC 5903 (ECP), RFC 8031 (X25519, X448), draft-ietf-ipsecme-ikev2-mlkem (ML-KEM).
-
-The primes of the MODP groups 14 to 16 (RFC 3526, sections 3 to 5); their generator is 2.
-
-No library of ours has them by name; each is 2^n - 2^(n-64) - 1 + 2^64 (floor(2^(n-130) pi) + c), which a test checks.
+The cryptography library computes everything; this module encodes the KE payload: RFC 7296, section 3.4 and RFC 3526
+(MODP), RFC 5903 (ECP), RFC 8031 (X25519, X448), draft-ietf-ipsecme-ikev2-mlkem (ML-KEM).
 """
 
 import warnings
@@ -26,7 +22,7 @@ from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange, get_key_excha
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
-GENERATOR: Final = 2
+GENERATOR: Final = 2  # of all MODP groups
 
 _MODP_2048: Final = int(
     "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD"
@@ -63,7 +59,8 @@ _MODP_4096: Final = int(
     16,
 )
 
-#: By key exchange method.
+#: Primes of the MODP groups 14 to 16 (RFC 3526, sections 3 to 5), which no library of ours names. Each is
+#: 2^n - 2^(n-64) - 1 + 2^64 (floor(2^(n-130) pi) + c); a test checks this.
 PRIMES: Final[Mapping[int, int]] = MappingProxyType(
     {
         KeyExchangeMethod.MODP_2048: _MODP_2048,
@@ -72,10 +69,7 @@ PRIMES: Final[Mapping[int, int]] = MappingProxyType(
     }
 )
 
-
-pass
-
-_UNCOMPRESSED: Final = b"\x04"  # before both coordinates of a point (SEC 1, section 2.3.3); the KE payload has none
+_UNCOMPRESSED: Final = b"\x04"  # prefix of a point (SEC 1, section 2.3.3), which the KE payload omits
 
 _CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
     {
@@ -88,55 +82,56 @@ _CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class InitiatorKeyExchange:
-    """The initiator's side of one key exchange."""
+    """The initiator's half of a key exchange."""
 
     method: int
     data: bytes  # of our KE payload: public value, or encapsulation key
-    _derive: Callable[[bytes], bytes] = field(repr=False)  # from the peer's data; `ValueError` if it is no good
+    _derive: Callable[[bytes], bytes] = field(repr=False)  # from the peer's data; `ValueError` if invalid
 
-    def secret(self, peer: KeyExchange) -> bytes:
-        """The shared secret: g^ir of RFC 7296, section 2.14, or SK(n) of RFC 9370, section 2.2.2.
+    def compute_secret(self, peer: KeyExchange) -> bytes:
+        """Return the shared secret: g^ir of RFC 7296, section 2.14, or SK(n) of RFC 9370, section 2.2.2.
 
-        Raises `RefusedError` for data that cannot be used.
+        Raises:
+            RefusedError: the data of the peer is invalid.
         """
-        wrong = check_key_exchange(peer, response=True, negotiated=self.method)
-        if wrong:
-            raise RefusedError("; ".join(wrong))
+        problems = check_key_exchange(peer, response=True, negotiated=self.method)
+        if problems:
+            raise RefusedError("; ".join(problems))
         try:
             return self._derive(peer.data)
         except ValueError:
-            raise RefusedError(f"the {get_key_exchange_name(self.method)} data of the KE payload are no good") from None
+            raise RefusedError(f"invalid {get_key_exchange_name(self.method)} data in the KE payload") from None
 
 
 @cache
 def explain_unsupported(method: int) -> str | None:
-    """Why a method cannot be used, in one clause; None: it can, for the library has just made a key for it.
+    """Return why a method cannot be used, in one clause; None: it can.
 
-    What a library was built with is known by trying alone, and has to be known before anything is offered.
+    Generates a key, because this is the only way to find out what the library was built with.
     """
     if method == KeyExchangeMethod.ML_KEM_512:
         return (
-            "the library for cryptography leaves ML-KEM-512 out on purpose, since it has 768 and 1024: record or "
-            "choose a proposal with one of these"
+            "the cryptography library does not implement ML-KEM-512: record or choose a proposal with ML-KEM-768 or "
+            "ML-KEM-1024"
         )
-    if method not in _BEGIN:
-        return f"key exchange method {get_key_exchange_name(method)} is not among those that can be re-enacted"
+    if method not in _START:
+        return f"key exchange method {get_key_exchange_name(method)} is not supported"
     try:
-        _BEGIN[method](method)
+        _START[method](method)
     except UnsupportedAlgorithm:
         return f"cryptography {cryptography.__version__} on this machine lacks {get_key_exchange_name(method)}"
     return None
 
 
 def start_key_exchange(method: int) -> InitiatorKeyExchange:
-    """Make a fresh key for a method. `RefusedError` with the reason if it cannot be used."""
+    """Generate a key for a method. Raises `RefusedError` if the method is not supported."""
     reason = explain_unsupported(method)
     if reason is not None:
         raise RefusedError(reason)
-    return _BEGIN[method](method)
+    return _START[method](method)
 
 
-def _x25519(method: int) -> InitiatorKeyExchange:
+def _start_x25519(method: int) -> InitiatorKeyExchange:
     key = x25519.X25519PrivateKey.generate()
     return InitiatorKeyExchange(
         method,
@@ -145,7 +140,7 @@ def _x25519(method: int) -> InitiatorKeyExchange:
     )
 
 
-def _x448(method: int) -> InitiatorKeyExchange:
+def _start_x448(method: int) -> InitiatorKeyExchange:
     key = x448.X448PrivateKey.generate()
     return InitiatorKeyExchange(
         method,
@@ -154,8 +149,8 @@ def _x448(method: int) -> InitiatorKeyExchange:
     )
 
 
-def _ecp(method: int) -> InitiatorKeyExchange:
-    """Both coordinates one behind the other; the secret is the x-coordinate (RFC 5903, section 7)."""
+def _start_ecp(method: int) -> InitiatorKeyExchange:
+    """KE data is both coordinates; the secret is the x-coordinate (RFC 5903, section 7)."""
     curve = _CURVES[method]
     key = ec.generate_private_key(curve)
     numbers = key.public_key().public_numbers()
@@ -169,22 +164,22 @@ def _ecp(method: int) -> InitiatorKeyExchange:
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
-    """The library says that groups of finite fields are on their way out; the user has chosen to measure them."""
+def _ignore_deprecation() -> Iterator[None]:
+    """The library deprecates finite-field groups, but the recorded handshake uses one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         yield
 
 
-def _modp(method: int) -> InitiatorKeyExchange:
+def _start_modp(method: int) -> InitiatorKeyExchange:
     """Public value and secret have the length of the prime (RFC 7296, sections 2.14 and 3.4)."""
     try:
         from cryptography.hazmat.primitives.asymmetric import dh
-    except ImportError:  # it is announced that a later version will be without
+    except ImportError:  # later versions will remove it
         raise UnsupportedAlgorithm("finite fields") from None
     prime = PRIMES[method]
     size = (prime.bit_length() + 7) // 8
-    with _without_warnings():
+    with _ignore_deprecation():
         group = dh.DHParameterNumbers(prime, GENERATOR)
         key = group.parameters().generate_private_key()
 
@@ -192,13 +187,13 @@ def _modp(method: int) -> InitiatorKeyExchange:
         value = int.from_bytes(peer)
         if not 1 < value < prime - 1:  # RFC 6989, section 2.1
             raise ValueError
-        with _without_warnings():
+        with _ignore_deprecation():
             return key.exchange(dh.DHPublicNumbers(value, group).public_key()).rjust(size, b"\0")
 
     return InitiatorKeyExchange(method, key.public_key().public_numbers().y.to_bytes(size), derive)
 
 
-def _mlkem(method: int) -> InitiatorKeyExchange:
+def _start_mlkem(method: int) -> InitiatorKeyExchange:
     """The initiator sends the encapsulation key, the responder the ciphertext."""
     key: mlkem.MLKEM768PrivateKey | mlkem.MLKEM1024PrivateKey = (
         mlkem.MLKEM768PrivateKey.generate()
@@ -208,13 +203,13 @@ def _mlkem(method: int) -> InitiatorKeyExchange:
     return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
 
 
-_BEGIN: Final[Mapping[int, Callable[[int], InitiatorKeyExchange]]] = MappingProxyType(
+_START: Final[Mapping[int, Callable[[int], InitiatorKeyExchange]]] = MappingProxyType(
     {
-        **dict.fromkeys(PRIMES, _modp),
-        **dict.fromkeys(_CURVES, _ecp),
-        KeyExchangeMethod.X25519: _x25519,
-        KeyExchangeMethod.X448: _x448,
-        KeyExchangeMethod.ML_KEM_768: _mlkem,
-        KeyExchangeMethod.ML_KEM_1024: _mlkem,
+        **dict.fromkeys(PRIMES, _start_modp),
+        **dict.fromkeys(_CURVES, _start_ecp),
+        KeyExchangeMethod.X25519: _start_x25519,
+        KeyExchangeMethod.X448: _start_x448,
+        KeyExchangeMethod.ML_KEM_768: _start_mlkem,
+        KeyExchangeMethod.ML_KEM_1024: _start_mlkem,
     }
 )

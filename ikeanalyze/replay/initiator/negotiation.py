@@ -1,7 +1,4 @@
-"""What the responder's answer to IKE_SA_INIT means (RFC 7296, sections 1.2, 2.6, 2.7, 2.23; RFC 9242; RFC 9370).
-
-What of recorded proposals can be offered again: the rest is left out, and told.
-"""
+"""IKE_SA_INIT: proposals to offer, and the response (RFC 7296, sections 2.6, 2.7, 2.23; RFC 9242; RFC 9370)."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -10,8 +7,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, PRF, IkeSuite, PrfAlgorithm, get_prf, get_suite
-from ikeanalyze.replay.initiator import key_exchange
 from ikeanalyze.replay.initiator.interface import CannotReplayError
+from ikeanalyze.replay.initiator.key_exchange import explain_unsupported
 from ikeanalyze.replay.responses import FIRST_STATUS, get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
@@ -27,47 +24,48 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
 
 _NONE: Final = 0
-_MOST_TRANSFORMS: Final = 255  # their number is one byte
+_MAX_TRANSFORMS: Final = 255  # their number is one byte (RFC 7296, section 3.3.1)
 _ADDITIONAL: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayProposals:
-    """Proposals for IKE_SA_INIT all of which we can do."""
+    """Proposals for IKE_SA_INIT that we support completely."""
 
     proposals: tuple[Proposal, ...]
     key_exchange: int  # method of the KE payload
-    left_out: tuple[str, ...]  # what was recorded and is not offered, with the reason
+    left_out: tuple[str, ...]  # recorded but not offered, each with the reason
 
 
 def select_proposals(recorded: Sequence[Proposal], method: int) -> ReplayProposals:
-    """The proposals as they were recorded, without what we cannot do.
+    """Return the recorded proposals without transforms that we do not support.
 
-    `method`: of the recorded KE payload; another that is offered takes its place if it cannot be used. Raises
-    `CannotReplayError` if nothing is left.
+    `method`: of the recorded KE payload; replaced by an offered one if it is not supported.
+
+    Raises:
+        CannotReplayError: no proposal is left.
     """
     proposals: list[Proposal] = []
     left_out: dict[str, None] = {}
     for proposal in recorded:
-        kept, reasons = _possible(proposal)
+        usable, reasons = _filter_transforms(proposal)
         left_out.update(dict.fromkeys(reasons))
-        if kept is not None:
-            # they are counted from 1 without a gap (RFC 7296, section 3.3.1)
-            proposals.append(replace(kept, number=len(proposals) + 1))
+        if usable is not None:
+            # numbers count from 1 without a gap (RFC 7296, section 3.3.1)
+            proposals.append(replace(usable, number=len(proposals) + 1))
     methods = list_key_exchange_methods(proposals)
     if not methods:
-        why = "; ".join(left_out) or "there is none"
-        raise CannotReplayError(f"none of the recorded proposals can be offered: {why}")
+        reason = "; ".join(left_out) or "the request has none"
+        raise CannotReplayError(f"none of the recorded proposals can be offered: {reason}")
     if method not in methods:
-        reason = key_exchange.explain_unsupported(method)
-        if reason is not None:
-            left_out[reason] = None
+        if unsupported := explain_unsupported(method):
+            left_out[unsupported] = None
         method = methods[0]
     return ReplayProposals(tuple(proposals), method, tuple(left_out))
 
 
 def list_key_exchange_methods(proposals: Sequence[Proposal]) -> list[int]:
-    """Key exchange methods that are offered for IKE_SA_INIT, in order."""
+    """Return the key exchange methods offered for IKE_SA_INIT, in order."""
     return [
         transform.id
         for proposal in proposals
@@ -77,39 +75,39 @@ def list_key_exchange_methods(proposals: Sequence[Proposal]) -> list[int]:
 
 
 def is_offered(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
-    """Whether a responder chose one alternative of each transform type of one of the proposals (RFC 7296, section 2.7)."""
+    """Whether `chosen` has one alternative of each transform type of an offered proposal (RFC 7296, section 2.7)."""
     for proposal in offered:
         if proposal.number != chosen.number or proposal.protocol != chosen.protocol:
             continue
-        kinds = [transform.type for transform in chosen.transforms]
+        types = [transform.type for transform in chosen.transforms]
         needed = {transform.type for transform in proposal.transforms}
         optional = {transform.type for transform in proposal.transforms if transform.id == _NONE}
         return (
-            len(set(kinds)) == len(kinds)
-            and needed - optional <= set(kinds)
+            len(set(types)) == len(types)
+            and needed - optional <= set(types)
             and all(transform in proposal.transforms for transform in chosen.transforms)
         )
     return False
 
 
-def _possible(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
-    """A proposal without the transforms that we cannot do; None: a type has no other."""
-    if len(proposal.transforms) > _MOST_TRANSFORMS:
-        return None, [f"a proposal with more than {_MOST_TRANSFORMS} transforms cannot be written"]
-    kept, reasons = [], []
+def _filter_transforms(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
+    """Return a proposal without unsupported transforms, and why; None if a transform type has no other."""
+    if len(proposal.transforms) > _MAX_TRANSFORMS:
+        return None, [f"a proposal with more than {_MAX_TRANSFORMS} transforms cannot be encoded"]
+    usable, reasons = [], []
     for transform in proposal.transforms:
-        reason = _unsupported(transform)
+        reason = _explain_unsupported_transform(transform)
         if reason is None:
-            kept.append(transform)
+            usable.append(transform)
         else:
             reasons.append(reason)
-    lost = {transform.type for transform in proposal.transforms} - {transform.type for transform in kept}
-    if lost or not kept:
+    lost = {transform.type for transform in proposal.transforms} - {transform.type for transform in usable}
+    if lost or not usable:
         return None, reasons
-    return replace(proposal, transforms=tuple(kept)), reasons
+    return replace(proposal, transforms=tuple(usable)), reasons
 
 
-def _unsupported(transform: Transform) -> str | None:
+def _explain_unsupported_transform(transform: Transform) -> str | None:
     kind, number = transform.type, transform.id
     if kind == TransformType.ENCR:
         algorithm = ENCRYPTION.get(number)
@@ -124,11 +122,9 @@ def _unsupported(transform: Transform) -> str | None:
     elif kind in _ADDITIONAL and number == _NONE:
         return None
     elif kind == TransformType.KE or kind in _ADDITIONAL:
-        return key_exchange.explain_unsupported(number)
-    return f"{get_name(TransformType, kind)} {transform.name} is not among what can be re-enacted"
+        return explain_unsupported(number)
+    return f"{get_name(TransformType, kind)} {transform.name} is not supported"
 
-
-pass
 
 _NO_SPI: Final = bytes(8)
 _NONCES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
@@ -138,28 +134,28 @@ Endpoint = tuple[str, int]  # address, UDP port
 
 @dataclass(frozen=True, slots=True)
 class CookieRequest:
-    """The request has to be sent again with this."""
+    """The request must be sent again with this cookie."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class KeyExchangeMethodRequest:
-    """The request has to be sent again with a KE payload of this method."""
+    """The request must be sent again with a KE payload of this method."""
 
     method: int
 
 
 @dataclass(frozen=True, slots=True)
 class InitRefusal:
-    """There will be no IKE SA."""
+    """The responder refuses, or its response is not acceptable."""
 
     reason: str  # name of a notify, or a clause
 
 
 @dataclass(frozen=True, slots=True)
 class InitAcceptance:
-    """What both sides agree on."""
+    """The negotiated parameters."""
 
     spi_r: bytes
     chosen: Proposal
@@ -168,10 +164,10 @@ class InitAcceptance:
     key_exchange: KeyExchange  # the responder's
     nonce: bytes  # the responder's
     additional: tuple[int, ...]  # methods of the additional key exchanges, in order
-    nat: bool | None  # there is a NAT between; None: the responder does not say
-    fragmentation: bool  # it takes IKE fragments
-    hash_algorithms: tuple[int, ...] | None  # for signatures; None: it knows the old methods alone
-    childless: bool  # it can do without CHILD_SA
+    nat: bool | None  # NAT detected; None: the responder does not support NAT detection
+    fragmentation: bool  # the responder supports IKE fragmentation
+    hash_algorithms: tuple[int, ...] | None  # for signatures; None: RFC 7427 is not supported
+    childless: bool  # the responder supports an IKE SA without Child SA
 
 
 Answer = CookieRequest | KeyExchangeMethodRequest | InitRefusal | InitAcceptance
@@ -180,28 +176,28 @@ Answer = CookieRequest | KeyExchangeMethodRequest | InitRefusal | InitAcceptance
 def parse_init_response(
     data: bytes, offered: Sequence[Proposal], method: int, local: Endpoint, remote: Endpoint
 ) -> Answer:
-    """The meaning of an IKE_SA_INIT response whose header was checked. Never raises.
+    """Interpret an IKE_SA_INIT response whose header was checked. Never raises.
 
-    `method`: of our KE payload. `local`, `remote`: where the request came from and went to, for NAT detection.
+    `method`: of our KE payload. `local`, `remote`: source and destination of the request, for NAT detection.
     """
     view = parse_init(data)
-    notifies = dict(reversed(view.notifies))  # of each type the first
+    notifies = dict(reversed(view.notifies))  # the first of each type
     if not view.proposals and NotifyType.COOKIE in notifies:
         return CookieRequest(notifies[NotifyType.COOKIE])
-    wanted = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
-    if wanted is not None and len(wanted) == 2:
-        return KeyExchangeMethodRequest(int.from_bytes(wanted))
+    requested = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
+    if requested is not None and len(requested) == 2:
+        return KeyExchangeMethodRequest(int.from_bytes(requested))
     error = next((kind for kind, _ in view.notifies if kind < FIRST_STATUS), None)
     if error is None and NotifyType.REDIRECT in notifies:
         error = NotifyType.REDIRECT
     if error is not None:
         return InitRefusal(get_notify_name(error))
     if view.error is not None:
-        return InitRefusal(f"the response to IKE_SA_INIT cannot be read: {view.error}")
-    return _accepted(data, view, notifies, offered, method, local, remote)
+        return InitRefusal(f"invalid response to IKE_SA_INIT: {view.error}")
+    return _check_acceptance(data, view, notifies, offered, method, local, remote)
 
 
-def _accepted(
+def _check_acceptance(
     data: bytes,
     view: InitMessage,
     notifies: dict[int, bytes],
@@ -213,15 +209,15 @@ def _accepted(
     chosen, suite, prf = view.chosen, get_suite(view.chosen), get_prf(view.chosen)
     spi_i, spi_r = data[:8], data[8:16]
     if chosen is None or view.ke_method is None or view.nonce is None:
-        return InitRefusal("the response to IKE_SA_INIT has neither an error nor all of SA, KE and nonce")
+        return InitRefusal("the response to IKE_SA_INIT lacks SA, KE or nonce")
     if spi_r == _NO_SPI or len(view.nonce) not in _NONCES:
-        return InitRefusal("the response to IKE_SA_INIT has no SPI, or a nonce of a length that is not allowed")
+        return InitRefusal("the response to IKE_SA_INIT has no SPI or a nonce of invalid length")
     if len(view.proposals) > 1 or suite is None or prf is None or not is_offered(chosen, offered):
         return InitRefusal(f"the responder chose {chosen.describe()}, which was not offered")
     agreed = next((transform.id for transform in chosen.transforms if transform.type == TransformType.KE), None)
-    for theirs in (agreed, view.ke_method):
-        if theirs != method:
-            name = "none" if theirs is None else get_key_exchange_name(theirs)
+    for peer_method in (agreed, view.ke_method):
+        if peer_method != method:
+            name = "none" if peer_method is None else get_key_exchange_name(peer_method)
             return InitRefusal(f"the responder's key exchange is {name}, ours {get_key_exchange_name(method)}")
     additional = sorted(
         (transform.type, transform.id)
@@ -240,7 +236,7 @@ def _accepted(
         key_exchange=parse_key_exchange(body),
         nonce=view.nonce,
         additional=tuple(number for _, number in additional),
-        nat=_nat(view.notifies, spi_i, spi_r, local, remote),
+        nat=_detect_nat(view.notifies, spi_i, spi_r, local, remote),
         fragmentation=NotifyType.IKEV2_FRAGMENTATION_SUPPORTED in notifies,
         hash_algorithms=None if hashes is None else parse_hash_algorithms(hashes),
         childless=NotifyType.CHILDLESS_IKEV2_SUPPORTED in notifies,
@@ -248,24 +244,24 @@ def _accepted(
 
 
 def list_error_notifies(chain: Iterable[Payload]) -> list[int]:
-    """Types of the error notifies among payloads, in order."""
-    kinds = []
+    """Return the types of the error notifies among payloads, in order."""
+    types = []
     for payload in chain:
         if payload.type == PayloadType.NOTIFY:
             with suppress(WireError):
                 kind = parse_notify(payload.body).type
                 if kind < FIRST_STATUS:
-                    kinds.append(kind)
-    return kinds
+                    types.append(kind)
+    return types
 
 
 def get_first_error(chain: Iterable[Payload]) -> str | None:
-    """Name of the first error notify among payloads; None: there is none."""
+    """Return the name of the first error notify among payloads; None: no error."""
     return next(map(get_notify_name, list_error_notifies(chain)), None)
 
 
 def compute_nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:
-    """Data of NAT_DETECTION_SOURCE_IP and NAT_DETECTION_DESTINATION_IP of a message (RFC 7296, section 2.23)."""
+    """Return the data of NAT_DETECTION_SOURCE_IP and NAT_DETECTION_DESTINATION_IP (RFC 7296, section 2.23)."""
     first, second = (
         compute_nat_detection_hash(spi_i, spi_r, ip_address(address).packed, port)
         for address, port in (source, destination)
@@ -273,10 +269,10 @@ def compute_nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination
     return first, second
 
 
-def _nat(
+def _detect_nat(
     notifies: Sequence[tuple[int, bytes]], spi_i: bytes, spi_r: bytes, local: Endpoint, remote: Endpoint
 ) -> bool | None:
-    """There may be several for the source, one of which has to fit; the destination is us."""
+    """Check the hashes: one of those for the source must match, the destination is us."""
     source, destination = compute_nat_hashes(spi_i, spi_r, remote, local)
     hashes = {
         kind: [data for known, data in notifies if known == kind]

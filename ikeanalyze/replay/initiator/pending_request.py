@@ -1,6 +1,6 @@
-"""One request under way: its transmissions, the time to send it again, and what came back.
+"""The pending request: its transmissions, its retransmission timer, and the response received so far.
 
-A message that is cut is sent again whole, all its fragments (RFC 7383, section 2.6.2).
+A fragmented message is retransmitted with all its fragments (RFC 7383, section 2.6.2).
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Final
 
 from ikeanalyze.replay.initiator.interface import ExchangeStats, OutgoingDatagram
 
-_SECOND: Final = 1_000_000_000
+_NS_PER_S: Final = 1_000_000_000
 
 
 class PendingRequest:
-    """A request, from its first transmission on."""
+    """A request and the statistics of its exchange."""
 
     __slots__ = (
         "_attempt",
@@ -24,8 +24,8 @@ class PendingRequest:
         "_port",
         "_round_trip_ns",
         "_sent_ns",
+        "_timeouts",
         "_transmissions",
-        "_waits",
         "answer",
         "exchange_type",
         "message_id",
@@ -40,16 +40,16 @@ class PendingRequest:
         attempt: int,
         parts: Sequence[bytes],
         port: int,
-        waits: Sequence[float],
+        timeouts: Sequence[float],
     ) -> None:
-        """`parts`: the message, or its fragments. `waits`: seconds after each transmission."""
+        """`parts`: the message, or its fragments. `timeouts`: seconds to wait after each transmission."""
         self.exchange_type = exchange_type
         self.message_id = message_id
         self.answer = None
         self._attempt = attempt
         self._parts = tuple(parts)
         self._port = port
-        self._waits = waits
+        self._timeouts = timeouts
         self._transmissions = 0
         self._sent_ns = 0
         self._datagrams_received = self._bytes_received = 0
@@ -58,26 +58,26 @@ class PendingRequest:
 
     @property
     def first_part(self) -> bytes:
-        """The message, or the first of its fragments."""
+        """The message, or its first fragment."""
         return self._parts[0]
 
     @property
     def port(self) -> int:
-        """Of the target."""
+        """Port of the target."""
         return self._port
 
     @property
     def deadline_ns(self) -> int:
-        """When the latest transmission has been waited for long enough."""
-        return self._sent_ns + round(float(self._waits[self._transmissions - 1]) * _SECOND)
+        """When the latest transmission times out."""
+        return self._sent_ns + round(float(self._timeouts[self._transmissions - 1]) * _NS_PER_S)
 
     @property
     def exhausted(self) -> bool:
-        """There is no further transmission."""
-        return self._transmissions >= len(self._waits)
+        """Whether no transmission is left."""
+        return self._transmissions >= len(self._timeouts)
 
     def transmit(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
-        """The next transmission."""
+        """Return the datagrams of the next transmission."""
         self._transmissions += 1
         self._sent_ns = now_ns
         total = len(self._parts) if len(self._parts) > 1 else None
@@ -95,22 +95,22 @@ class PendingRequest:
             for number, data in enumerate(self._parts, 1)
         )
 
-    def received(self, size: int) -> None:
-        """A datagram with its message ID came."""
+    def record_datagram(self, size: int) -> None:
+        """Count a received datagram with this message ID."""
         self._datagrams_received += 1
         self._bytes_received += size
 
     def mark_used(self, size: int) -> None:
-        """It is (a fragment of) the response, and new."""
+        """Count a datagram that is a new part of the response."""
         self._datagrams_used += 1
         self._bytes_used += size
 
-    def answered(self, now_ns: int) -> None:
-        """The response is whole."""
+    def mark_answered(self, now_ns: int) -> None:
+        """Record that the response is complete."""
         self._round_trip_ns = now_ns - self._sent_ns
 
-    def count(self) -> ExchangeStats:
-        """All that is to be told."""
+    def get_stats(self) -> ExchangeStats:
+        """Return the statistics of the exchange."""
         needed = sum(map(len, self._parts))
         return ExchangeStats(
             exchange_type=self.exchange_type,

@@ -1,4 +1,4 @@
-"""The payloads of an initiator's requests, in the order that strongSwan has them."""
+"""Payloads of the initiator's requests, in strongSwan's order."""
 
 import hashlib
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ def build_init_payloads(
     notifies: Sequence[tuple[int, bytes]],
     cookie: bytes | None,
 ) -> list[Payload]:
-    """Of IKE_SA_INIT (RFC 7296, sections 1.2, 2.6 and 2.23).
+    """Build the payloads of an IKE_SA_INIT request (RFC 7296, sections 1.2, 2.6 and 2.23).
 
     `key_exchange`: method and data. `nat_detection`: hashes of source and destination.
     """
     source, destination = nat_detection
-    first = [] if cookie is None else [encode_notify(NotifyType.COOKIE, cookie)]
+    cookies = [] if cookie is None else [encode_notify(NotifyType.COOKIE, cookie)]
     return [
-        *first,
+        *cookies,
         encode_sa(proposals),
         encode_key_exchange(*key_exchange),
         (PayloadType.NONCE, nonce),
@@ -55,9 +55,9 @@ def build_auth_payloads(
     authentication: Authentication | None,
     spi: bytes,
 ) -> list[Payload]:
-    """Of the first IKE_AUTH (RFC 7296, sections 1.2 and 2.16).
+    """Build the payloads of the first IKE_AUTH request (RFC 7296, sections 1.2 and 2.16).
 
-    `authentication`: None for EAP, which comes first. `spi`: of the CHILD_SA, 4 bytes.
+    `authentication`: None for EAP. `spi`: of the Child SA, 4 bytes.
     """
     payloads = [encode_identification(PayloadType.IDI, identity.type, identity.data)]
     if authentication is not None and authentication.method != AuthMethod.SHARED_KEY:
@@ -68,9 +68,9 @@ def build_auth_payloads(
             for certificate in credentials.authorities
         ]
         payloads.append(encode_certificate_request(digests))
-    asked = credentials.remote_identity or shape.identity_r
-    if asked is not None:
-        payloads.append(encode_identification(PayloadType.IDR, asked.type, asked.data))
+    responder_identity = credentials.remote_identity or shape.identity_r
+    if responder_identity is not None:
+        payloads.append(encode_identification(PayloadType.IDR, responder_identity.type, responder_identity.data))
     if authentication is not None:
         payloads.append(encode_authentication(authentication.method, authentication.data))
     if shape.configuration is not None:

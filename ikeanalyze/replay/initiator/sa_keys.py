@@ -1,4 +1,4 @@
-"""The keys of one IKE SA through its epochs: what seals our messages, opens the responder's, and goes into IntAuth."""
+"""Keys of one IKE SA through its epochs: encryption, decryption and IntAuth."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,19 +14,19 @@ from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE, VERSION_IKEV2,
 from ikeanalyze.wire.ikev2.encode import Payload, encode_chain
 from ikeanalyze.wire.registries.ikev2_transforms import Prf
 
-#: Where keys.write says that they come from.
+#: Origin of the keys in an exported file.
 _ORIGIN: Final = Origin("replay", None)
 
 
 class IkeSaKeys:
-    """Seals and opens. It begins with the keys after IKE_SA_INIT; each additional key exchange changes them."""
+    """Encrypts our messages and decrypts the responder's. Each additional key exchange replaces the keys."""
 
     __slots__ = (
+        "_decryptor",
         "_int_auth_i",
         "_int_auth_r",
         "_keys",
         "_nonces",
-        "_opener",
         "_prf",
         "_randomness",
         "_spi_i",
@@ -46,7 +46,7 @@ class IkeSaKeys:
         nonces: tuple[bytes, bytes],
         randomness: Callable[[int], bytes],
     ) -> None:
-        """`secret`: what the first key exchange gave. `spis`, `nonces`: the initiator's, the responder's."""
+        """`secret`: of the first key exchange. `spis`, `nonces`: the initiator's, then the responder's."""
         self._prf = prf
         self._suite = suite
         self._spi_i, self._spi_r = spis
@@ -58,7 +58,7 @@ class IkeSaKeys:
 
     @property
     def keys(self) -> SessionKeys:
-        """Those of the current epoch."""
+        """The keys of the current epoch."""
         return self._keys
 
     @property
@@ -66,46 +66,46 @@ class IkeSaKeys:
         """The negotiated PRF."""
         return self._prf
 
-    def add(self, secret: bytes) -> None:
-        """Go on to the next epoch, with what an additional key exchange gave (RFC 9370, section 2.2.2)."""
+    def add_key_exchange(self, secret: bytes) -> None:
+        """Start the next epoch with the secret of an additional key exchange (RFC 9370, section 2.2.2)."""
         seed = skeyseed_after_additional(self._prf, self._keys.sk_d, secret, self._nonces)
         self._derive(secret, seed)
 
-    def seal(
+    def encrypt_message(
         self,
         exchange_type: int,
         message_id: int,
         payloads: list[Payload],
-        largest: int | None,
+        fragment_size: int | None,
         *,
         response: bool = False,
     ) -> tuple[list[bytes], DecryptedMessage]:
-        """A message of ours in one datagram or, if that had more than `largest` bytes, in fragments; and what is inside."""
+        """Return our message, fragmented if longer than `fragment_size` bytes, and its plaintext."""
         first, plaintext = encode_chain(payloads)
         flags = FLAG_INITIATOR | FLAG_RESPONSE * response
         header = Header(self._spi_i, self._spi_r, 0, VERSION_IKEV2, exchange_type, flags, message_id, 0)
         parts = encrypt_message_or_fragments(
-            self.key_sets[-1], header, first, plaintext, largest, self._randomness, suite=self._suite
+            self.key_sets[-1], header, first, plaintext, fragment_size, self._randomness, suite=self._suite
         )
         return parts, DecryptedMessage(plaintext, first, verified=True)
 
-    def open(self, sealed: EncryptedPayload) -> DecryptedMessage | None:
-        """What is inside a message of the responder; None: the keys do not open it."""
-        return self._opener.decrypt_payload(sealed, from_initiator=False)
+    def decrypt_payload(self, payload: EncryptedPayload) -> DecryptedMessage | None:
+        """Decrypt a message of the responder; None if decryption fails."""
+        return self._decryptor.decrypt_payload(payload, from_initiator=False)
 
     def authenticate_intermediate(
         self, request: tuple[bytes, DecryptedMessage], response: tuple[bytes, DecryptedMessage]
     ) -> None:
-        """Take an IKE_INTERMEDIATE exchange into IntAuth (RFC 9242, section 3.3.2), before its keys are changed.
+        """Add an IKE_INTERMEDIATE exchange to IntAuth (RFC 9242, section 3.3.2), before its keys change.
 
-        Each of the two: the message or the first of its fragments, and what was inside.
+        `request`, `response`: the message or its first fragment, and its plaintext.
         """
         keys = self._keys
         self._int_auth_i = int_auth(self._prf, keys.sk_pi, self._int_auth_i, get_int_auth_octets(*request))
         self._int_auth_r = int_auth(self._prf, keys.sk_pr, self._int_auth_r, get_int_auth_octets(*response))
 
     def combined_int_auth(self, message_id: int) -> bytes:
-        """The end of both sides' signed octets; empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
+        """Return IntAuth for the signed octets, empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
         if not self._int_auth_i:
             return b""
         return combined_int_auth(self._int_auth_i, self._int_auth_r, message_id)
@@ -125,4 +125,4 @@ class IkeSaKeys:
                 **asdict(keys),
             )
         )
-        self._opener = Decryptor(self.key_sets[-1], self._suite)
+        self._decryptor = Decryptor(self.key_sets[-1], self._suite)

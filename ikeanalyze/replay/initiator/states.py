@@ -1,30 +1,27 @@
-"""The states of an initiator, and what leads from one to the next.
+"""States and transitions of the initiator.
 
-The theory (RFC 7296, sections 1.2, 2.1, 2.6, 2.7 and 2.16; RFC 9242; RFC 9370). An initiator has one request under way at
-any time; what its state says is which one. So a state is left by three things only:
+The theory (RFC 7296, sections 1.2, 2.1, 2.6, 2.7 and 2.16; RFC 9242; RFC 9370). An initiator has at most one pending
+request; its state names this request. Only three things change the state:
 
-1. The response to this request, whole and, after IKE_SA_INIT, opened by the keys of the IKE SA. What it means is the
-   event. Whatever else arrives (a response to an earlier request, one that was there already, a fragment, what no key
-   opens, messages of others) is no event: it is counted and changes nothing.
+1. The complete response to the pending request, decrypted with the keys of the IKE SA unless it is IKE_SA_INIT. Its
+   meaning is the event. Anything else that arrives (a response to an earlier request, a duplicate, a fragment, a
+   message that cannot be decrypted or belongs to others) is counted and is not an event.
 2. Silence: the last transmission of the request was not answered in time.
-3. The user, who closes.
+3. The user closes the initiator.
 
-IKE_SA_INIT may be refused without an error: the responder wants a cookie returned, or another key exchange. Then another
-request with the same message ID follows, and the state remains; how often is bounded, not here, but where it is counted.
-Then follow as many IKE_INTERMEDIATE exchanges as additional key exchanges were negotiated, each of which changes the keys;
-IKE_AUTH, which is one exchange if both sides authenticate by it, and with EAP as many as the method takes, and one more in
-which both sides prove that they have the key that the method made.
+The responder may ask for another IKE_SA_INIT request, with a cookie or another key exchange method. It has the same
+message ID, and the state remains; `initiator` limits how often. Then follow one IKE_INTERMEDIATE exchange for each
+negotiated additional key exchange, each of which changes the keys, and IKE_AUTH: one exchange, or with EAP as many as
+the method needs and a last one in which both sides prove that they have the key of the method.
 
-A refusal is an error notify, EAP's failure, or a response that we must not accept: a proposal that was not offered, a
-public value that is none, an AUTH payload that does not verify, or simply more than we are ready to take. An IKE SA that
-stood is not undone by it. `FAILED` and `CLOSED` are the end: no event leads out of
-them. From `FAILED`, closing says so to a responder whose proof we refuse; that is no state of its own, since nobody waits for the
-answer.
+A refusal is an error notify, EAP failure, or a response that we must not accept: a proposal that was not offered, an
+invalid public value, an AUTH payload that does not verify, or more data than our limits. It does not undo an
+established IKE SA. `FAILED` and `CLOSED` are final. Closing a `FAILED` initiator notifies a responder whose AUTH
+payload we refuse; this needs no state, because no response is awaited.
 
-A request of IKE_AUTH that is not answered leaves us in doubt: the request may be lost, and the responder knows nothing; or its
-response is, and for the responder the IKE SA stands. So closing sends a delete with the next message ID, which only a
-responder that took the request can take; whoever did not ignores it (RFC 7296, section 2.3). It goes unanswered, or it
-ends an IKE SA that we never had: either way the handshake has failed.
+After an unanswered IKE_AUTH request we do not know whether the request was lost, or its response, so that the responder
+has an IKE SA. Closing sends a delete with the next message ID, which only a responder that processed the request
+accepts; any other ignores it (RFC 7296, section 2.3). In both cases the handshake has failed.
 """
 
 from collections.abc import Mapping
@@ -34,40 +31,40 @@ from typing import Final
 
 
 class InitiatorState(Enum):
-    """Which request is under way, or that none is."""
+    """The pending request, if any."""
 
     IDLE = "idle"  # nothing was sent
     INIT = "IKE_SA_INIT sent"
     INTERMEDIATE = "IKE_INTERMEDIATE sent"
-    AUTH = "IKE_AUTH sent"  # the first of them, with our identity
+    AUTH = "IKE_AUTH sent"  # the first one, with our identity
     EAP = "EAP under way"  # an IKE_AUTH with an EAP response
-    PROOF = "proof of EAP sent"  # an IKE_AUTH with the AUTH payload that EAP's key makes
+    PROOF = "proof of EAP sent"  # an IKE_AUTH with the AUTH payload after EAP
     ESTABLISHED = "established"
-    DOUBTFUL = "IKE_AUTH not answered"  # the responder may believe that the IKE SA stands
+    DOUBTFUL = "IKE_AUTH not answered"  # the responder may have an IKE SA
     CLOSING = "delete sent"
     CLOSED = "closed"
     FAILED = "failed"
 
 
 class InitiatorEvent(Enum):
-    """What leads from state to state."""
+    """What changes the state."""
 
     BEGIN = "begin"
-    COOKIE = "COOKIE"  # the responder wants it returned
-    OTHER_METHOD = "INVALID_KE_PAYLOAD"  # the responder wants another key exchange method
+    COOKIE = "COOKIE"  # the responder requests a cookie
+    OTHER_METHOD = "INVALID_KE_PAYLOAD"  # the responder requests another key exchange method
     KEYS_TO_ADD = "accepted, additional key exchange to do"
     KEYS_DONE = "accepted, no additional key exchange left"
     EAP_REQUEST = "EAP request"
     EAP_SUCCESS = "EAP success"
     AUTHENTICATED = "AUTH verifies"
-    REFUSED = "refused"  # by the responder, or by us: its response must not be accepted
+    REFUSED = "refused"  # by the responder, or by us
     SILENCE = "no answer"
     CLOSE = "close"
     ANSWERED = "answered"
     DELETED = "deleted by the responder"
 
 
-#: What follows. A pair that is not here cannot be: meeting it is a fault of ours.
+#: Next state by state and event. Any other pair is a bug.
 TRANSITIONS: Final[Mapping[InitiatorState, Mapping[InitiatorEvent, InitiatorState]]] = MappingProxyType(
     {
         InitiatorState.IDLE: {InitiatorEvent.BEGIN: InitiatorState.INIT, InitiatorEvent.CLOSE: InitiatorState.FAILED},
@@ -126,7 +123,7 @@ TRANSITIONS: Final[Mapping[InitiatorState, Mapping[InitiatorEvent, InitiatorStat
 
 
 def next_state(state: InitiatorState, event: InitiatorEvent) -> InitiatorState:
-    """The state after an event. `ValueError` for an event that the state does not know."""
+    """Return the state after an event. Raises `ValueError` for an event that the state does not allow."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:
@@ -134,5 +131,5 @@ def next_state(state: InitiatorState, event: InitiatorEvent) -> InitiatorState:
 
 
 def awaits_response(state: InitiatorState) -> bool:
-    """Whether a request is under way, so that there is a time to send it again."""
+    """Whether a request is pending, and therefore a retransmission timer is running."""
     return InitiatorEvent.SILENCE in TRANSITIONS[state]

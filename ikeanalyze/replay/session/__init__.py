@@ -1,1 +1,1 @@
-"""Runs of a replay: the loop, faults, verbatim replay, recording and comparison with the original."""
+"""Replay sessions: event loop, fault injection, verbatim replay, recording and comparison with the original."""

@@ -1,6 +1,6 @@
-"""A recorded handshake and a live one side by side, both as the report counts them.
+"""Compares a recorded handshake with a live one, both as the report measures them.
 
-Bytes are those of IKE messages, without the headers around them: the two may come from links of different kinds.
+Bytes are those of IKE messages without headers, since the captures may have different link types.
 """
 
 from typing import Any
@@ -14,43 +14,49 @@ _Key = tuple[str, int, int]
 def compare_handshakes(
     recorded: Analysis, handshake: int, live: Analysis, spi_i: bytes, run: int
 ) -> ReplayComparison | None:
-    """The handshake of the capture and that with this SPIi of our own; None: there is no such one."""
-    ours = find_handshake(live, spi_i)
-    if ours is None:
+    """Compare a recorded handshake with the live one that has our SPIi; None if the live capture lacks it."""
+    live_row = find_handshake(live, spi_i)
+    if live_row is None:
         return None
-    theirs = recorded.handshakes.filter(handshake=handshake).row(0, named=True)
-    before, now = get_setup_exchanges(recorded, handshake), get_setup_exchanges(live, ours["handshake"])
-    keys = [*before, *(key for key in now if key not in before)]
-    rows = tuple(ComparedExchange(*key, before.get(key), now.get(key)) for key in sorted(keys, key=lambda key: key[1:]))
+    recorded_row = recorded.handshakes.filter(handshake=handshake).row(0, named=True)
+    recorded_costs, live_costs = (
+        get_setup_exchanges(recorded, handshake),
+        get_setup_exchanges(live, live_row["handshake"]),
+    )
+    keys = [*recorded_costs, *(key for key in live_costs if key not in recorded_costs)]
+    rows = tuple(
+        ComparedExchange(*key, recorded_costs.get(key), live_costs.get(key))
+        for key in sorted(keys, key=lambda key: key[1:])
+    )
     return ReplayComparison(
         run,
         rows,
-        (_together(theirs, before), _together(ours, now)),
-        (_outcome(theirs), _outcome(ours)),
-        (_proposal(theirs), _proposal(ours)),
-        (theirs["blowup"], ours["blowup"]),
+        (_sum_costs(recorded_row, recorded_costs), _sum_costs(live_row, live_costs)),
+        (_format_outcome(recorded_row), _format_outcome(live_row)),
+        (_format_proposal(recorded_row), _format_proposal(live_row)),
+        (recorded_row["blowup"], live_row["blowup"]),
     )
 
 
 def find_handshake(analysis: Analysis, spi_i: bytes) -> dict[str, Any] | None:
-    """The row of the handshake with this SPIi."""
+    """Return the row of the handshake with this SPIi, or None."""
     rows = analysis.handshakes.filter(spi_i=spi_i.hex())
     return rows.row(0, named=True) if rows.height else None
 
 
 def get_setup_exchanges(analysis: Analysis, handshake: int) -> dict[_Key, ExchangeCost]:
-    """What sets the IKE SA of a handshake up: by type, message ID and attempt."""
-    # here, so that the process that reads a large capture is forked without polars
+    """Return the exchanges that set up the IKE SA, by type, message ID and attempt."""
+    # late: polars must not be loaded before the reader process forks
     import polars as pl
 
     sizes = (
         analysis.frames.filter(
             pl.col("handshake") == handshake,
-            # what an EAP method takes on the link to the AAA server belongs to the exchange as well
+            # an exchange also has the RADIUS frames of the AAA link
             pl.col("protocol") == "IKEv2",
             ~pl.col("capture_duplicate"),
         )
-        # the frames of an IP-fragmented datagram tell its size each
+        # each frame of an IP-fragmented datagram has the size of the datagram
         .unique(["message", "fragment", "digest"], maintain_order=True)
         .join(analysis.messages.select("message", "exchange"), on="message")
         .group_by("exchange")
@@ -72,23 +78,22 @@ def get_setup_exchanges(analysis: Analysis, handshake: int) -> dict[_Key, Exchan
     }
 
 
-def _together(row: dict[str, Any], some: dict[_Key, ExchangeCost]) -> ExchangeCost:
-    sides = some.values()
+def _sum_costs(row: dict[str, Any], costs: dict[_Key, ExchangeCost]) -> ExchangeCost:
+    exchanges = costs.values()
     return ExchangeCost(
-        sum(side.messages for side in sides),
-        sum(side.bytes for side in sides),
+        sum(exchange.messages for exchange in exchanges),
+        sum(exchange.bytes for exchange in exchanges),
         row["setup_ns"],
-        all(side.answered for side in sides),
+        all(exchange.answered for exchange in exchanges),
     )
 
 
-def _outcome(row: dict[str, Any]) -> str:
+def _format_outcome(row: dict[str, Any]) -> str:
     return f"{row['outcome']}: {row['reason']}" if row["reason"] else str(row["outcome"])
 
 
-def _proposal(row: dict[str, Any]) -> str | None:
-    """What was chosen, in a line."""
+def _format_proposal(row: dict[str, Any]) -> str | None:
     parts = [row["encryption"], row["integrity"], row["prf"], row["key_exchange"]]
     parts += [slot["method"] for slot in row["additional_key_exchanges"] or ()]
-    known = [part for part in parts if part]
-    return "/".join(known) or None
+    names = [part for part in parts if part]
+    return "/".join(names) or None

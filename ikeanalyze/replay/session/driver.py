@@ -1,4 +1,4 @@
-"""A sans-IO conversation over a transport, with faults of our own making between them; bounded in time and in what it takes."""
+"""Drives a sans-IO session over a transport, with injected faults, a timeout and a limit for received datagrams."""
 
 import time
 from collections import Counter, deque
@@ -19,11 +19,11 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 Finished = TypeVar("Finished", covariant=True)
 _Result = TypeVar("_Result")
 
-#: Datagrams that a run takes from a target at most: a handshake has dozens.
-MOST_DATAGRAMS: Final = 2_000
-#: Why a conversation was broken off, if the user did it.
+#: Limit for the datagrams received in a run; a handshake has dozens.
+MAX_DATAGRAMS: Final = 2_000
+#: Reason of a session that the user interrupted.
 INTERRUPTED: Final = "interrupted"
-#: What sets an IKE SA up, as the report has it: a responder may begin other exchanges while it waits for us.
+#: Exchanges that set up an IKE SA, as in the report; a responder may start others meanwhile.
 _SET_UP: Final = frozenset(
     {
         ExchangeType.IKE_SA_INIT,
@@ -33,131 +33,135 @@ _SET_UP: Final = frozenset(
         ExchangeType.IKE_INTERMEDIATE,
     }
 )
-_TYPE: Final = 18  # where the exchange type stands in a message
+_EXCHANGE_TYPE_OFFSET: Final = 18  # offset in the IKE header
 
 
 class DriverStep(Protocol[Finished]):
-    """`replay.steps.Step`, or one like it."""
+    """An `InitiatorStep` or a step of another session."""
 
     @property
     def send(self) -> tuple[OutgoingDatagram, ...]:
-        """What to send now."""
+        """Datagrams to send now."""
 
     @property
     def wake_ns(self) -> int | None:
-        """When to tick."""
+        """When to call `tick`."""
 
     @property
     def finished(self) -> Finished | None:
-        """How it ended."""
+        """The result, at the end."""
 
 
 class DrivenSession(Protocol[Finished]):
-    """What can be driven: an initiator, or recorded messages."""
+    """A session that can be driven: an initiator, recorded messages, or mutants."""
 
     def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[Finished]:
-        """Take a datagram."""
+        """Process a datagram."""
 
     def tick(self, now_ns: int) -> DriverStep[Finished]:
-        """Take note of the time."""
+        """Process the time."""
 
 
 @dataclass(slots=True)
 class TrafficCounter:
-    """What crossed our end of the path, as the recording has it: all transmissions, what we dropped ourselves included.
+    """Traffic at our end of the path, as in the recording: all transmissions, including those that a fault drops.
 
-    Bytes are of IP packets, as our own capture has them. A datagram with the same bytes as an earlier one is a retransmission. What is of
-    exchanges that are no part of a set-up is not counted.
+    Bytes are of IP packets. A datagram with the same bytes as an earlier one is a retransmission. Only exchanges that
+    set up an IKE SA are counted.
     """
 
     datagrams: Counter[bool] = field(default_factory=Counter)  # True: ours
     total: Counter[bool] = field(default_factory=Counter)  # bytes
-    needed: Counter[bool] = field(default_factory=Counter)  # bytes of the first copy of each
-    _known: set[tuple[bool, int]] = field(default_factory=set)  # digests of what went by
+    needed: Counter[bool] = field(default_factory=Counter)  # bytes of first transmissions
+    _digests: set[tuple[bool, int]] = field(default_factory=set)  # digests of the datagrams
 
     def count(self, data: bytes, size: int, *, ours: bool) -> None:
-        """A datagram of so many bytes went by."""
+        """Count a datagram with this size in bytes."""
         self.datagrams[ours] += 1
         self.total[ours] += size
-        known = ours, xxh3_128_intdigest(data)
-        if known not in self._known:
-            self._known.add(known)
+        digest = ours, xxh3_128_intdigest(data)
+        if digest not in self._digests:
+            self._digests.add(digest)
             self.needed[ours] += size
 
     @property
     def blowup(self) -> float | None:
-        """Bytes sent by both sides over those that one transmission of each message needs; None: nothing was sent."""
+        """Bytes of both sides divided by the bytes of one transmission of each message; None: no traffic."""
         needed = self.needed.total()
         return self.total.total() / needed if needed else None
 
 
 @dataclass(slots=True)
 class DriveResult(Generic[_Result]):
-    """How a conversation went."""
+    """Result of a session."""
 
-    finished: _Result | None  # None: it was broken off
-    why: str | None  # why it was broken off
-    sent: int  # datagrams of ours that reached the wire
-    received: int  # datagrams of the target's, those included that a fault of ours took away
+    finished: _Result | None  # None: aborted
+    why: str | None  # why it was aborted
+    sent: int  # datagrams sent to the network
+    received: int  # datagrams of the target, including those that a fault drops
 
 
 class Driver:
-    """Drives conversations over one transport, one after another."""
+    """Drives sessions over one transport, one after another."""
 
     def __init__(
         self,
         transport: PacketTransport,
         *,
         faults: FaultInjector | None = None,
-        most: int = MOST_DATAGRAMS,
-        stubborn: bool = False,
-        tallies: dict[bytes, TrafficCounter] | None = None,
+        max_datagrams: int = MAX_DATAGRAMS,
+        ignore_refusals: bool = False,
+        counters: dict[bytes, TrafficCounter] | None = None,
     ) -> None:
-        """`most`: datagrams that are taken from the network in one conversation.
+        """Prepare to drive sessions.
 
-        `stubborn`: a conversation goes on though the network says that nobody is there. `tallies`: by SPIi, of all drivers over
-        this transport: what comes when its conversation is over is counted there still, as it is in our capture.
+        Args:
+            transport: to the target.
+            faults: to inject.
+            max_datagrams: limit for the datagrams received in one session.
+            ignore_refusals: continue although the network reports an unreachable target.
+            counters: by SPIi, shared by all drivers of this transport; a late datagram is counted for its session.
         """
         self._transport = transport
         self._faults = faults or FaultInjector()
-        self._most = most
-        self._stubborn = stubborn
-        self._asked: set[Role] = set()  # ports that something was sent to in this conversation
+        self._max_datagrams = max_datagrams
+        self._ignore_refusals = ignore_refusals
+        self._used_roles: set[Role] = set()  # target ports used in this session
         self._offset = time.time_ns() - time.monotonic_ns()
-        self._told = 0  # the last time that a conversation was told
-        self._tallies = {} if tallies is None else tallies
-        self.tally = TrafficCounter()
+        self._last_time_ns = 0  # the latest time passed to a session
+        self._counters = {} if counters is None else counters
+        self.counter = TrafficCounter()
 
     def now(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC by a clock that never goes back."""
+        """Return nanoseconds since 1970-01-01 UTC by a monotonic clock."""
         return time.monotonic_ns() + self._offset
 
     def run(
         self,
-        conversation: DrivenSession[_Result],
+        session: DrivenSession[_Result],
         begin: Callable[[int], DriverStep[_Result]],
         seconds: float,
         sent: Callable[[OutgoingDatagram, int], None] = lambda *_: None,
     ) -> DriveResult[_Result]:
-        """From its first step, which `begin` gives, to its end, or for so many seconds.
+        """Drive a session from the step that `begin` returns to its end, for at most so many seconds.
 
-        `sent` hears of each datagram when it was sent: a conversation learns the time before, when it may take a while yet.
+        `sent` is called with each datagram and the time at which it was sent, which is later than the time in the step.
         """
         counts = self._transport.counts
-        before = replace(counts, refusals=counts.refusals.copy())
-        self._asked.clear()
+        counts_before = replace(counts, refusals=counts.refusals.copy())
+        self._used_roles.clear()
         inbox: deque[ReceivedDatagram] = deque()
         end_ns = self.now() + round(seconds * 1e9)
         step: DriverStep[_Result] | None = None
         try:
-            step = begin(self._tell(self.now()))
+            step = begin(self._make_monotonic(self.now()))
             send = step.send
             while True:
                 for outgoing in send:
-                    sent(outgoing, self._take(outgoing))
-                    self._put()  # at once, since its time is recorded
-                self._put()
-                why = self._broken_off(before, end_ns, seconds) if step.finished is None else None
+                    sent(outgoing, self._queue_outgoing(outgoing))
+                    self._send_due()  # at once: its time is recorded
+                self._send_due()
+                why = self._get_abort_reason(counts_before, end_ns, seconds) if step.finished is None else None
                 if step.finished is not None or why is not None:
                     break
                 if not inbox:
@@ -166,45 +170,50 @@ class Driver:
                 send = ()
                 if inbox:
                     datagram = inbox.popleft()
-                    told_ns = self._tell(self._time(datagram))
-                    step = conversation.receive(datagram.data, told_ns, datagram.role)
+                    arrived_ns = self._make_monotonic(self._get_arrival_time(datagram))
+                    step = session.receive(datagram.data, arrived_ns, datagram.role)
                     send = step.send
                 elif step.wake_ns is not None and self.now() >= step.wake_ns:
-                    step = conversation.tick(self._tell(self.now()))
+                    step = session.tick(self._make_monotonic(self.now()))
                     send = step.send
         except KeyboardInterrupt:
             why = INTERRUPTED
         finished = None if step is None else step.finished
-        return DriveResult(finished, why, counts.sent - before.sent, counts.received - before.received)
+        return DriveResult(finished, why, counts.sent - counts_before.sent, counts.received - counts_before.received)
 
     def disable_faults(self) -> None:
-        """From now on nothing goes wrong by our doing; what is still on its way is lost."""
+        """Inject no more faults. Datagrams that are held back are lost."""
         self._faults = FaultInjector()
 
-    def _broken_off(self, before: TransportCounts, end_ns: int, seconds: float) -> str | None:
-        """Why a conversation must not go on; None: it may. `before`: the counts when it began."""
+    def _get_abort_reason(self, counts_before: TransportCounts, end_ns: int, seconds: float) -> str | None:
+        """Return why a session must end; None: continue. `counts_before`: when it began."""
         counts = self._transport.counts
         if self.now() >= end_ns:
-            return f"not over after {seconds:g} s"
-        if counts.taken - before.taken > self._most:
-            return f"more than {self._most:,} datagrams came in"
-        refused = {role for role in self._asked if counts.refusals[role] > before.refusals[role]}
-        if refused and refused == self._asked and counts.received == before.received and not self._stubborn:
-            return f"the network says: {counts.refusal}"
+            return f"timed out after {seconds:g} s"
+        if counts.taken - counts_before.taken > self._max_datagrams:
+            return f"received more than {self._max_datagrams:,} datagrams"
+        refused = {role for role in self._used_roles if counts.refusals[role] > counts_before.refusals[role]}
+        if (
+            refused
+            and refused == self._used_roles
+            and counts.received == counts_before.received
+            and not self._ignore_refusals
+        ):
+            return f"network error: {counts.refusal}"
         return None
 
     def _wait(self, until_ns: int) -> None:
-        """Until then, or until something comes or is due to go."""
-        soonest = self._faults.next_ns
-        if soonest is not None:
-            until_ns = min(until_ns, soonest)
+        """Wait until this time, a received datagram or a held-back one."""
+        next_fault_ns = self._faults.next_ns
+        if next_fault_ns is not None:
+            until_ns = min(until_ns, next_fault_ns)
         datagram = self._transport.receive(max(until_ns - self.now(), 0) / 1e9)
         if datagram is None:
             return
         self._count(datagram.data, datagram.size, ours=False)
         header = parse_ikev2_header(datagram.data)
         number, total = parse_fragment_header(datagram.data) or (None, None)
-        about = DatagramInfo(
+        info = DatagramInfo(
             False,
             header.exchange_type if header else 0,
             header.message_id if header else 0,
@@ -212,36 +221,36 @@ class Driver:
             number,
             total,
         )
-        self._faults.add_datagram(datagram, about, self.now())
+        self._faults.add_datagram(datagram, info, self.now())
 
-    def _take(self, outgoing: OutgoingDatagram) -> int:
+    def _queue_outgoing(self, outgoing: OutgoingDatagram) -> int:
         role: Role = 4500 if outgoing.port == NAT_PORT else 500
-        packed, time_ns = self._transport.prepare(outgoing.data, role)
-        self._count(outgoing.data, packed.size, ours=True)
-        about = DatagramInfo(
+        prepared, time_ns = self._transport.prepare(outgoing.data, role)
+        self._count(outgoing.data, prepared.size, ours=True)
+        info = DatagramInfo(
             True, outgoing.exchange_type, outgoing.message_id, outgoing.response, outgoing.fragment, outgoing.fragments
         )
-        self._faults.add_datagram(packed, about, self.now())
+        self._faults.add_datagram(prepared, info, self.now())
         return time_ns
 
-    def _put(self) -> None:
-        packed: PreparedDatagram
-        for packed in self._faults.pop_due(ours=True, now_ns=self.now()):
-            self._asked.add(packed.role)
-            self._transport.send(packed)
+    def _send_due(self) -> None:
+        prepared: PreparedDatagram
+        for prepared in self._faults.pop_due(ours=True, now_ns=self.now()):
+            self._used_roles.add(prepared.role)
+            self._transport.send(prepared)
 
     def _count(self, data: bytes, size: int, *, ours: bool) -> None:
         if ours:
-            self._tallies[data[:8]] = self.tally
-        tally = self._tallies.get(data[:8])
-        if tally is not None and len(data) > _TYPE and data[_TYPE] in _SET_UP:
-            tally.count(data, size, ours=ours)
+            self._counters[data[:8]] = self.counter
+        counter = self._counters.get(data[:8])
+        if counter is not None and len(data) > _EXCHANGE_TYPE_OFFSET and data[_EXCHANGE_TYPE_OFFSET] in _SET_UP:
+            counter.count(data, size, ours=ours)
 
-    def _time(self, datagram: ReceivedDatagram) -> int:
-        """When a datagram came: as the kernel says, unless a fault of ours may have held it up."""
+    def _get_arrival_time(self, datagram: ReceivedDatagram) -> int:
+        """Return the kernel's receive time, or now if a fault may have delayed the datagram."""
         return self.now() if self._faults.rules else min(datagram.time_ns, self.now())
 
-    def _tell(self, time_ns: int) -> int:
-        """That time, but none before the last one that was told."""
-        self._told = max(self._told, time_ns)
-        return self._told
+    def _make_monotonic(self, time_ns: int) -> int:
+        """Return this time, or the last one if later."""
+        self._last_time_ns = max(self._last_time_ns, time_ns)
+        return self._last_time_ns

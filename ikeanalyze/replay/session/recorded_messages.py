@@ -1,4 +1,4 @@
-"""What an initiator sent and got in a capture, message by message with its bytes: what is to be sent again."""
+"""Recorded messages of a handshake with their bytes, for verbatim replay."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessage:
-    """One UDP datagram of a handshake: an IKE message, or one fragment of it."""
+    """One UDP datagram of a handshake: an IKE message or fragment."""
 
     time_ns: int
     data: bytes = field(repr=False)  # without non-ESP marker
@@ -31,25 +31,25 @@ class RecordedMessage:
     transmission: int  # of its message, from 1
     fragment: int | None  # fragment number (RFC 7383); None: not fragmented
     fragments: int | None
-    exchange: int  # id in the report: a request with another body (COOKIE, INVALID_KE_PAYLOAD) begins another exchange
+    exchange: int  # id in the report; a repeated IKE_SA_INIT request (COOKIE, INVALID_KE_PAYLOAD) has its own
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedHandshake:
-    """The set-up of one IKE SA, in order of time."""
+    """The messages that set up one IKE SA, in order of time."""
 
     id: int  # in the report
-    messages: tuple[RecordedMessage, ...]  # those that are whole in the capture
-    partial: int = 0  # datagrams of the initiator that are not: a snaplen or a lost IP fragment cut them
+    messages: tuple[RecordedMessage, ...]  # complete in the capture
+    partial: int = 0  # datagrams of the initiator truncated by a snaplen or a lost IP fragment
 
     @property
     def requests(self) -> tuple[RecordedMessage, ...]:
-        """What the initiator sent."""
+        """The messages of the initiator."""
         return tuple(message for message in self.messages if message.from_initiator)
 
     @property
     def first(self) -> RecordedMessage | None:
-        """The first IKE_SA_INIT request; None: it is not in the capture."""
+        """The first IKE_SA_INIT request; None: not in the capture."""
         requests = (
             message
             for message in self.requests
@@ -58,7 +58,7 @@ class RecordedHandshake:
         return next(requests, None)
 
     def response_to(self, request: RecordedMessage) -> RecordedMessage | None:
-        """The first (fragment of the) response to a request; None: the capture has none."""
+        """Return the first response (or fragment of it) to a request; None: not in the capture."""
         for message in self.messages:
             if not message.from_initiator and message.exchange == request.exchange:
                 return message
@@ -68,34 +68,34 @@ class RecordedHandshake:
 def load_recorded_handshakes(
     capture: str, analysis: Analysis, handshakes: Collection[int], ports: Sequence[int] = ()
 ) -> list[RecordedHandshake]:
-    """The messages of some handshakes of a capture, those of the exchanges that set the IKE SA up.
+    """Return the messages that set up the given handshakes of a capture.
 
     Args:
         capture: path of a capture file.
-        analysis: of this capture alone; tells what each frame is.
+        analysis: of this capture alone.
         handshakes: their ids in the analysis.
-        ports: UDP ports that carry IKE besides 500 and 4500, as they were given to the analysis.
+        ports: UDP ports that carry IKE in addition to 500 and 4500, as in the analysis.
 
     Raises:
-        CaptureError: the file cannot be read any more, or is another one than was analysed.
+        CaptureError: the file cannot be read, or has changed since the analysis.
     """
-    # here, so that the process that reads a large capture is forked without polars
+    # late: polars must not be loaded before the reader process forks
     import polars as pl
 
-    chosen = analysis.handshakes.filter(pl.col("handshake").is_in(list(handshakes)))
-    frames = read_frames(capture, ports, spis={int(spi, 16) for spi in chosen["spi_i"]})
+    selected = analysis.handshakes.filter(pl.col("handshake").is_in(list(handshakes)))
+    frames = read_frames(capture, ports, spis={int(spi, 16) for spi in selected["spi_i"]})
     if not np.array_equal(frames.columns["number"], analysis.frames["number"].to_numpy()):
-        raise CaptureError(f"{capture}: it has changed while it was read. Try again")
-    of_message = analysis.messages.filter(pl.col("set_up") & (pl.col("protocol") == "IKEv2")).select(
+        raise CaptureError(f"{capture}: the file changed while it was read. Try again")
+    message_columns = analysis.messages.filter(pl.col("set_up") & (pl.col("protocol") == "IKEv2")).select(
         "message", "exchange", "sender", "kind", "transmission"
     )
-    asked = analysis.exchanges.filter(pl.col("initiated_by") == "initiator").select("exchange")
+    initiated = analysis.exchanges.filter(pl.col("initiated_by") == "initiator").select("exchange")
     rows = (
         analysis.frames.with_columns(unit=frames.columns["unit"])
         .filter(pl.col("handshake").is_in(list(handshakes)), ~pl.col("capture_duplicate"))
         .unique("unit", keep="first", maintain_order=True)  # the frames of an IP-fragmented datagram are one
-        .join(of_message, on="message", how="inner")
-        .join(asked, on="exchange", how="semi")
+        .join(message_columns, on="message", how="inner")
+        .join(initiated, on="exchange", how="semi")
         .sort("time_ns", "number", maintain_order=True)
     )
     grouped: dict[int, list[RecordedMessage]] = {number: [] for number in sorted(handshakes)}
@@ -103,13 +103,13 @@ def load_recorded_handshakes(
     for row in rows.iter_rows(named=True):
         data = frames.clear.get(row["unit"]) or frames.sealed.get(row["unit"]) or b""
         if len(data) >= max(row["ike_bytes"] or 0, HEADER.size):
-            grouped[row["handshake"]].append(_message(row, data))
+            grouped[row["handshake"]].append(_make_message(row, data))
         elif row["sender"] == "initiator":
             partial[row["handshake"]] += 1
-    return [RecordedHandshake(number, tuple(some), partial[number]) for number, some in grouped.items()]
+    return [RecordedHandshake(number, tuple(messages), partial[number]) for number, messages in grouped.items()]
 
 
-def _message(row: dict[str, Any], data: bytes) -> RecordedMessage:
+def _make_message(row: dict[str, Any], data: bytes) -> RecordedMessage:
     from_initiator = row["sender"] == "initiator"
     port = row["destination_port"] if from_initiator else row["source_port"]
     return RecordedMessage(

@@ -1,4 +1,4 @@
-"""What a replay was and what came of it: all that is shown of it."""
+"""Results of a replay."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ MODES: Final[tuple[Mode, ...]] = ("verbatim", "reenact", "impair")
 
 @dataclass(frozen=True, slots=True)
 class RunTraffic:
-    """What crossed our end of the path in one run, IP packets without link header; exchanges of the set-up alone."""
+    """Traffic of one run at our end of the path: IP packets without link header, set-up exchanges only."""
 
-    sent: int  # datagrams, those included that a fault of ours took away
+    sent: int  # datagrams, including those that a fault drops
     sent_bytes: int
     received: int
     received_bytes: int
-    blowup: float | None  # bytes of both sides over those that one transmission of each message needs
+    blowup: float | None  # bytes of both sides divided by those of one transmission of each message
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFigures:
-    """What the report says of a run's handshake in our own capture, whose times are the kernel's."""
+    """Figures of the report for a run's handshake in our own capture, based on kernel times."""
 
     blowup: float | None
     setup_ns: int | None
@@ -38,26 +38,26 @@ class ReportFigures:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRun:
-    """One handshake, or one sending of the recorded messages."""
+    """One handshake, or one verbatim replay of the recorded messages."""
 
     number: int  # from 1
     traffic: RunTraffic
-    spi_i: bytes | None  # of its first message; None: nothing was sent
-    broken_off: str | None = None  # why it was not gone through to its end
+    spi_i: bytes | None  # of its first message; None: no message was sent
+    broken_off: str | None = None  # why it was aborted
     verbatim: VerbatimResult | None = None
     result: InitiatorResult | None = None
-    met: Counter[str] = field(default_factory=Counter)  # datagrams that met a fault, by `Fault.name`
+    met: Counter[str] = field(default_factory=Counter)  # datagrams selected by a fault, by `Fault.name`
     seed: int | None = None  # of its faults
-    reported: ReportFigures | None = None  # None: our capture has not been read, or has no such handshake
+    reported: ReportFigures | None = None  # None: our capture was not read or lacks the handshake
 
 
 @dataclass(frozen=True, slots=True)
 class LivenessCheck:
-    """An ordinary IKE_SA_INIT, asked to see whether the target is up."""
+    """An ordinary IKE_SA_INIT request that tests whether the target is up."""
 
-    answer: ReceivedResponse | None  # None: no answer
+    answer: ReceivedResponse | None  # None: no response
     attempts: int
-    seconds: float  # from the first attempt to the answer, or to the end
+    seconds: float  # from the first attempt to the response or the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +65,24 @@ class FuzzReport:
     """Mutated messages, and whether the target was up before and after."""
 
     before: LivenessCheck
-    barrage: FuzzResult | None  # None: the target was not up before, so nothing was sent
+    barrage: FuzzResult | None  # None: not sent, because the target was not up
     after: LivenessCheck | None
     seed: int
     broken_off: str | None = None
 
     @property
     def up(self) -> bool:
-        """The target survived."""
+        """Whether the target was up afterwards."""
         return self.after is not None and self.after.answer is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeCost:
-    """An exchange, or a whole set-up, as the report counts it."""
+    """Cost of an exchange or of a whole set-up, as in the report."""
 
     messages: int  # of both sides, retransmissions included
-    bytes: int  # of IKE messages, so that links of other kinds compare
-    rtt_ns: int | None  # of a set-up: its time
+    bytes: int  # of IKE messages without headers
+    rtt_ns: int | None  # for a set-up: the set-up time
     answered: bool
 
 
@@ -92,14 +92,14 @@ class ComparedExchange:
 
     exchange: str  # name of the exchange type
     message_id: int
-    attempt: int  # 1, or more where the request was repeated with another body
-    recorded: ExchangeCost | None  # None: there was no such exchange
+    attempt: int  # above 1 after COOKIE or INVALID_KE_PAYLOAD
+    recorded: ExchangeCost | None  # None: no such exchange
     live: ExchangeCost | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayComparison:
-    """A recorded handshake and the live one of a run, side by side, both by the report."""
+    """A recorded handshake and the live one of a run, both as in the report."""
 
     run: int
     rows: tuple[ComparedExchange, ...]
@@ -111,34 +111,34 @@ class ReplayComparison:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """A replay."""
+    """Configuration and results of a replay."""
 
     mode: Mode
     capture: str
-    handshake: int | None  # of the capture; None: the first messages of all (mutated ones)
+    handshake: int | None  # of the capture; None: first messages of all handshakes (mutants)
     target: str
     way: Way
     local: LocalEndpoint
-    rate: float  # handshakes a second at most
+    rate: float  # limit for the handshakes per second
     began_ns: int  # since 1970-01-01 UTC
     ended_ns: int
     counts: TransportCounts
     runs: tuple[ReplayRun, ...] = ()
     mutated: FuzzReport | None = None
-    policy: str | None = None  # of retransmission, as it was asked for; None: verbatim has none
-    faults: tuple[str, ...] = ()  # as they were asked for, by `Fault.name`
-    seed: int | None = None  # of faults, jitter and mutants; None: nothing was left to chance
-    notes: tuple[str, ...] = ()  # of the shape: what is guessed, what is left out; which faults were never met
-    interrupted: bool = False  # by the user, before all was done
-    lost: RecordingError | None = None  # our capture, or the keys to it, could not be written; None: they were
+    policy: str | None = None  # of retransmission; None: verbatim
+    faults: tuple[str, ...] = ()  # requested, by `Fault.name`
+    seed: int | None = None  # of faults, jitter and mutants; None: nothing random
+    notes: tuple[str, ...] = ()  # guessed and omitted parts of the shape, unused faults
+    interrupted: bool = False  # by the user
+    lost: RecordingError | None = None  # failure to write our capture or its keys
     recording: str | None = None  # path of our capture
-    keys: str | None = None  # path of the keys to it
-    report: str | None = None  # the command line that reads it
+    keys: str | None = None  # path of its keys
+    report: str | None = None  # command line for a report on our capture
     compared: tuple[ReplayComparison, ...] = ()
 
     @property
     def met(self) -> Counter[str]:
-        """Datagrams of all runs that met a fault, by `Fault.name`."""
+        """Datagrams of all runs selected by a fault, by `Fault.name`."""
         return sum((run.met for run in self.runs), Counter())
 
     @property

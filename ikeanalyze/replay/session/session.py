@@ -1,4 +1,4 @@
-"""A replay from its order to what came of it: the way to the target, the runs, and our own capture read back."""
+"""Runs a replay: opens the transport, does the runs, and reads our own capture."""
 
 import os
 import shlex
@@ -32,243 +32,255 @@ from ikeanalyze.replay.transport.interface import PacketTransport
 from ikeanalyze.replay.transport.open import open_transport
 from ikeanalyze.replay.transport.target import IKE_PORT, NAT_PORT, Target
 
-#: Handshakes of a capture whose first messages are mutated.
-_MOST_FIRSTS: Final = 100
+#: Limit for the handshakes whose first messages are mutated.
+_MAX_HANDSHAKES: Final = 100
 
-Perform = Callable[[ReplayRunner, ReplayReport], ReplayReport]
+Perform = Callable[[ReplayRunner, ReplayReport], ReplayReport]  # does the runs and adds them to the report
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
-    """What is asked for."""
+    """Options of a replay."""
 
-    capture: str  # path of a file
+    capture: str  # path
     mode: Mode
     target: Target
-    policy: RetransmissionPolicy  # of retransmission, in live handshakes
-    handshake: int | None = None  # of the capture; None: the first that will do
-    keys: tuple[str, ...] = ()  # files with keys to the capture
-    ports: tuple[int, ...] = ()  # that carry IKE in the capture, besides 500 and 4500
+    policy: RetransmissionPolicy  # of retransmission, for live handshakes
+    handshake: int | None = None  # of the capture; None: the first suitable one
+    keys: tuple[str, ...] = ()  # key files for the capture
+    ports: tuple[int, ...] = ()  # that carry IKE in the capture, in addition to 500 and 4500
     runs: int = 1
-    rate: float = 10.0  # handshakes a second, at most
-    seconds: float = 180.0  # of one run, at most
-    speed: float = 1.0  # recorded gaps are divided by it
+    rate: float = 10.0  # limit for the handshakes per second
+    seconds: float = 180.0  # limit for one run
+    speed: float = 1.0  # divides the recorded gaps
     wait_s: float = 2.0  # after the last recorded message
-    mutants: int | None = None  # mutated first messages instead of a handshake; None: no
-    seed: int | None = None  # of mutants and faults; None: any
-    credentials: str | None = None  # path of the file with them; live handshakes need one
+    mutants: int | None = None  # number of mutated first messages; None: no fuzzing
+    seed: int | None = None  # of mutants and faults; None: random
+    credentials: str | None = None  # path; required for live handshakes
     faults: tuple[Fault, ...] = ()
-    sockets: bool = False  # ordinary UDP sockets, though scapy could be used
-    compare: bool = False  # recorded and live side by side
-    write: str | None = None  # where our capture stays; None: nowhere
+    sockets: bool = False  # use UDP sockets even if scapy is available
+    compare: bool = False  # compare recorded and live handshakes
+    write: str | None = None  # path for our capture; None: do not keep it
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressListener:
-    """Who hears of it while it goes on."""
+    """Callbacks for progress."""
 
-    say: Callable[[str], None]  # a line
-    run: Callable[[ReplayRun], None]  # each run when it is over
+    message: Callable[[str], None]  # called with a line
+    run: Callable[[ReplayRun], None]  # called with each finished run
 
 
-def run_replay(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
-    """Do what is asked for; `analysis` is that of the capture. Who interrupts it (Ctrl-C) gets what was done until then.
+def run_replay(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
+    """Run a replay; `analysis` is that of the capture. If the user interrupts it (Ctrl-C), return the results so far.
 
     Raises:
-        CaptureError, CannotReplayError, CredentialsError, TransportError: it cannot be done; a line for the user.
-        RecordingError: our own capture cannot be written, which was found before anything was sent.
+        CaptureError, CannotReplayError, CredentialsError, TransportError: the replay cannot be done.
+        RecordingError: our own capture cannot be written; nothing was sent.
     """
-    if order.mode == "verbatim":
-        return _verbatim(order, analysis, listener)
-    return _live(order, analysis, listener)
+    if config.mode == "verbatim":
+        return _replay_verbatim(config, analysis, listener)
+    return _replay_live(config, analysis, listener)
 
 
-def _verbatim(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
-    chosen = _chosen(order, analysis)
+def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
+    handshake_ids = _select_handshakes(config, analysis)
     handshakes = [
         recorded
-        for recorded in load_recorded_handshakes(order.capture, analysis, chosen, order.ports)
+        for recorded in load_recorded_handshakes(config.capture, analysis, handshake_ids, config.ports)
         if recorded.first
     ]
     if not handshakes:
-        which = "it" if order.handshake is None else f"handshake {order.handshake}"
-        raise CannotReplayError(f"{order.capture}: no IKE_SA_INIT request is whole in {which}, so nothing can be sent")
+        which = "the capture" if config.handshake is None else f"handshake {config.handshake}"
+        raise CannotReplayError(f"{config.capture}: no complete IKE_SA_INIT request in {which} to send")
     recorded = handshakes[0]
-    if order.mutants is not None:
-        mutants, seed = order.mutants, _seed(order)
-        made = f"{_count(mutants, 'message')} with errors, made of {_count(len(handshakes), 'recorded first message')}"
-        plan = f"{made}, {order.rate:g} a second"
+    if config.mutants is not None:
+        mutants, seed = config.mutants, _get_seed(config)
+        messages = f"{_format_count(mutants, 'message')} with errors, made of {_format_count(len(handshakes), 'recorded first message')}"
+        plan = f"{messages}, {config.rate:g} a second"
 
-        def mutated(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
-            return replace(replayed, mutated=runs.run_fuzz(handshakes, mutants, seed), seed=seed)
+        def mutated(runs: ReplayRunner, report: ReplayReport) -> ReplayReport:
+            return replace(report, mutated=runs.run_fuzz(handshakes, mutants, seed), seed=seed)
 
-        return _go(order, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener)
+        return _run_and_read_back(
+            config, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener
+        )
     if recorded.partial:
-        listener.say(
-            f"of handshake {recorded.id}, {_count(recorded.partial, 'datagram')} cut in the capture will not be sent"
+        listener.message(
+            f"of handshake {recorded.id}, {_format_count(recorded.partial, 'datagram')} truncated in the capture will not be requests"
         )
-    sent = recorded.requests
-    size = sum(len(message.data) for message in sent)
-    lasts = (sent[-1].time_ns - sent[0].time_ns) / 1e9 / order.speed
-    plan = f"the {_count(len(sent), 'datagram')} ({size:,} bytes) of handshake {recorded.id} over {lasts:.1f} s{_times(order)}"
+    requests = recorded.requests
+    total_bytes = sum(len(message.data) for message in requests)
+    duration_s = (requests[-1].time_ns - requests[0].time_ns) / 1e9 / config.speed
+    plan = (
+        f"the {_format_count(len(requests), 'datagram')} ({total_bytes:,} bytes) of handshake {recorded.id} "
+        f"over {duration_s:.1f} s{_format_repetitions(config)}"
+    )
 
-    def verbatim(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
+    def verbatim(runs: ReplayRunner, report: ReplayReport) -> ReplayReport:
         return replace(
-            replayed, runs=tuple(runs.run_verbatim(recorded, order.runs, speed=order.speed, wait_s=order.wait_s))
+            report, runs=tuple(runs.run_verbatim(recorded, config.runs, speed=config.speed, wait_s=config.wait_s))
         )
 
-    return _go(order, analysis, recorded.id, plan, verbatim, listener)
+    return _run_and_read_back(config, analysis, recorded.id, plan, verbatim, listener)
 
 
-def _chosen(order: ReplayConfig, analysis: Analysis) -> Sequence[int]:
-    """Ids of the handshakes that are used."""
-    known: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
-    if order.handshake is None:
-        return known[:_MOST_FIRSTS]
-    if order.handshake not in known:
-        raise CannotReplayError(f"{order.capture}: there is no handshake {order.handshake} of IKEv2")
-    return [order.handshake]
+def _select_handshakes(config: ReplayConfig, analysis: Analysis) -> Sequence[int]:
+    """Return the ids of the handshakes to use."""
+    handshake_ids: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
+    if config.handshake is None:
+        return handshake_ids[:_MAX_HANDSHAKES]
+    if config.handshake not in handshake_ids:
+        raise CannotReplayError(f"{config.capture}: no IKEv2 handshake {config.handshake}")
+    return [config.handshake]
 
 
-def _live(order: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
-    if order.credentials is None:
+def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
+    if config.credentials is None:
         raise CannotReplayError("a live handshake needs credentials")
-    number, shape = read_shape(order.capture, order.handshake, keys=order.keys, ports=order.ports)
-    loaded = load_credentials(order.credentials)
+    number, shape = read_shape(config.capture, config.handshake, keys=config.keys, ports=config.ports)
+    loaded = load_credentials(config.credentials)
     for warning in loaded.warnings:
-        listener.say(warning)
-    seed = _seed(order)
+        listener.message(warning)
+    seed = _get_seed(config)
     rng = np.random.default_rng(seed)
 
-    def made(local: tuple[str, int]) -> Initiator:
-        remote = (order.target.address.partition("%")[0], order.target.port)
-        return Initiator(shape, loaded.credentials, policy=order.policy, rng=rng, endpoints=(local, remote))
+    def make_initiator(local: tuple[str, int]) -> Initiator:
+        remote = (config.target.address.partition("%")[0], config.target.port)
+        return Initiator(shape, loaded.credentials, policy=config.policy, rng=rng, endpoints=(local, remote))
 
-    # what cannot be done is said before anything is sent
-    left_out = (*shape.left_out, *made(("127.0.0.1", IKE_PORT)).offered.left_out)
+    # report unsupported parts before anything is sent
+    left_out = (*shape.left_out, *make_initiator(("127.0.0.1", IKE_PORT)).offered.left_out)
     notes = []
     if shape.guessed:
         unknown = ", ".join(WORDS[field] for field in shape.guessed)
-        notes.append(f"defaults, since the capture does not tell: {unknown}")
+        notes.append(f"defaults, unknown from the capture: {unknown}")
     if left_out:
-        notes.append(f"recorded, but not done again: {', '.join(left_out)}")
+        notes.append(f"recorded but not re-enacted: {', '.join(left_out)}")
     for note in notes:
-        listener.say(note)
+        listener.message(note)
 
-    def live(runs: ReplayRunner, replayed: ReplayReport) -> ReplayReport:
-        local = replayed.local.address.partition("%")[0], replayed.local.port
-        live_runs = runs.run_live(lambda: made(local), order.runs, faults=order.faults, seed=seed)
-        by_chance = seed if order.faults or order.policy.jitter else None
-        replayed = replace(replayed, runs=tuple(live_runs), seed=by_chance)
-        never = [name for name in replayed.faults if live_runs and not replayed.met[name]]
-        if never:
-            notes.append(f"faults that nothing met: {', '.join(never)}")
-            listener.say(notes[-1])
-        return replace(replayed, notes=tuple(notes))
+    def live(runs: ReplayRunner, report: ReplayReport) -> ReplayReport:
+        local = report.local.address.partition("%")[0], report.local.port
+        live_runs = runs.run_live(lambda: make_initiator(local), config.runs, faults=config.faults, seed=seed)
+        used_seed = seed if config.faults or config.policy.jitter else None
+        report = replace(report, runs=tuple(live_runs), seed=used_seed)
+        unused = [name for name in report.faults if live_runs and not report.met[name]]
+        if unused:
+            notes.append(f"faults without a matching datagram: {', '.join(unused)}")
+            listener.message(notes[-1])
+        return replace(report, notes=tuple(notes))
 
-    policy, row = order.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
+    policy, recorded_row = config.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
     plan = (
-        f"a live handshake of the shape of handshake {number} ({_count(row['initiator_messages'], 'message')}, "
-        f"{row['initiator_bytes']:,} bytes were recorded), each message up to {_count(policy.tries + 1, 'time')} within "
-        f"{sum(policy.waits):,.0f} s ({policy.name}){_times(order)}"
+        f"a live handshake of the shape of handshake {number} ({_format_count(recorded_row['initiator_messages'], 'message')}, "
+        f"{recorded_row['initiator_bytes']:,} bytes were recorded), each message up to {_format_count(policy.tries + 1, 'time')} within "
+        f"{sum(policy.waits):,.0f} s ({policy.name}){_format_repetitions(config)}"
     )
-    return _go(order, analysis, number, plan, live, listener)
+    return _run_and_read_back(config, analysis, number, plan, live, listener)
 
 
-def _count(value: int, noun: str) -> str:
+def _format_count(value: int, noun: str) -> str:
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
-def _seed(order: ReplayConfig) -> int:
-    return int.from_bytes(os.urandom(4), "big") if order.seed is None else order.seed
+def _get_seed(config: ReplayConfig) -> int:
+    return int.from_bytes(os.urandom(4), "big") if config.seed is None else config.seed
 
 
-def _times(order: ReplayConfig) -> str:
-    return "" if order.runs == 1 else f", {order.runs:,} times, {order.rate:g} a second at most"
+def _format_repetitions(config: ReplayConfig) -> str:
+    return "" if config.runs == 1 else f", {config.runs:,} times, {config.rate:g} a second at most"
 
 
-def _go(
-    order: ReplayConfig, analysis: Analysis, handshake: int | None, plan: str, do: Perform, listener: ProgressListener
+def _run_and_read_back(
+    config: ReplayConfig,
+    analysis: Analysis,
+    handshake: int | None,
+    plan: str,
+    perform: Perform,
+    listener: ProgressListener,
 ) -> ReplayReport:
-    """Open the way, say what will be sent, do it, and read our own capture."""
-    with _place(order.write) as path:
-        replayed: ReplayReport | None = None
+    """Do the runs, write our own capture, and read it."""
+    with _open_capture_path(config.write) as path:
+        report: ReplayReport | None = None
         try:
             with open_output(path) as stream:
                 recording = CaptureWriter(stream)
-                replayed = _recorded(order, recording, handshake, plan, do, listener)
+                report = _run(config, recording, handshake, plan, perform, listener)
                 recording.check()
         except OSError as error:
-            if replayed is None:  # nothing was sent
+            if report is None:  # nothing was sent
                 raise RecordingError(path, error) from None
-            # what came of the runs is known without our capture
-            return _without(replayed, path, error)
-        if recording.left_out:
-            listener.say(f"{recording.left_out:,} packets are not in our capture: there was no room for more")
-        return _read_back(order, analysis, replayed, path)
+            # the results are known without our capture
+            return _add_write_error(report, path, error)
+        if recording.dropped:
+            listener.message(f"{recording.dropped:,} packets exceed the limit of our capture")
+        return _read_back(config, analysis, report, path)
 
 
-def _recorded(
-    order: ReplayConfig,
+def _run(
+    config: ReplayConfig,
     recording: CaptureWriter,
     handshake: int | None,
     plan: str,
-    do: Perform,
+    perform: Perform,
     listener: ProgressListener,
 ) -> ReplayReport:
-    """Open the way, say what will be sent, and do it."""
-    transport, why = open_transport(order.target, recording.packet, sockets_only=order.sockets)
+    """Open the transport, announce the plan, and do the runs."""
+    transport, reason = open_transport(config.target, recording.write_packet, sockets_only=config.sockets)
     try:
-        seen = "as scapy sent and saw them" if why is None else "IP headers made up of UDP datagrams"
-        comment = f"ikeanalyze replay --mode {order.mode} to {order.target}"
-        recording.begin(name="replay", description=seen, comment=comment)
-        listener.say(_announcement(order, transport, why, plan))
-        runs = ReplayRunner(
-            order.target,
-            transport,
-            rate=order.rate,
-            seconds=order.seconds,
-            randomness=os.urandom,
-            tell=listener.run,
+        description = (
+            "as scapy requests and saw them" if reason is None else "IP headers reconstructed from UDP datagrams"
         )
-        began = time.time_ns()
-        replayed = ReplayReport(
-            order.mode,
-            order.capture,
+        comment = f"ikeanalyze replay --mode {config.mode} to {config.target}"
+        recording.begin(name="replay", description=description, comment=comment)
+        listener.message(_announcement(config, transport, reason, plan))
+        runs = ReplayRunner(
+            config.target,
+            transport,
+            rate=config.rate,
+            seconds=config.seconds,
+            randomness=os.urandom,
+            on_run=listener.run,
+        )
+        began_ns = time.time_ns()
+        report = ReplayReport(
+            config.mode,
+            config.capture,
             handshake,
-            str(order.target),
+            str(config.target),
             transport.way,
             transport.local,
-            order.rate,
-            began,
-            began,
+            config.rate,
+            began_ns,
+            began_ns,
             transport.counts,
-            policy=None if order.mode == "verbatim" else order.policy.name,
-            faults=tuple(fault.name for fault in order.faults),
+            policy=None if config.mode == "verbatim" else config.policy.name,
+            faults=tuple(fault.name for fault in config.faults),
             interrupted=True,
         )
-        # interrupted until it has come to its end: what was sent is in our capture, which is to stay
+        # keep our capture if the user interrupts the runs
         with suppress(KeyboardInterrupt):
-            replayed = replace(do(runs, replayed), interrupted=runs.interrupted)
-        return replace(replayed, ended_ns=time.time_ns())
+            report = replace(perform(runs, report), interrupted=runs.interrupted)
+        return replace(report, ended_ns=time.time_ns())
     finally:
         transport.close()
 
 
-def _without(replayed: ReplayReport, path: str, why: OSError) -> ReplayReport:
-    """A replay whose capture, or the keys to it, could not be written: also told to whoever reads the result alone."""
-    lost = RecordingError(path, why)
-    return replace(replayed, lost=lost, notes=(*replayed.notes, str(lost)))
+def _add_write_error(report: ReplayReport, path: str, reason: OSError) -> ReplayReport:
+    """Add the failure to write our capture or its keys to the report and its notes."""
+    lost = RecordingError(path, reason)
+    return replace(report, lost=lost, notes=(*report.notes, str(lost)))
 
 
 def sidecar_keys_path(capture: str) -> str:
-    """Where the keys to a capture of ours go: LIVE.keys.json beside LIVE.pcapng."""
+    """Return the path of the keys of our capture: LIVE.keys.json next to LIVE.pcapng."""
     return str(Path(capture).with_suffix(".keys.json"))
 
 
 @contextmanager
-def _place(write: str | None) -> Iterator[str]:
-    """Where our capture goes: as asked, or to a folder that is gone afterwards. Raises `RecordingError`."""
+def _open_capture_path(write: str | None) -> Iterator[str]:
+    """Yield the path of our capture, in a temporary directory if none is given. Raises `RecordingError`."""
     if write is not None:
         yield write
         return
@@ -280,50 +292,55 @@ def _place(write: str | None) -> Iterator[str]:
         yield os.path.join(name, "live.pcapng")
 
 
-def _announcement(order: ReplayConfig, transport: PacketTransport, why: str | None, plan: str) -> str:
+def _announcement(config: ReplayConfig, transport: PacketTransport, reason: str | None, plan: str) -> str:
     local = transport.local
-    way = "scapy on layer 3" if why is None else f"ordinary UDP sockets ({why})"
+    way = "scapy on layer 3" if reason is None else f"ordinary UDP sockets ({reason})"
     ports = f"{local.address} ports {local.port} and {local.nat_port}"
-    return f"{order.mode}: sending to {order.target} from {ports} by {way}: {plan}"
+    return f"{config.mode}: sending to {config.target} from {ports} by {way}: {plan}"
 
 
-def _report(target: Target, path: str, keys: Sequence[str]) -> str:
-    """The command line that reads our capture."""
+def _format_report_command(target: Target, path: str, keys: Sequence[str]) -> str:
+    """Return the command line for a report on our capture."""
     options = [option for name in keys for option in ("--keys", name)]
     for port in (target.port, target.nat_port):
         options += [] if port in (IKE_PORT, NAT_PORT) else ["--port", str(port)]
     return shlex.join(["ikeanalyze", "report", path, *options])
 
 
-def _read_back(order: ReplayConfig, analysis: Analysis, replayed: ReplayReport, path: str) -> ReplayReport:
-    """Put the keys beside our capture, and take what the report says of it."""
+def _read_back(config: ReplayConfig, analysis: Analysis, report: ReplayReport, path: str) -> ReplayReport:
+    """Write the keys next to our capture, and add the report's figures."""
     keys: list[str] = []
-    if replayed.key_sets:
+    if report.key_sets:
         keys.append(sidecar_keys_path(path))
         try:
-            write_private(keys[0], build_key_json(replayed.key_sets, (), ()))
+            write_private(keys[0], build_key_json(report.key_sets, (), ()))
         except OSError as error:
-            replayed = _without(replayed, keys.pop(), error)
-    if order.write is not None:
-        replayed = replace(
-            replayed, recording=path, keys=keys[0] if keys else None, report=_report(order.target, path, keys)
+            report = _add_write_error(report, keys.pop(), error)
+    if config.write is not None:
+        report = replace(
+            report,
+            recording=path,
+            keys=keys[0] if keys else None,
+            report=_format_report_command(config.target, path, keys),
         )
-    if not replayed.runs:
-        return replayed
-    live = read_captures(path, ReadOptions(ports=(order.target.port, order.target.nat_port), keys=keys))
+    if not report.runs:
+        return report
+    live = read_captures(path, ReadOptions(ports=(config.target.port, config.target.nat_port), keys=keys))
     runs: list[ReplayRun] = []
     compared: list[ReplayComparison] = []
-    for run in replayed.runs:
-        row = None if run.spi_i is None else find_handshake(live, run.spi_i)
-        if row is None or run.spi_i is None:
+    for run in report.runs:
+        recorded_row = None if run.spi_i is None else find_handshake(live, run.spi_i)
+        if recorded_row is None or run.spi_i is None:
             runs.append(run)
             continue
-        trips = {key: side.rtt_ns for key, side in get_setup_exchanges(live, row["handshake"]).items()}
-        # recorded messages besides the first keep their SPIs: for the report they are of another handshake
-        alone = run.verbatim is None or len(run.verbatim.sent) == 1
-        reported = ReportFigures(row["blowup"] if alone else None, row["setup_ns"], trips)
+        round_trips = {key: side.rtt_ns for key, side in get_setup_exchanges(live, recorded_row["handshake"]).items()}
+        # later recorded messages keep their SPIs: for the report they belong to another handshake
+        single_message = run.verbatim is None or len(run.verbatim.sent) == 1
+        reported = ReportFigures(
+            recorded_row["blowup"] if single_message else None, recorded_row["setup_ns"], round_trips
+        )
         runs.append(replace(run, reported=reported))
-        if order.compare and replayed.handshake is not None:
-            both = compare_handshakes(analysis, replayed.handshake, live, run.spi_i, run.number)
-            compared += [both] if both else []
-    return replace(replayed, runs=tuple(runs), compared=tuple(compared))
+        if config.compare and report.handshake is not None:
+            comparison = compare_handshakes(analysis, report.handshake, live, run.spi_i, run.number)
+            compared += [comparison] if comparison else []
+    return replace(report, runs=tuple(runs), compared=tuple(compared))

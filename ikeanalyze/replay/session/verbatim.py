@@ -1,14 +1,12 @@
-"""An initiator's messages as they were recorded, sent again: sans-IO, driven like the initiator of a live handshake.
+"""Sends the recorded messages of an initiator again: sans-IO, driven like the initiator of a live handshake.
 
-Each message goes out at the time that it had in the recording, counted from the first, whatever is answered. Answers
-are put to the message that they answer: by SPI, exchange type and message ID. It ends a moment after each request has its answer,
-or when a while is over after the last one was sent.
+Each message is sent at its recorded time after the first, whatever the target answers. Answers are matched by SPI,
+exchange type and message ID. The session ends shortly after the last request was answered, or after a wait.
 
-A recorded IKE_SA_INIT request made fit for another run: what must be new is new, all else is bit by bit as it was.
-
-New are the initiator's SPI and nonce, so that no responder takes it for a retransmission; and the NAT detection hashes,
-which are of SPI, addresses and ports (RFC 7296, 2.23). A hash that did not fit in the recording either (some force UDP
-encapsulation that way) stays wrong. Any other message is protected by keys or meant for one IKE SA, and stays as it is.
+Only an IKE_SA_INIT request is changed: it gets a new SPI and nonce, so that the responder does not take it for a
+retransmission, and NAT detection hashes of the new SPI, addresses and ports (RFC 7296, section 2.23). A hash that did
+not match in the recording (some clients force UDP encapsulation this way) is not changed. Any other message is
+protected by keys or belongs to one IKE SA, and is sent unchanged.
 """
 
 from collections import Counter
@@ -17,6 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
+from ikeanalyze.capture.write.frames import UdpEndpoint
 from ikeanalyze.replay.initiator.interface import OutgoingDatagram
 from ikeanalyze.replay.responses import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
@@ -32,25 +31,17 @@ _SPI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class UdpEndpoint:
-    """An address and a port, of ours or of the target's."""
-
-    address: bytes  # 4 or 16 bytes
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
 class RenewedMessage:
-    """A message to be sent."""
+    """A message to send."""
 
     data: bytes = field(repr=False)
-    changed: tuple[str, ...]  # what is new in it; empty: it is as recorded
+    changed: tuple[str, ...]  # names of the changed fields; empty: as recorded
 
 
 def renew_message(
     message: RecordedMessage, source: UdpEndpoint, destination: UdpEndpoint, randomness: Randomness
 ) -> RenewedMessage:
-    """The message with what must be new."""
+    """Return the message with new SPI, nonce and NAT detection hashes if it is an IKE_SA_INIT request."""
     if message.exchange_type != ExchangeType.IKE_SA_INIT or message.response or len(message.data) < 2 * _SPI:
         return RenewedMessage(message.data, ())
     old_i, old_r = message.data[:_SPI], message.data[_SPI : 2 * _SPI]
@@ -58,83 +49,83 @@ def renew_message(
     data = bytearray(message.data)
     data[:_SPI] = new_i
     changed = ["SPIi"]
-    ends = {
+    endpoints = {
         NotifyType.NAT_DETECTION_SOURCE_IP: (message.source, source),
         NotifyType.NAT_DETECTION_DESTINATION_IP: (message.destination, destination),
     }
     for payload in parse_payloads(message.data).payloads:
-        at = payload.offset + _PAYLOAD_HEADER
+        offset = payload.offset + _PAYLOAD_HEADER
         if payload.type == PayloadType.NONCE and payload.body:
-            data[at : at + len(payload.body)] = randomness(len(payload.body))
+            data[offset : offset + len(payload.body)] = randomness(len(payload.body))
             changed.append("nonce")
         elif payload.type == PayloadType.NOTIFY:
             try:
                 notify = parse_notify(payload.body)
             except WireError:
                 continue
-            if notify.type not in ends:
+            if notify.type not in endpoints:
                 continue
-            (address, port), now = ends[NotifyType(notify.type)]
+            (address, port), endpoint = endpoints[NotifyType(notify.type)]
             if notify.data != compute_nat_detection_hash(old_i, old_r, ip_address(address).packed, port):
                 continue
-            at += len(payload.body) - len(notify.data)
-            data[at : at + len(notify.data)] = compute_nat_detection_hash(new_i, old_r, now.address, now.port)
+            offset += len(payload.body) - len(notify.data)
+            data[offset : offset + len(notify.data)] = compute_nat_detection_hash(
+                new_i, old_r, endpoint.address, endpoint.port
+            )
             changed.append(NotifyType(notify.type).label)
     return RenewedMessage(bytes(data), tuple(changed))
 
 
-pass
-
-#: How long it listens when each request has an answer: for its other fragments, and for what comes twice.
+#: Wait after the last response, for further fragments and duplicates.
 _LINGER_NS: Final = 100_000_000
-#: Answers to one message that are kept; more are counted.
-MOST_ANSWERS: Final = 8
-#: Messages that one run sends at most: a handshake has dozens, a hostile capture may have a million.
-MOST_MESSAGES: Final = 2_000
+#: Limit for the stored answers to one message; more are counted.
+MAX_ANSWERS: Final = 8
+#: Limit for the messages of one run: a handshake has dozens, a hostile capture may have a million.
+MAX_MESSAGES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedResponse:
-    """An answer, and when it came."""
+    """An answer and its time."""
 
     answer: ResponseSummary
-    round_trip_ns: int  # from the last time before it that its message was sent
-    differs: tuple[str, ...]  # from the recorded answer to the same message
+    round_trip_ns: int  # since the latest transmission of the message
+    differs: tuple[str, ...]  # differences from the recorded answer
 
 
 @dataclass(slots=True)
 class ReplayedMessage:
-    """A recorded message that was sent, all its fragments and transmissions."""
+    """A recorded message that was sent, with all fragments and transmissions."""
 
     exchange_type: int
     message_id: int
     response: bool
-    changed: tuple[str, ...]  # what is new in it; empty: bit by bit as recorded
+    changed: tuple[str, ...]  # names of the changed fields; empty: as recorded
     transmissions: int = 0
     datagrams: int = 0
     bytes: int = 0  # of IKE messages, all transmissions
     last_ns: int = 0  # when it was last sent
     recorded: ResponseSummary | None = None  # None: the capture has none
     answers: list[ReceivedResponse] = field(default_factory=list)
-    more_answers: int = 0  # beyond those
+    more_answers: int = 0  # not stored in `answers`
 
 
 @dataclass(frozen=True, slots=True)
 class VerbatimResult:
-    """One run: what was sent and what was answered."""
+    """Messages and answers of one run."""
 
-    spi_i: bytes  # that of the first message
+    spi_i: bytes  # of the first message
     sent: tuple[ReplayedMessage, ...]
-    unasked: int  # messages that answer none of ours
-    garbage: int  # datagrams that are no IKEv2 message
-    left_out: int  # recorded messages beyond MOST_MESSAGES
+    unasked: int  # messages that do not answer ours
+    garbage: int  # datagrams that are not IKEv2 messages
+    left_out: int  # recorded messages beyond MAX_MESSAGES
     began_ns: int
     ended_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class VerbatimStep:
-    """What to do now; as `replay.steps.Step`."""
+    """What the driver has to do next."""
 
     send: tuple[OutgoingDatagram, ...] = ()
     wake_ns: int | None = None
@@ -142,7 +133,7 @@ class VerbatimStep:
 
 
 class VerbatimSession:
-    """One run over the messages of a recorded handshake."""
+    """One run of the messages of a recorded handshake."""
 
     def __init__(
         self,
@@ -152,72 +143,72 @@ class VerbatimSession:
         speed: float = 1.0,
         wait_ns: int = 2_000_000_000,
     ) -> None:
-        """`renew` makes a message fit for this run, `speed` divides the gaps, `wait_ns` is the wait after the last."""
+        """`renew` prepares a message for this run, `speed` divides the gaps, `wait_ns` is the wait at the end."""
         requests = handshake.requests
-        self._left_out = max(len(requests) - MOST_MESSAGES, 0)
-        self._messages = requests[:MOST_MESSAGES]
+        self._left_out = max(len(requests) - MAX_MESSAGES, 0)
+        self._messages = requests[:MAX_MESSAGES]
         self._handshake, self._renew = handshake, renew
         self._speed, self._wait_ns = speed, wait_ns
-        self._next = 0
-        self._answered_ns: int | None = None  # when each request had an answer
+        self._next_index = 0
+        self._answered_ns: int | None = None  # when the last request was answered
         self._began_ns = self._last_ns = 0
-        #: New messages by what was recorded: a retransmission is the same message again.
+        #: By recorded message: a retransmission has the same bytes again.
         self._renewed: dict[bytes, RenewedMessage] = {}
         self._sent: dict[tuple[int, int], ReplayedMessage] = {}
-        #: The message that an answer with this SPIi, exchange type and message ID is for.
-        self._asked: dict[tuple[bytes, int, int], ReplayedMessage] = {}
+        #: Message by SPIi, exchange type and message ID of its answers.
+        self._by_answer: dict[tuple[bytes, int, int], ReplayedMessage] = {}
         self._spi_i = b""
         self._counts: Counter[str] = Counter()
 
     def begin(self, now_ns: int) -> VerbatimStep:
-        """Start."""
+        """Start the session."""
         self._began_ns = self._last_ns = now_ns
         return self.tick(now_ns)
 
     def tick(self, now_ns: int) -> VerbatimStep:
-        """Send what is due."""
-        out = []
-        while self._next < len(self._messages) and self._due_ns(self._next) <= now_ns:
-            out.append(self._send(self._messages[self._next], now_ns))
-            self._next += 1
+        """Send the messages that are due."""
+        datagrams = []
+        while self._next_index < len(self._messages) and self._get_due_ns(self._next_index) <= now_ns:
+            datagrams.append(self._send(self._messages[self._next_index], now_ns))
+            self._next_index += 1
             self._last_ns = now_ns
-        if self._next < len(self._messages):
-            return VerbatimStep(tuple(out), self._due_ns(self._next))
+        if self._next_index < len(self._messages):
+            return VerbatimStep(tuple(datagrams), self._get_due_ns(self._next_index))
         end_ns = self._last_ns + self._wait_ns
         if self._answered_ns is not None:
             end_ns = min(end_ns, self._answered_ns + _LINGER_NS)
         if now_ns >= end_ns:
-            return VerbatimStep(tuple(out), None, self.conclude(now_ns))
-        return VerbatimStep(tuple(out), end_ns)
+            return VerbatimStep(tuple(datagrams), None, self.conclude(now_ns))
+        return VerbatimStep(tuple(datagrams), end_ns)
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> VerbatimStep:  # noqa: ARG002 - the drivers' signature
-        """Take what the target sent."""
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> VerbatimStep:  # noqa: ARG002 - part of the interface
+        """Process a message of the target."""
         answer = summarise_response(data)
         if answer is None:
             self._counts["garbage"] += 1
             return self.tick(now_ns)
         header = parse_ikev2_header(data)
-        sent = header and self._asked.get((header.spi_i, header.exchange_type, header.message_id))
+        sent = header and self._by_answer.get((header.spi_i, header.exchange_type, header.message_id))
         if not sent or sent.response == answer.response:
             self._counts["unasked"] += 1
-        elif len(sent.answers) < MOST_ANSWERS:
+        elif len(sent.answers) < MAX_ANSWERS:
             differs = compare_responses(sent.recorded, answer)
             sent.answers.append(ReceivedResponse(answer, max(now_ns - sent.last_ns, 0), differs))
         else:
             sent.more_answers += 1
-        everything = self._next == len(self._messages) and all(
+        all_answered = self._next_index == len(self._messages) and all(
             sent.answers for sent in self._sent.values() if not sent.response
         )
-        if everything and self._answered_ns is None:
+        if all_answered and self._answered_ns is None:
             self._answered_ns = now_ns
         return self.tick(now_ns)
 
     def sent(self, outgoing: OutgoingDatagram, time_ns: int) -> None:
-        """A datagram was sent then: round trips are counted from there."""
-        self._asked[outgoing.data[:8], outgoing.exchange_type, outgoing.message_id].last_ns = time_ns
+        """Record when a datagram was sent, for the round-trip time."""
+        self._by_answer[outgoing.data[:8], outgoing.exchange_type, outgoing.message_id].last_ns = time_ns
 
-    def _due_ns(self, place: int) -> int:
-        gap = self._messages[place].time_ns - self._messages[0].time_ns
+    def _get_due_ns(self, index: int) -> int:
+        gap = self._messages[index].time_ns - self._messages[0].time_ns
         return self._began_ns + round(gap / self._speed)
 
     def _send(self, message: RecordedMessage, now_ns: int) -> OutgoingDatagram:
@@ -237,7 +228,7 @@ class VerbatimSession:
                 recorded=None if recorded is None else summarise_response(recorded.data),
             )
             self._sent[key] = sent
-        self._asked[renewed.data[:8], message.exchange_type, message.message_id] = sent
+        self._by_answer[renewed.data[:8], message.exchange_type, message.message_id] = sent
         sent.transmissions = max(sent.transmissions, message.transmission)
         sent.datagrams += 1
         sent.bytes += len(renewed.data)
@@ -254,7 +245,7 @@ class VerbatimSession:
         )
 
     def conclude(self, now_ns: int) -> VerbatimResult:
-        """What came of it until now."""
+        """Return the result so far."""
         return VerbatimResult(
             self._spi_i,
             tuple(self._sent.values()),

@@ -16,7 +16,7 @@ from ikeanalyze.replay.transport.target import Role, Target
 #: Told the time (ns since 1970-01-01 UTC) and the IP packet of all that is sent and received.
 Record = Callable[[int, bytes], None]
 #: Bytes of an IKE message that a UDP datagram has room for, the non-ESP marker before it.
-LONGEST_MESSAGE: Final = 65_535 - 20 - 8 - 4
+MAX_MESSAGE_BYTES: Final = 65_535 - 20 - 8 - 4
 
 MARKER: Final = bytes(4)
 Way = Literal["layer 3", "UDP"]
@@ -130,7 +130,7 @@ def build_udp_payload(data: bytes, target: Target, role: Role) -> bytes:
     Raises:
         TransportError: no datagram has room for the message.
     """
-    if len(data) > LONGEST_MESSAGE:
+    if len(data) > MAX_MESSAGE_BYTES:
         raise TransportError(f"a message of {len(data):,} bytes fits into no UDP datagram")
     return MARKER + data if target.has_non_esp_marker(role) else data
 

@@ -18,12 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scapy.arch.linux import attach_filter  # noqa: E402
-from scapy.config import conf  # noqa: E402
-from scapy.error import Scapy_Exception  # noqa: E402
-from scapy.layers.inet import IP, UDP, fragment  # noqa: E402
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6  # noqa: E402
-from scapy.supersocket import L3RawSocket, L3RawSocket6  # noqa: E402
+from scapy.arch.linux import attach_filter
+from scapy.config import conf
+from scapy.error import Scapy_Exception
+from scapy.layers.inet import IP, UDP, fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
+from scapy.supersocket import L3RawSocket, L3RawSocket6
 
 from ikeanalyze.replay.transport.interface import (
     LocalEndpoint,
@@ -40,8 +40,8 @@ from ikeanalyze.replay.transport.ports import UdpPorts
 from ikeanalyze.replay.transport.target import Role, Target
 
 #: Datagrams that may wait for fragments, and fragments that one may have.
-MOST_WAITING: Final = 16
-MOST_FRAGMENTS: Final = 64
+MAX_WAITING: Final = 16
+MAX_FRAGMENTS: Final = 64
 _LONGEST: Final = 65_535
 
 
@@ -72,7 +72,7 @@ class FragmentReassembler:
         key, offset, last, data = _read(packet)
         waiting = self._waiting.pop(key, None) or _Waiting()
         end = offset + len(data)
-        wrong = not data or end > _LONGEST or len(waiting.parts) >= MOST_FRAGMENTS
+        wrong = not data or end > _LONGEST or len(waiting.parts) >= MAX_FRAGMENTS
         if wrong or any(at < end and offset < at + len(part) for at, part in waiting.parts.items()):
             return None  # with it goes all that was there
         waiting.parts[offset] = data
@@ -82,7 +82,7 @@ class FragmentReassembler:
             waiting.size = end
         if waiting.held == waiting.size:
             return ReassembledDatagram(b"".join(part for _, part in sorted(waiting.parts.items())), waiting.frames)
-        while len(self._waiting) >= MOST_WAITING:
+        while len(self._waiting) >= MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[key] = waiting
         return None
@@ -102,8 +102,6 @@ def _read(packet: Any) -> tuple[tuple[Any, ...], int, bool, bytes]:
     data = bytes(packet.payload)[: max(packet.len - packet.ihl * 4, 0)]
     return (packet.src, packet.dst, packet.proto, packet.id), packet.frag * 8, not packet.flags.MF, data
 
-
-pass
 
 # it says on standard error what concerns nobody here: that a host has no IPv4 address, and the like
 logging.getLogger("scapy").setLevel(logging.CRITICAL)

@@ -65,7 +65,7 @@ def test_success_too_early(before):
     one = peer()
     for packet in before:
         one.respond(packet)
-    with pytest.raises(RefusedError, match="without its method having come to its end"):
+    with pytest.raises(RefusedError, match="before the method finished"):
         one.respond(SUCCESS)
 
 

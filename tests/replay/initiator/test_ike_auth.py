@@ -40,15 +40,15 @@ SUCCESS = (ike.EAP, eap.eap(3, 8))
 def test_eap_alone_needs_a_method_that_makes_a_key():
     """RFC 5998, section 4: EAP-MD5 authenticates nobody but us."""
     assert reason(Eap([ID, ASKED], [CHALLENGED], [SUCCESS])) == (
-        "the responder has not authenticated itself, and EAP-MD5 makes no key"
+        "the responder has not authenticated itself, and EAP-MD5 does not derive a key"
     )
 
 
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
-        ([[]], "the responder does not say who it is"),
-        ([[ID]], "the responder does not begin or go on with EAP"),
+        ([[]], "the responder sends no identity"),
+        ([[ID]], "the responder does not start or continue EAP"),
         ([[ike.notify(ike.AUTHENTICATION_FAILED)]], "AUTHENTICATION_FAILED"),
         ([[ID, ASKED], [ike.notify(ike.AUTHENTICATION_FAILED)]], "AUTHENTICATION_FAILED"),
         ([[ID, ASKED], [(ike.EAP, eap.eap(4, 7))]], "EAP failure"),
@@ -56,8 +56,8 @@ def test_eap_alone_needs_a_method_that_makes_a_key():
             [[ID, ASKED], [(ike.EAP, eap.eap(4, 7)), ike.notify(ike.AUTHENTICATION_FAILED)]],
             "AUTHENTICATION_FAILED",
         ),
-        ([[ID, ASKED], [SUCCESS]], "EAP success without its method having come to its end"),
-        ([[ID, ike.auth(2, bytes(32)), ASKED]], "AUTH does not verify: the responder has another secret"),
+        ([[ID, ASKED], [SUCCESS]], "EAP success before the method finished"),
+        ([[ID, ike.auth(2, bytes(32)), ASKED]], "AUTH does not verify: the responder has a different secret"),
         ([[(ike.ID_R, b"\2\0\0")]], "4 bytes are needed, 3 are left (at byte 0)"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_last_response_without_auth():
 def test_more_than_one_authentication():
     responder = Responder(auth_notifies=[ike.notify(16405)])
     result = Wire(initiator(), responder.answer).begin()
-    assert result.reason == "the responder wants to authenticate more than once (RFC 4739)"
+    assert result.reason == "the responder requests several authentications (RFC 4739)"
 
 
 @pytest.mark.parametrize("kind", [1, 7, 24])

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from ikeanalyze.replay.initiator.inbox import MOST_BYTES, MOST_DATAGRAMS, Inbox
+from ikeanalyze.replay.initiator.inbox import MAX_BYTES, MAX_DATAGRAMS, Inbox
 from ikeanalyze.replay.initiator.interface import IgnoredDatagrams
 from ikeanalyze.replay.initiator.pending_request import PendingRequest
 from tests.craft import ike
@@ -40,33 +40,33 @@ def inbox():
 )
 def test_what_does_nothing(data, reason):
     box, exchanges = inbox()
-    assert box.take(data, 500, open_exchange=True) is None
+    assert box.add_datagram(data, 500, awaiting_response=True) is None
     assert box.ignored == IgnoredDatagrams(**{reason: 1})
-    assert exchanges[0].count().datagrams_received == 0
+    assert exchanges[0].get_stats().datagrams_received == 0
 
 
 def test_a_response():
     box, exchanges = inbox()
-    arrived = box.take(answer(), 500, open_exchange=True)
-    assert (arrived.message, arrived.opened) == (answer(), None)
-    assert exchanges[0].count().bytes_received == len(answer())
-    assert box.take(answer(), 500, open_exchange=False) is None
-    assert box.take(answer(), 4500, open_exchange=True) is None
+    arrived = box.add_datagram(answer(), 500, awaiting_response=True)
+    assert (arrived.message, arrived.decrypted) == (answer(), None)
+    assert exchanges[0].get_stats().bytes_received == len(answer())
+    assert box.add_datagram(answer(), 500, awaiting_response=False) is None
+    assert box.add_datagram(answer(), 4500, awaiting_response=True) is None
     assert box.ignored == IgnoredDatagrams(repeated=1, foreign=1)
-    assert exchanges[0].count().datagrams_received == 3
+    assert exchanges[0].get_stats().datagrams_received == 3
 
 
 def test_the_bounds():
     box, _ = inbox()
-    for _ in range(MOST_DATAGRAMS):
-        box.take(b"", 500, open_exchange=True)
+    for _ in range(MAX_DATAGRAMS):
+        box.add_datagram(b"", 500, awaiting_response=True)
     assert not box.overflows
-    box.take(b"", 500, open_exchange=True)
+    box.add_datagram(b"", 500, awaiting_response=True)
     assert box.overflows
     box, _ = inbox()
-    box.take(bytes(MOST_BYTES), 500, open_exchange=True)
+    box.add_datagram(bytes(MAX_BYTES), 500, awaiting_response=True)
     assert not box.overflows
-    box.take(b"x", 500, open_exchange=True)
+    box.add_datagram(b"x", 500, awaiting_response=True)
     assert box.overflows
 
 
@@ -95,7 +95,7 @@ def test_later_fragments_of_another_size_are_left_out_once_they_are_there():
     responder.fragment_size = 40
     keys = responder.epochs[-1]
     chain = b"".join(keys.open(data, 36, theirs=False) for data in fragments)
-    smaller = responder.seal(35, 1, 36, chain)
+    smaller = responder.encrypt_message(35, 1, 36, chain)
     assert len(smaller) > len(fragments)
     for data in [smaller[-1], fragments[1], *smaller[:-1]]:
         step = one.receive(data, 3 * MS, 500)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ikeanalyze.keys.export import build_key_json
-from ikeanalyze.replay.initiator.inbox import MOST_DATAGRAMS
-from ikeanalyze.replay.initiator.initiator import MOST_COOKIES, MOST_EXCHANGES
+from ikeanalyze.replay.initiator.inbox import MAX_DATAGRAMS
+from ikeanalyze.replay.initiator.initiator import MAX_COOKIES, MAX_EXCHANGES
 from ikeanalyze.replay.initiator.interface import CannotReplayError, IgnoredDatagrams
 from ikeanalyze.wire.ikev2.proposals import Transform
 from tests.craft import ike
@@ -92,8 +92,8 @@ def test_a_method_that_cannot_be_meant(method):
 
 def test_a_cookie_again_and_again():
     result = Wire(initiator(), Responder(cookies=10**6).answer).begin()
-    assert result.reason == f"the responder wants more than {MOST_COOKIES} cookies"
-    assert len(result.exchanges) == MOST_COOKIES + 1
+    assert result.reason == f"the responder requests more than {MAX_COOKIES} cookies"
+    assert len(result.exchanges) == MAX_COOKIES + 1
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_responder_that_says_the_same_for_ever(payload, said):
         lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [payload])],
     )
     result = wire.begin()
-    assert (result.established, result.reason) == (False, f"no answer but {said} once more")
+    assert (result.established, result.reason) == (False, f"no answer but {said} again")
     assert [one.transmissions for one in result.exchanges] == [1, len(PATIENCE.waits)]
 
 
@@ -133,7 +133,7 @@ def test_another_secret():
 
 
 def test_a_responder_that_does_not_know_the_secret_is_refused():
-    """It lets everybody in; we say that its AUTH does not verify, to it too."""
+    """It lets everybody in; our refusal of its AUTH payload is sent to it."""
     responder = Responder()
     responder.shared = lambda secret, initiator: (
         Responder.shared(responder, b"swordfish", initiator=True)
@@ -143,7 +143,7 @@ def test_a_responder_that_does_not_know_the_secret_is_refused():
     wire = Wire(initiator(), responder.answer)
     result = wire.begin()
     assert responder.established
-    assert result.reason == "AUTH does not verify: the responder has another secret"
+    assert result.reason == "AUTH does not verify: the responder has a different secret"
     assert not wire.close().established
     assert responder.refused == [ike.AUTHENTICATION_FAILED]
 
@@ -196,7 +196,7 @@ def test_eap_without_end():
     responder._eap = lambda packet: b"\1\1\0\5\1"
     with_eap = credentials(eap_identity="carol", eap_password="tuna")
     result = Wire(initiator(shape(auth_initiator="eap"), with_eap), responder.answer).begin()
-    assert result.reason == f"the responder wants more than {MOST_EXCHANGES} exchanges"
+    assert result.reason == f"the responder requires more than {MAX_EXCHANGES} exchanges"
 
 
 @pytest.mark.parametrize("floats", [False, True])
@@ -289,15 +289,15 @@ def test_a_refusal_in_clear_is_a_hint_and_no_reason():
         return [ike.message(data[:8], SPI_R, data[18], 0x20, data[23], [ike.notify(4)])]
 
     result = Wire(initiator(), answer).begin()
-    assert result.reason == "no answer (in clear: INVALID_IKE_SPI)"
+    assert result.reason == "no answer (unprotected: INVALID_IKE_SPI)"
     assert result.exchanges[-1].transmissions == 3
 
 
 def test_a_flood_ends():
     wire = Wire(initiator(), lambda data: [b"\0" * 100] * 10_000)
     result = wire.begin()
-    assert result.reason == f"the target sends more than {MOST_DATAGRAMS:,} datagrams or 4 MiB"
-    assert result.ignored.garbage == MOST_DATAGRAMS + 1
+    assert result.reason == f"the target sends more than {MAX_DATAGRAMS:,} datagrams or 4 MiB"
+    assert result.ignored.garbage == MAX_DATAGRAMS + 1
 
 
 def test_fragments_that_never_become_a_message():
@@ -314,7 +314,7 @@ def test_fragments_that_never_become_a_message():
             before = ike.ike_header(responder.spi_i, SPI_R, ike.SKF, 35, 0x20, 1, total)
             before += bytes([36 if number == 1 else 0, 0]) + (total - 28).to_bytes(2)
             before += number.to_bytes(2) + b"\xff\xff"
-            found.append(before + keys.seal(before, b"x"))
+            found.append(before + keys.encrypt_message(before, b"x"))
         return found
 
     result = Wire(initiator(), answer).begin()
@@ -335,7 +335,7 @@ def test_requests_of_the_responder():
     wire = established(shape(), responder)
 
     def ask(exchange, ident, payloads):
-        (request,) = responder.seal(exchange, ident, *ike.chain(payloads), flags=0)
+        (request,) = responder.encrypt_message(exchange, ident, *ike.chain(payloads), flags=0)
         step = wire.initiator.receive(request, wire.now, 500)
         assert all(one.response and one.exchange_type == exchange and one.message_id == ident for one in step.send)
         assert [one.transmission for one in step.send] in ([], [1], [2])
@@ -361,7 +361,7 @@ def test_closed_too_early():
     one = initiator()
     one.begin(0)
     result = one.close(MS).finished
-    assert (result.established, result.reason) == (False, "closed before there was an IKE SA")
+    assert (result.established, result.reason) == (False, "closed before the IKE SA was established")
 
 
 def silent_to_auth(responder):
@@ -394,7 +394,7 @@ def test_broken_off_while_ike_auth_is_under_way():
             step = wire.initiator.receive(answers[0], wire.now, 500)
     result = wire.close()
     assert responder.deleted
-    assert (result.reason, result.deleted) == ("closed before there was an IKE SA", True)
+    assert (result.reason, result.deleted) == ("closed before the IKE SA was established", True)
 
 
 def test_a_refusal_leaves_nothing_to_delete():
@@ -426,7 +426,7 @@ def test_an_ike_sa_without_child_sa():
 
 
 def test_ml_kem_512_is_refused_before_anything_is_sent():
-    with pytest.raises(CannotReplayError, match="leaves ML-KEM-512 out on purpose"):
+    with pytest.raises(CannotReplayError, match="does not implement ML-KEM-512"):
         initiator(shape(X25519, 35))
 
 

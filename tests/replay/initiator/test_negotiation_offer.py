@@ -73,7 +73,7 @@ def test_nothing_left(transform):
 
 
 def test_no_proposals():
-    with pytest.raises(CannotReplayError, match="there is none"):
+    with pytest.raises(CannotReplayError, match="the request has none"):
         select_proposals([], X25519)
 
 

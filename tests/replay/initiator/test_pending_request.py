@@ -17,11 +17,11 @@ def test_transmissions_and_waits():
     assert [out.data for out in again] == [out.data for out in first]
     assert {out.transmission for out in again} == {2}
     assert (one.deadline_ns, one.exhausted) == (4_500_000_000, True)
-    one.received(7)
-    one.received(8)
+    one.record_datagram(7)
+    one.record_datagram(8)
     one.mark_used(7)
-    one.answered(2 * SECOND + 3)
-    count = one.count()
+    one.mark_answered(2 * SECOND + 3)
+    count = one.get_stats()
     assert (count.transmissions, count.datagrams_sent, count.bytes_sent) == (2, 4, 30)
     assert (count.datagrams_needed, count.bytes_needed) == (2, 15)
     assert (count.datagrams_received, count.bytes_received) == (2, 15)
@@ -34,5 +34,5 @@ def test_a_message_that_is_not_cut():
     one = PendingRequest(34, 0, 2, [b"abc"], 500, [1.0])
     (out,) = one.transmit(5)
     assert (out.fragment, out.fragments, out.response) == (None, None, False)
-    count = one.count()
+    count = one.get_stats()
     assert (count.attempt, count.round_trip_ns, count.answer) == (2, None, None)

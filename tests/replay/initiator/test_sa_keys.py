@@ -19,7 +19,7 @@ def recorded():
     return sa, logged
 
 
-def protection():
+def sa_keys():
     sa, logged = recorded()
     first, *rest = [one.keys for one in sa.key_sets]
     made = IkeSaKeys(
@@ -30,9 +30,9 @@ def protection():
 
 
 def test_the_epochs_are_those_of_the_log():
-    sa, _, made, rest = protection()
+    sa, _, made, rest = sa_keys()
     for one in rest:
-        made.add(one.derivation.secret)
+        made.add_key_exchange(one.derivation.secret)
     assert [values(one) for one in made.key_sets] == [values(one.keys) for one in sa.key_sets]
     assert [one.derivation.skeyseed for one in made.key_sets] == [one.keys.derivation.skeyseed for one in sa.key_sets]
     assert {(one.spi_i, one.spi_r) for one in made.key_sets} == {(sa.spi_i, sa.spi_r)}
@@ -40,7 +40,7 @@ def test_the_epochs_are_those_of_the_log():
 
 def test_int_auth_is_that_of_the_log():
     """The log's octets of IKE_AUTH end in IntAuth, which is computed of the recorded messages of IKE_INTERMEDIATE."""
-    sa, logged, made, rest = protection()
+    sa, logged, made, rest = sa_keys()
     assert made.combined_int_auth(2) == b""
     request, response = (
         next(
@@ -51,7 +51,7 @@ def test_int_auth_is_that_of_the_log():
         for answer in (False, True)
     )
     made.authenticate_intermediate(request, response)
-    made.add(rest[0].derivation.secret)
+    made.add_key_exchange(rest[0].derivation.secret)
     combined = made.combined_int_auth(2)
     assert len(combined) == 2 * 48 + 4
     octets = [auth.octets for some in logged.auths.values() for auth in some]
@@ -68,9 +68,9 @@ def opened_of(sent):
 def test_what_is_sealed_is_opened_by_the_other_side():
     from ikeanalyze.crypto.sk_payload import Decryptor
 
-    _, _, made, _ = protection()
-    (message,), inside = made.seal(37, 5, [(41, b"\0\0\x40\0")], None)
+    _, _, made, _ = sa_keys()
+    (message,), inside = made.encrypt_message(37, 5, [(41, b"\0\0\x40\0")], None)
     opened = Decryptor(made.key_sets[0]).decrypt(message, from_initiator=True)
     assert (opened.plaintext, opened.first) == (inside.plaintext, inside.first)
     assert message[19] == 0x08
-    assert made.open(find_encrypted_payload(message)) is None  # it is ours, not the responder's
+    assert made.decrypt_payload(find_encrypted_payload(message)) is None  # it is ours, not the responder's

@@ -20,7 +20,7 @@ def written(path):
         one.begin(name="replay", description="made by a test", comment="no more")
         for number, message in enumerate(hybrid().messages[:2]):
             ends = ENDS if message.from_initiator else ENDS[::-1]
-            one.packet(AT + number, build_datagram_frame(*ends, message.data))
+            one.write_packet(AT + number, build_datagram_frame(*ends, message.data))
     return one
 
 
@@ -53,13 +53,13 @@ def test_we_read_it(tmp_path):
 
 
 def test_it_does_not_grow_without_end(monkeypatch):
-    monkeypatch.setattr(capture_writer, "MOST_BYTES", 1000)
+    monkeypatch.setattr(capture_writer, "MAX_BYTES", 1000)
     stream = io.BytesIO()
     one = CaptureWriter(stream)
     one.begin(name="replay", description="", comment="")
     for _ in range(100):
-        one.packet(AT, bytes(300))
-    assert (one.packets, one.bytes, one.left_out) == (3, 900, 97)
+        one.write_packet(AT, bytes(300))
+    assert (one.packets, one.bytes, one.dropped) == (3, 900, 97)
     assert len(stream.getvalue()) < 1500
 
 
@@ -70,9 +70,9 @@ def test_a_disk_that_is_full_in_the_middle():
     one.begin(name="replay", description="", comment="")
     one.check()
     for _ in range(10):
-        one.packet(AT, bytes(300))
+        one.write_packet(AT, bytes(300))
     assert 0 < one.packets < 5
-    assert one.packets + one.left_out == 10
+    assert one.packets + one.dropped == 10
     with pytest.raises(OSError, match="No space left"):
         one.check()
     with pytest.raises(OSError, match="No space left"):

@@ -74,52 +74,52 @@ def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
             result = driver.run(script, script.begin, seconds)
         finally:
             transport.close()
-    return result, driver.tally, frames, one
+    return result, driver.counter, frames, one
 
 
 def test_to_the_end():
     script = Script(3)
-    result, tally, frames, one = driven(script)
+    result, counter, frames, one = driven(script)
     assert (result.finished, result.why, result.sent, result.received) == ("done", None, 3, 3)
     assert [role for role, *_ in one.got] == [500, 4500, 4500]
     assert [port for port, _ in script.answers] == [500, 4500, 4500]
     assert script.told == sorted(script.told)
     # IPv4 and UDP are 28 bytes, the marker 4
-    assert tally.total == {True: 3 * 88 + 2 * 4, False: 3 * 128 + 2 * 4}
-    assert tally.blowup == 1
-    assert sum(len(frame) for _, frame in frames) == tally.total.total()
+    assert counter.total == {True: 3 * 88 + 2 * 4, False: 3 * 128 + 2 * 4}
+    assert counter.blowup == 1
+    assert sum(len(frame) for _, frame in frames) == counter.total.total()
 
 
 def test_silence():
     script = Script(1, wait_ms=20)
-    result, tally, _, _ = driven(script, lambda *_: [])
+    result, counter, _, _ = driven(script, lambda *_: [])
     assert (result.finished, result.sent) == ("silence", 3)
-    assert tally.blowup == 3
+    assert counter.blowup == 3
 
 
 def test_what_is_dropped_is_recorded_and_counted_as_sent():
     script = Script(2, wait_ms=500)
-    result, tally, frames, one = driven(script, rules=[("drop", "IKE_SA_INIT:request")])
+    result, counter, frames, one = driven(script, rules=[("drop", "IKE_SA_INIT:request")])
     assert result.finished == "done"
     assert len(one.got) == result.sent == 2  # on the wire
-    assert (tally.datagrams[True], len(frames)) == (4, 6)
-    assert tally.blowup == pytest.approx((2 * 88 + 2 * 92 + 128 + 132) / (88 + 92 + 128 + 132))
+    assert (counter.datagrams[True], len(frames)) == (4, 6)
+    assert counter.blowup == pytest.approx((2 * 88 + 2 * 92 + 128 + 132) / (88 + 92 + 128 + 132))
 
 
 def test_what_is_dropped_on_its_way_to_us():
     script = Script(1, wait_ms=500)
-    result, tally, frames, one = driven(script, rules=[("drop", "any:response")])
+    result, counter, frames, one = driven(script, rules=[("drop", "any:response")])
     assert result.finished == "done"
     assert len(script.answers) == 1
-    assert (len(one.got), result.received, tally.datagrams[False], len(frames)) == (2, 2, 2, 4)
+    assert (len(one.got), result.received, counter.datagrams[False], len(frames)) == (2, 2, 2, 4)
 
 
 def test_doubled_and_late():
     script = Script(1)
-    result, tally, _, one = driven(script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")])
+    result, counter, _, one = driven(script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")])
     assert result.finished == "done"
     assert len(one.got) == 2
-    assert tally.datagrams[True] == 1
+    assert counter.datagrams[True] == 1
     assert script.told[-1] - script.told[0] >= 60 * MS
 
 
@@ -127,20 +127,20 @@ def test_doubled_and_late():
     ("kind", "response"), [(37, True), (37, False), (36, False), (44, False)]
 )  # a responder that thinks that the IKE SA stands may rekey it
 def test_what_is_not_of_the_set_up_is_not_counted(kind, response):
-    tally = TrafficCounter()
-    assert tally.blowup is None
+    counter = TrafficCounter()
+    assert counter.blowup is None
     script = Script(1)
-    _, tally, _, _ = driven(
+    _, counter, _, _ = driven(
         script, lambda data, _: [message(9, exchange_type=kind, response=response), *answering(data, 0)]
     )
-    assert tally.datagrams == {True: 1, False: 1}
+    assert counter.datagrams == {True: 1, False: 1}
 
 
-def over_target(target, *, stubborn=False):
+def over_target(target, *, ignore_refusals=False):
     transport = UdpTransport(target, lambda *_: None)
     try:
         script = Script(1, wait_ms=150)
-        return Driver(transport, stubborn=stubborn).run(script, script.begin, 5.0)
+        return Driver(transport, ignore_refusals=ignore_refusals).run(script, script.begin, 5.0)
     finally:
         transport.close()
 
@@ -148,8 +148,8 @@ def over_target(target, *, stubborn=False):
 def test_nobody_there():
     target = Target("127.0.0.1", free_port(), free_port())
     result = over_target(target)
-    assert (result.finished, result.why, result.sent) == (None, "the network says: Connection refused", 1)
-    assert over_target(target, stubborn=True).finished == "silence"
+    assert (result.finished, result.why, result.sent) == (None, "network error: Connection refused", 1)
+    assert over_target(target, ignore_refusals=True).finished == "silence"
 
 
 def test_an_error_from_the_other_port_is_none_of_this_conversation():
@@ -174,4 +174,4 @@ def test_an_error_from_the_other_port_is_none_of_this_conversation():
 
 def test_no_end():
     result, _, _, _ = driven(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
-    assert (result.finished, result.why) == (None, "not over after 0.2 s")
+    assert (result.finished, result.why) == (None, "timed out after 0.2 s")

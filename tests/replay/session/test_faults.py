@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from ikeanalyze.replay.session.faults import (
-    MOST_QUEUED,
+    MAX_QUEUED,
     DatagramInfo,
     Fault,
     FaultError,
@@ -19,12 +19,12 @@ MS = 1_000_000
 
 
 def through(faults, items, *, ours=True, until=10**12):
-    """Items (name, about, time in ms) to what came out, in order."""
+    """Items (name, about, time in ms) to kind came out, in order."""
     out = []
     for name, about, at in items:
-        out += faults.due(ours=ours, now_ns=at * MS)
-        faults.take(name, about, at * MS)
-    return out + faults.due(ours=ours, now_ns=until)
+        out += faults.pop_due(ours=ours, now_ns=at * MS)
+        faults.add_datagram(name, about, at * MS)
+    return out + faults.pop_due(ours=ours, now_ns=until)
 
 
 @pytest.mark.parametrize(
@@ -54,26 +54,26 @@ def test_a_delay_has_a_time():
 
 
 @pytest.mark.parametrize(
-    ("what", "text", "said"),
+    ("kind", "text", "said"),
     [
-        ("drop", "", "is none of"),
-        ("drop", "IKE_FOO", "'IKE_FOO' is none of"),
-        ("drop", "IKE_AUTH:", "'' is none of"),
-        ("drop", "1.2", "is none of"),
-        ("drop", "nan", "is none of"),
-        ("drop", "IKE_AUTH:3/2", "there is no fragment 3/2"),
-        ("drop", "IKE_AUTH:0/2", "there is no fragment"),
-        ("drop", "0.1:0.2", "the probability is said twice"),
+        ("drop", "", "is not allowed"),
+        ("drop", "IKE_FOO", "'IKE_FOO' is not allowed"),
+        ("drop", "IKE_AUTH:", "'' is not allowed"),
+        ("drop", "1.2", "is not allowed"),
+        ("drop", "nan", "is not allowed"),
+        ("drop", "IKE_AUTH:3/2", "invalid fragment 3/2"),
+        ("drop", "IKE_AUTH:0/2", "invalid fragment"),
+        ("drop", "0.1:0.2", "the probability is given twice"),
         ("drop", "0.1:x2", "exclude each other"),
         ("drop", "0.1:5ms", "a time is for delays only"),
         ("delay", "0.1", "needs a time"),
-        ("delay", "any:70000ms", "is none of"),
-        ("drop", "IKE_AUTH:IKE_AUTH", "is none of"),
+        ("delay", "any:70000ms", "is not allowed"),
+        ("drop", "IKE_AUTH:IKE_AUTH", "is not allowed"),
     ],
 )
-def test_what_is_no_rule(what, text, said):
+def test_what_is_no_rule(kind, text, said):
     with pytest.raises(FaultError, match=said):
-        parse_fault(FaultKind(what), text)
+        parse_fault(FaultKind(kind), text)
 
 
 def test_without_rules_all_passes_at_once():
@@ -89,7 +89,7 @@ def test_a_named_one_is_dropped_once():
     # another message is another one, and so is the response
     assert through(faults, [("c", replace(SECOND, message_id=2), 9)]) == []
     assert through(faults, [("d", replace(SECOND, response=True, ours=False), 9)], ours=False) == []
-    assert faults.met == {"drop IKE_INTERMEDIATE:2/3": 3}
+    assert faults.match_counts == {"drop IKE_INTERMEDIATE:2/3": 3}
 
 
 def test_as_often_as_it_says():
@@ -140,11 +140,11 @@ def test_chance_is_within_binomial_limits_and_can_be_had_again():
         faults = FaultInjector([parse_fault(FaultKind.DROP, str(share))], seed)
         for number in range(count):
             faults.add_datagram(number, INIT, 0)
-        return faults.overflowed, faults.met.total(), faults.pop_due(ours=True, now_ns=0)
+        return faults.overflowed, faults.match_counts.total(), faults.pop_due(ours=True, now_ns=0)
 
     overflowed, dropped, out = passed(1)
     assert abs(dropped - count * share) < 5 * math.sqrt(count * share * (1 - share))
     assert overflowed + dropped + len(out) == count
-    assert len(out) == MOST_QUEUED
+    assert len(out) == MAX_QUEUED
     assert passed(1) == (overflowed, dropped, out)
     assert passed(2)[1:] != (dropped, out)

@@ -1,4 +1,4 @@
-"""What is taken out of a capture is what the daemons' logs say that they sent."""
+"""What is taken out of a capture is what the daemons' logs show as sent."""
 
 import json
 import subprocess
@@ -71,5 +71,5 @@ def test_a_file_that_changes(tmp_path):
     path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
     analysis = ikeanalyze.read(path)
     path.write_bytes((CAPTURES / "invalid-ke.pcap").read_bytes())
-    with pytest.raises(CaptureError, match="has changed"):
+    with pytest.raises(CaptureError, match="the file changed"):
         load_recorded_handshakes(str(path), analysis, [1])

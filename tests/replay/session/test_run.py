@@ -32,7 +32,7 @@ def over(behave, do, *, rate=100.0, seconds=5):
         heard = []
         try:
             runs = ReplayRunner(
-                one.target, transport, rate=rate, seconds=seconds, randomness=os.urandom, tell=heard.append
+                one.target, transport, rate=rate, seconds=seconds, randomness=os.urandom, on_run=heard.append
             )  # fmt: skip
             return do(runs), heard, one.got
         finally:
@@ -157,7 +157,7 @@ def test_whoever_interrupts_mutated_messages_gets_what_was_answered(interruptibl
 
 def test_what_is_broken_off_has_its_answers():
     (run,), _, got = over(accepting, lambda runs: runs.verbatim(hybrid(), 1, speed=0.2, wait_s=5), seconds=1.5)
-    assert run.broken_off == "not over after 1.5 s"
+    assert run.broken_off == "timed out after 1.5 s"
     assert run.spi_i == got[0][1][:8]
     init, middle = run.verbatim.sent
     assert init.answers[0].answer.kind == "accepted"

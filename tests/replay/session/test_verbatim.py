@@ -1,5 +1,5 @@
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake
-from ikeanalyze.replay.session.verbatim import MOST_ANSWERS, MOST_MESSAGES, RenewedMessage, VerbatimSession
+from ikeanalyze.replay.session.verbatim import MAX_ANSWERS, MAX_MESSAGES, RenewedMessage, VerbatimSession
 from tests.craft import ike
 from tests.replay.recorded_messages import MS, hybrid
 
@@ -80,15 +80,15 @@ def test_a_flood_is_counted_and_not_kept():
     recorded = hybrid()
     init = recorded.messages[1].data
     _, finished = run(recorded, [(3 + number / 1000, init) for number in range(500)])
-    assert len(finished.sent[0].answers) == MOST_ANSWERS
-    assert finished.sent[0].more_answers == 500 - MOST_ANSWERS
+    assert len(finished.sent[0].answers) == MAX_ANSWERS
+    assert finished.sent[0].more_answers == 500 - MAX_ANSWERS
 
 
 def test_a_capture_of_a_million_messages_is_not_sent():
     one = hybrid()
-    many = RecordedHandshake(1, (one.messages[0],) * (MOST_MESSAGES + 7))
+    many = RecordedHandshake(1, (one.messages[0],) * (MAX_MESSAGES + 7))
     out, finished = run(many)
-    assert (len(out), finished.left_out) == (MOST_MESSAGES, 7)
+    assert (len(out), finished.left_out) == (MAX_MESSAGES, 7)
 
 
 def test_first_and_response():

@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.replay.transport.interface import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE_BYTES,
     Received,
     ReceivedDatagram,
     TransportCounts,
@@ -61,9 +61,9 @@ def test_a_target_at_port_4500_alone():
 
 
 def test_the_longest_message():
-    assert len(build_udp_payload(bytes(LONGEST_MESSAGE), TARGET, 4500)) == 65_507
+    assert len(build_udp_payload(bytes(MAX_MESSAGE_BYTES), TARGET, 4500)) == 65_507
     with pytest.raises(TransportError):
-        build_udp_payload(bytes(LONGEST_MESSAGE + 1), TARGET, 500)
+        build_udp_payload(bytes(MAX_MESSAGE_BYTES + 1), TARGET, 500)
 
 
 def test_no_bytes_in_a_repr():

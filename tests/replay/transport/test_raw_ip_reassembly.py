@@ -6,7 +6,7 @@ import pytest
 from scapy.layers.inet import IP, UDP, fragment
 from scapy.layers.inet6 import IPv6, fragment6
 
-from ikeanalyze.replay.transport.raw_ip import MOST_FRAGMENTS, MOST_WAITING, FragmentReassembler
+from ikeanalyze.replay.transport.raw_ip import MAX_FRAGMENTS, MAX_WAITING, FragmentReassembler
 
 DATA = random.Random(1).randbytes(3000)
 
@@ -72,17 +72,17 @@ def test_an_overlap_makes_it_worthless():
 def test_memory_is_bounded():
     reassembly = FragmentReassembler()
     first = parts(4)[0]
-    for number in range(1, 5 * MOST_WAITING):
+    for number in range(1, 5 * MAX_WAITING):
         one = first.copy()
         one.id = number
         reassembly.take(one, len(one))
-    assert len(reassembly._waiting) == MOST_WAITING
+    assert len(reassembly._waiting) == MAX_WAITING
     tiny = IP(src="10.0.0.1", dst="10.0.0.2", id=1, flags="MF", proto=17)
-    for at in range(5 * MOST_FRAGMENTS):
+    for at in range(5 * MAX_FRAGMENTS):
         one = tiny.copy()
         one.frag = at
         reassembly.take(IP(bytes(one / bytes(8))), 28)
-    assert all(len(one.parts) <= MOST_FRAGMENTS for one in reassembly._waiting.values())
+    assert all(len(one.parts) <= MAX_FRAGMENTS for one in reassembly._waiting.values())
 
 
 def test_beyond_the_end_of_a_datagram():

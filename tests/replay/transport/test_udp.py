@@ -7,7 +7,7 @@ import pytest
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 
-from ikeanalyze.replay.transport.interface import LONGEST_MESSAGE, TransportError
+from ikeanalyze.replay.transport.interface import MAX_MESSAGE_BYTES, TransportError
 from ikeanalyze.replay.transport.target import Target
 from ikeanalyze.replay.transport.udp import UdpTransport
 from tests.replay.peers import free_port, peer
@@ -115,7 +115,7 @@ def test_a_message_that_fits_into_no_datagram():
     transport = UdpTransport(Target("127.0.0.1", free_port()), lambda *_: None)
     try:
         with pytest.raises(TransportError, match="fits into no UDP datagram"):
-            transport.prepare(bytes(LONGEST_MESSAGE + 1), 500)
+            transport.prepare(bytes(MAX_MESSAGE_BYTES + 1), 500)
     finally:
         transport.close()
 
