@@ -1,1 +1,1 @@
-"""A recorded handshake taken to a live stack."""
+"""Replays recorded handshakes against live responders."""

@@ -1,22 +1,22 @@
-"""Who we are, and whom we trust: secrets, keys and certificates out of a TOML file.
+"""Credentials of a replay: our secrets, keys and certificates and the trusted authorities, from a TOML file.
 
     [local]
-    identity = "initiator.example"      # name, mail or IP address; "C=CH, O=Lab, CN=gw", in this order, for a distinguished name
-    psk = "..."                         # the secret itself, hex digits behind 0x, base64 behind 0s
-    certificate = "initiator.pem"       # PEM: ours first, then those of the authorities between
+    identity = "initiator.example"      # name, mail or IP address; distinguished name: "C=CH, O=Lab, CN=gw"
+    psk = "..."                         # the secret itself, hex digits after 0x, or base64 after 0s
+    certificate = "initiator.pem"       # PEM: ours first, then the intermediate authorities
     key = "initiator.key"               # PEM; RSA, ECDSA, Ed25519 or Ed448
     key_password = "..."                # if the key is encrypted
 
     [remote]
-    identity = "responder.example"      # who the target has to be
-    authorities = ["root.pem"]          # PEM: whose certificates we trust
+    identity = "responder.example"      # required identity of the target
+    authorities = ["root.pem"]          # PEM: trusted authorities
 
     [eap]
     identity = "user"
     password = "..."
 
-All of it may be left out, as far as the handshake does without. Paths are relative to the file. Whatever is wrong is said
-with the file and the key, and never with a secret.
+Every key is optional unless the handshake needs it. Paths are relative to the file. Errors name the file and the key,
+and never have a secret.
 """
 
 import os
@@ -43,7 +43,7 @@ from ikeanalyze.wire.registries.ikev2 import IdType
 
 _MAX_BYTES: Final = 1 << 20  # bytes of any of the files
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
-_MAX_AUTHORITIES: Final = 1000  # CERTREQ names each of them
+_MAX_AUTHORITIES: Final = 1000  # CERTREQ has a hash of each
 _Text = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
@@ -72,15 +72,15 @@ class _Tables(Struct, forbid_unknown_fields=True):
 
 
 class CredentialsError(ValueError):
-    """The credentials cannot be used; one line with file and key, and no secret."""
+    """The credentials are invalid; one line with file and key, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What we authenticate ourselves with, and check the responder by."""
+    """How we authenticate, and how we verify the responder."""
 
     local_identity: Identification | None = None
-    remote_identity: Identification | None = None  # the responder has to be this one; None: anybody
+    remote_identity: Identification | None = None  # required of the responder; None: any
     psk: bytes | None = field(default=None, repr=False)
     key: SigningKey | None = field(default=None, repr=False)
     certificates: tuple[x509.Certificate, ...] = ()  # ours first, then its authorities
@@ -91,7 +91,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCredentials:
-    """What a file had."""
+    """Contents of a credentials file."""
 
     credentials: Credentials
     warnings: tuple[str, ...]  # one line each
@@ -99,47 +99,48 @@ class LoadedCredentials:
 
 def load_credentials(path: str | Path) -> LoadedCredentials:
     """Read a credentials file. Raises `CredentialsError`."""
-    return _File(Path(path)).loaded()
+    return CredentialsFile(Path(path)).load()
 
 
 def parse_identity(text: str) -> Identification:
-    """An identity as people write it: IP address, mail address, distinguished name with "=", else a name.
+    """Parse an identity: IP address, mail address, distinguished name (if it has a "="), or domain name.
 
-    A distinguished name is in the order of strongSwan (`keys.distinguished`), which is not that of RFC 4514.
+    A distinguished name is in strongSwan's order, which is the reverse of RFC 4514.
 
-    `ValueError` for a distinguished name that is none.
+    Raises:
+        ValueError: the distinguished name is invalid.
     """
     try:
         address = ip_address(text)
     except ValueError:
         pass
     else:
-        kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
-        return Identification(kind, address.packed)
+        id_type = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
+        return Identification(id_type, address.packed)
     if "=" in text:
         return Identification(IdType.ID_DER_ASN1_DN, encode_distinguished_name(text).public_bytes())
     return Identification(IdType.ID_RFC822_ADDR if "@" in text else IdType.ID_FQDN, text.encode())
 
 
 def get_certificate_subject(certificate: x509.Certificate) -> Identification:
-    """A certificate's owner as identity: its distinguished name."""
+    """Return the distinguished name of a certificate's subject as an identity."""
     return Identification(IdType.ID_DER_ASN1_DN, certificate.subject.public_bytes())
 
 
 def certificate_to_der(certificate: x509.Certificate) -> bytes:
-    """As it stands in a CERT payload."""
+    """Return the certificate as in a CERT payload."""
     return certificate.public_bytes(serialization.Encoding.DER)
 
 
 def public_key_to_der(certificate: x509.Certificate) -> bytes:
-    """SubjectPublicKeyInfo, of which CERTREQ has the SHA-1 (RFC 7296, section 3.7)."""
+    """Return the SubjectPublicKeyInfo; CERTREQ has its SHA-1 (RFC 7296, section 3.7)."""
     return certificate.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 
 def get_key_type(key: SigningKey | None) -> str | None:
-    """Which kind of key it is, in the report's words: rsa, ecdsa, ed25519, ed448."""
+    """Return the type of the key in the report's words: rsa, ecdsa, ed25519, ed448."""
     if key is None:
         return None
     if isinstance(key, rsa.RSAPrivateKey):
@@ -149,8 +150,8 @@ def get_key_type(key: SigningKey | None) -> str | None:
     return "ed448" if isinstance(key, ed448.Ed448PrivateKey) else "ed25519"
 
 
-class _File:
-    """A credentials file, read."""
+class CredentialsFile:
+    """Parses a credentials file and loads the files that it names."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -161,21 +162,22 @@ class _File:
         except TomlFileError as problem:
             raise CredentialsError(f"{path}: {problem.unquoted}") from None
 
-    def loaded(self) -> LoadedCredentials:
+    def load(self) -> LoadedCredentials:
+        """Load the credentials. Raises `CredentialsError`."""
         local, remote, eap = self._tables.local, self._tables.remote, self._tables.eap
         certificates = self._certificates(local.certificate, "local.certificate") if local.certificate else ()
         key = self._key(local.key, local.key_password) if local.key else None
         if key is not None and not certificates:
-            raise self._wrong("local.key", "needs local.certificate beside it")
+            raise self._error("local.key", "needs local.certificate")
         if certificates and key is None:
-            raise self._wrong("local.certificate", "needs local.key beside it")
+            raise self._error("local.certificate", "needs local.key")
         if key is not None and key.public_key() != certificates[0].public_key():
-            raise self._wrong("local.key", "is not that of the first certificate of local.certificate")
+            raise self._error("local.key", "does not match the first certificate of local.certificate")
         authorities = tuple(
             certificate for name in remote.authorities for certificate in self._certificates(name, "remote.authorities")
         )
         if len(authorities) > _MAX_AUTHORITIES:
-            raise self._wrong("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
+            raise self._error("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
         if (eap.identity is None) != (eap.password is None):
             raise CredentialsError(f"{self._path}: [eap] needs both identity and password")
         credentials = Credentials(
@@ -190,7 +192,7 @@ class _File:
         )
         return LoadedCredentials(credentials, tuple(self._warnings))
 
-    def _wrong(self, key: str, problem: str) -> CredentialsError:
+    def _error(self, key: str, problem: str) -> CredentialsError:
         return CredentialsError(f"{self._path}: {key} {problem}")
 
     def _read(self, path: Path, key: str, *, secret: bool = False) -> bytes:
@@ -200,28 +202,28 @@ class _File:
                 mode = os.fstat(stream.fileno()).st_mode
                 data = stream.read(_MAX_BYTES + 1)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "no file has this name"
+            why = error.strerror if isinstance(error, OSError) else "invalid file name"
             where = f"{self._path}: {key}: " if key else ""
             raise CredentialsError(f"{where}{path}: cannot be read ({why})") from None
         if len(data) > _MAX_BYTES:
-            raise CredentialsError(f"{path}{about}: is too large for such a file")
+            raise CredentialsError(f"{path}{about}: larger than {_MAX_BYTES >> 20} MiB")
         if secret and mode & _OTHERS_READ:
-            self._warnings.append(f"{path}: others can read it, and it has secrets: chmod 600 {path}")
+            self._warnings.append(f"{path}: has secrets, but other users can read it: chmod 600 {path}")
         return data
 
     def _identity(self, text: str | None, key: str) -> Identification | None:
         try:
             return None if text is None else parse_identity(text)
         except ValueError:
-            raise self._wrong(
-                key, "is no distinguished name, though it has a = in it; one looks like C=CH, O=Lab, CN=gw"
+            raise self._error(
+                key, "is not a distinguished name such as C=CH, O=Lab, CN=gw, although it has a ="
             ) from None
 
     def _psk(self, text: str | None) -> bytes | None:
         try:
             return None if text is None else parse_pre_shared_keys(text.encode())[0]
         except ValueError as problem:
-            raise self._wrong("local.psk", f"cannot be used: {problem}") from None
+            raise self._error("local.psk", f"cannot be used: {problem}") from None
 
     def _certificates(self, name: str, key: str) -> tuple[x509.Certificate, ...]:
         path = self._path.parent / name
@@ -231,7 +233,7 @@ class _File:
                 warnings.simplefilter("ignore")
                 return tuple(x509.load_pem_x509_certificates(data))
         except ValueError:
-            raise self._wrong(key, f"names {path}, which has no certificate in PEM") from None
+            raise self._error(key, f"names {path}, which has no PEM certificate") from None
 
     def _key(self, name: str, password: str | None) -> SigningKey:
         path = self._path.parent / name
@@ -240,11 +242,11 @@ class _File:
             key = serialization.load_pem_private_key(data, None if password is None else password.encode())
         except TypeError:
             encrypted = "is encrypted: local.key_password is missing"
-            problem = encrypted if password is None else "is not encrypted, but there is a local.key_password"
-            raise self._wrong("local.key", f"names {path}, which {problem}") from None
+            problem = encrypted if password is None else "is not encrypted, but local.key_password is set"
+            raise self._error("local.key", f"names {path}, which {problem}") from None
         except (ValueError, UnsupportedAlgorithm):
-            problem = "has no private key in PEM" if password is None else "does not open with local.key_password"
-            raise self._wrong("local.key", f"names {path}, which {problem}") from None
+            problem = "has no PEM private key" if password is None else "cannot be decrypted with local.key_password"
+            raise self._error("local.key", f"names {path}, which {problem}") from None
         if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey):
-            raise self._wrong("local.key", f"names {path}, whose key is neither RSA, ECDSA, Ed25519 nor Ed448")
+            raise self._error("local.key", f"names {path}, whose key is neither RSA, ECDSA, Ed25519 nor Ed448")
         return key

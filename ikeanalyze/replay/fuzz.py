@@ -1,10 +1,10 @@
-"""Messages with errors in them: what a responder must survive (and need not answer).
+"""Fuzzing: mutated messages that a responder must survive, but need not answer.
 
-Each mutant has a few errors, of kinds that parsers stumble over: single bits and bytes anywhere, lengths that are wrong by a little
-or by all, messages cut short or too long, payloads twice, missing or in another order, fields of the header. The header's
-length is made right again in most of them, so that what is inside is reached.
+Each mutant has a few errors that parsers often mishandle: flipped bits and bytes, wrong lengths, truncated or extended
+messages, duplicate, missing or reordered payloads, invalid header fields. Most mutants have the correct length in the
+header, so that the responder parses the rest.
 
-Mutated messages one after another, whatever is answered: sans-IO, driven like the initiator of a handshake.
+The sans-IO run sends mutants at a fixed rate, whatever is answered, and is driven like an initiator.
 """
 
 import random
@@ -20,13 +20,13 @@ from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
-#: Errors in one mutant, and bytes that it may have: what fits into a datagram of an ordinary network.
+#: Limits for the errors and the bytes of a mutant.
 MAX_ERRORS: Final = 6
 MAX_BYTES: Final = 4096
-_LENGTH_AT: Final = 24
-_LEAST: Final = HEADER.size
-_LENGTH_STAYS_WRONG: Final = 0.2
-#: Payload types that other ones are replaced with.
+_LENGTH_OFFSET: Final = 24
+_HEADER_BYTES: Final = HEADER.size
+_INVALID_LENGTH_PROBABILITY: Final = 0.2
+#: Replacements for payload types.
 _PAYLOAD_TYPES: Final = (
     PayloadType.NONE,
     PayloadType.SA,
@@ -36,127 +36,127 @@ _PAYLOAD_TYPES: Final = (
     PayloadType.SK,
     PayloadType.SKF,
 )
-#: 16-bit numbers at which comparisons tip over.
+#: 16-bit boundary values.
 _EDGES: Final = (0, 1, 3, 4, 5, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzedMessage:
-    """A message with errors."""
+    """A mutated message."""
 
     data: bytes = field(repr=False)
-    errors: tuple[str, ...]  # what was done to it, in order
+    errors: tuple[str, ...]  # mutations in order
 
 
-def mutate_message(message: bytes, chance: random.Random) -> FuzzedMessage:
-    """A mutant of an IKE message, never the message itself."""
+def mutate_message(message: bytes, rng: random.Random) -> FuzzedMessage:
+    """Return a mutated copy of an IKE message that differs from the original."""
     while True:
         data, errors = bytearray(message[:MAX_BYTES]), []
-        for _ in range(chance.randint(1, MAX_ERRORS)):
-            name = chance.choice(tuple(_ERRORS))
-            if len(data) >= _LEAST:
-                _ERRORS[name](data, chance)
+        for _ in range(rng.randint(1, MAX_ERRORS)):
+            name = rng.choice(tuple(_ERRORS))
+            if len(data) >= _HEADER_BYTES:
+                _ERRORS[name](data, rng)
                 del data[MAX_BYTES:]
                 errors.append(name)
-        if len(data) >= _LEAST and chance.random() >= _LENGTH_STAYS_WRONG:
-            struct.pack_into(">I", data, _LENGTH_AT, len(data))
+        if len(data) >= _HEADER_BYTES and rng.random() >= _INVALID_LENGTH_PROBABILITY:
+            struct.pack_into(">I", data, _LENGTH_OFFSET, len(data))
         if data and bytes(data) != message:
             return FuzzedMessage(bytes(data), tuple(errors))
 
 
-def _bit(data: bytearray, chance: random.Random) -> None:
-    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+def _flip_bit(data: bytearray, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _byte(data: bytearray, chance: random.Random) -> None:
-    data[chance.randrange(len(data))] = chance.randrange(256)
+def _set_byte(data: bytearray, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] = rng.randrange(256)
 
 
-def _number(data: bytearray, chance: random.Random) -> None:
-    struct.pack_into(">H", data, chance.randrange(len(data) - 1), chance.choice(_EDGES))
+def _set_number(data: bytearray, rng: random.Random) -> None:
+    struct.pack_into(">H", data, rng.randrange(len(data) - 1), rng.choice(_EDGES))
 
 
-def _header(data: bytearray, chance: random.Random) -> None:
-    data[chance.randrange(8, _LEAST)] = chance.randrange(256)
+def _set_header_byte(data: bytearray, rng: random.Random) -> None:
+    data[rng.randrange(8, _HEADER_BYTES)] = rng.randrange(256)
 
 
-def _cut(data: bytearray, chance: random.Random) -> None:
-    del data[chance.randrange(1, len(data)) :]
+def _truncate(data: bytearray, rng: random.Random) -> None:
+    del data[rng.randrange(1, len(data)) :]
 
 
-def _longer(data: bytearray, chance: random.Random) -> None:
-    data += chance.randbytes(chance.randint(1, 256))
+def _append_bytes(data: bytearray, rng: random.Random) -> None:
+    data += rng.randbytes(rng.randint(1, 256))
 
 
-def _payload_length(data: bytearray, chance: random.Random) -> None:
-    place = _payload(data, chance)
-    if place is not None:
-        at, size = place
-        wrong = chance.choice((*_EDGES, size - 1, size + 1, size + 4, max(size - 4, 0)))
-        struct.pack_into(">H", data, at + 2, wrong & 0xFFFF)
+def _set_payload_length(data: bytearray, rng: random.Random) -> None:
+    payload = _choose_payload(data, rng)
+    if payload is not None:
+        offset, size = payload
+        length = rng.choice((*_EDGES, size - 1, size + 1, size + 4, max(size - 4, 0)))
+        struct.pack_into(">H", data, offset + 2, length & 0xFFFF)
 
 
-def _payload_type(data: bytearray, chance: random.Random) -> None:
-    place = _payload(data, chance)
-    if place is not None:
-        data[place[0]] = chance.choice((*_PAYLOAD_TYPES, chance.randrange(256)))
+def _set_payload_type(data: bytearray, rng: random.Random) -> None:
+    payload = _choose_payload(data, rng)
+    if payload is not None:
+        data[payload[0]] = rng.choice((*_PAYLOAD_TYPES, rng.randrange(256)))
 
 
-def _payload_twice(data: bytearray, chance: random.Random) -> None:
-    place = _payload(data, chance)
-    if place is not None:
-        at, size = place
-        data[at:at] = data[at : at + size]
+def _duplicate_payload(data: bytearray, rng: random.Random) -> None:
+    payload = _choose_payload(data, rng)
+    if payload is not None:
+        offset, size = payload
+        data[offset:offset] = data[offset : offset + size]
 
 
-def _payload_gone(data: bytearray, chance: random.Random) -> None:
-    place = _payload(data, chance)
-    if place is not None:
-        at, size = place
-        del data[at : at + size]
+def _remove_payload(data: bytearray, rng: random.Random) -> None:
+    payload = _choose_payload(data, rng)
+    if payload is not None:
+        offset, size = payload
+        del data[offset : offset + size]
 
 
-def _payload(data: bytearray, chance: random.Random) -> tuple[int, int] | None:
-    """Where one of the payloads is, and its bytes; None: no payload can be read."""
-    places: Sequence[tuple[int, int]] = [
+def _choose_payload(data: bytearray, rng: random.Random) -> tuple[int, int] | None:
+    """Choose a payload; return its offset and length, or None without payloads."""
+    payloads: Sequence[tuple[int, int]] = [
         (payload.offset, 4 + len(payload.body)) for payload in parse_payloads(bytes(data)).payloads
     ]
-    return chance.choice(places) if places else None
+    return rng.choice(payloads) if payloads else None
 
 
 _ERRORS: Final[dict[str, Callable[[bytearray, random.Random], None]]] = {
-    "bit": _bit,
-    "byte": _byte,
-    "number": _number,
-    "header": _header,
-    "cut": _cut,
-    "longer": _longer,
-    "payload length": _payload_length,
-    "payload type": _payload_type,
-    "payload twice": _payload_twice,
-    "payload gone": _payload_gone,
+    "bit": _flip_bit,
+    "byte": _set_byte,
+    "number": _set_number,
+    "header": _set_header_byte,
+    "cut": _truncate,
+    "longer": _append_bytes,
+    "payload length": _set_payload_length,
+    "payload type": _set_payload_type,
+    "payload twice": _duplicate_payload,
+    "payload gone": _remove_payload,
 }
 
 
-#: How long it listens after the last message.
+#: Wait after the last message.
 _LINGER_NS: Final = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzResult:
-    """What came of it."""
+    """Result of a run."""
 
     sent: int
-    errors: Counter[str]  # mutants by what was done to them; most have several
-    answered: Counter[str]  # answers by kind (`answers.Answer.kind`)
-    garbage: int  # datagrams that are no IKEv2 message
+    errors: Counter[str]  # mutants by mutation; most have several
+    answered: Counter[str]  # answers by `ResponseSummary.kind`
+    garbage: int  # datagrams that are not IKEv2 messages
     began_ns: int
     ended_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzStep:
-    """What to do now; as `replay.steps.Step`."""
+    """What the driver has to do next."""
 
     send: tuple[OutgoingDatagram, ...] = ()
     wake_ns: int | None = None
@@ -164,38 +164,38 @@ class FuzzStep:
 
 
 class FuzzRun:
-    """Sends mutants at a rate."""
+    """Sends mutants at a fixed rate."""
 
     def __init__(self, mutants: Sequence[FuzzedMessage], rate: float) -> None:
-        """`rate`: mutants a second."""
+        """`rate`: mutants per second."""
         self._mutants = mutants
         self._gap_ns = round(1e9 / rate)
         self._began_ns = 0
-        self._next = 0
+        self._next_index = 0
         self._answered: Counter[str] = Counter()
         self._garbage = 0
 
     def begin(self, now_ns: int) -> FuzzStep:
-        """Start."""
+        """Start the run."""
         self._began_ns = now_ns
         return self.tick(now_ns)
 
     def tick(self, now_ns: int) -> FuzzStep:
-        """Send what is due."""
-        out = []
-        while self._next < len(self._mutants) and self._began_ns + self._next * self._gap_ns <= now_ns:
-            data = self._mutants[self._next].data
-            out.append(OutgoingDatagram(data, ExchangeType.IKE_SA_INIT, 0, False, None, None, 1, 500))
-            self._next += 1
-        wake_ns = self._began_ns + self._next * self._gap_ns
-        if self._next == len(self._mutants):
+        """Send the mutants that are due."""
+        datagrams = []
+        while self._next_index < len(self._mutants) and self._began_ns + self._next_index * self._gap_ns <= now_ns:
+            data = self._mutants[self._next_index].data
+            datagrams.append(OutgoingDatagram(data, ExchangeType.IKE_SA_INIT, 0, False, None, None, 1, 500))
+            self._next_index += 1
+        wake_ns = self._began_ns + self._next_index * self._gap_ns
+        if self._next_index == len(self._mutants):
             wake_ns += _LINGER_NS
             if now_ns >= wake_ns:
-                return FuzzStep(tuple(out), None, self.get_result(now_ns))
-        return FuzzStep(tuple(out), wake_ns)
+                return FuzzStep(tuple(datagrams), None, self.get_result(now_ns))
+        return FuzzStep(tuple(datagrams), wake_ns)
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> FuzzStep:  # noqa: ARG002 - the drivers' signature
-        """Take what the target sent."""
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> FuzzStep:  # noqa: ARG002 - part of the interface
+        """Process a datagram of the target."""
         answer = summarise_response(data)
         if answer is None:
             self._garbage += 1
@@ -204,6 +204,6 @@ class FuzzRun:
         return self.tick(now_ns)
 
     def get_result(self, now_ns: int) -> FuzzResult:
-        """What came of it until now."""
-        errors = Counter(name for mutant in self._mutants[: self._next] for name in mutant.errors)
-        return FuzzResult(self._next, errors, self._answered, self._garbage, self._began_ns, now_ns)
+        """Return the result so far."""
+        errors = Counter(name for mutant in self._mutants[: self._next_index] for name in mutant.errors)
+        return FuzzResult(self._next_index, errors, self._answered, self._garbage, self._began_ns, now_ns)

@@ -1,7 +1,7 @@
-"""What of a recorded handshake is re-enacted, and where it comes from.
+"""The shape of a recorded handshake: what the initiator re-enacts.
 
-IKE_SA_INIT is in clear, so its proposals and abilities are always known. What stands in IKE_AUTH is known with keys
-alone; without them there are defaults, and `guessed` names them.
+Proposals and notifies of IKE_SA_INIT are never encrypted. The contents of IKE_AUTH need keys; without keys the shape
+has defaults, which `guessed` lists.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, T
 
 _Value = TypeVar("_Value")
 
-#: Notifies that are said again, because we do what they announce or they commit to nothing; others are left out and named.
+#: Notifies that we send again, because we support them or they have no consequences; others are reported.
 _INIT_NOTIFIES: Final = frozenset(
     {
         NotifyType.IKEV2_FRAGMENTATION_SUPPORTED,
@@ -55,17 +55,17 @@ _AUTH_NOTIFIES: Final = frozenset(
         NotifyType.IKEV2_MESSAGE_ID_SYNC_SUPPORTED,
     }
 )
-#: Made anew for each handshake, or answers to what the recorded responder asked for.
-_MADE_ANEW: Final = frozenset(
+#: Notifies that are new in each handshake.
+_NEW_NOTIFIES: Final = frozenset(
     {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
 )
-#: Bytes of an IKE message that fit into strongSwan's default of 1,280 bytes for an IP packet, IPv4, on port 4500.
-_USUAL_FRAGMENT: Final = 1248
-_NONCE: Final = 32
-#: What RSA keys are not used for, and what instead.
-_NOT_OURS: Final = "RSASSA-PSS"
-_OURS: Final = "RSASSA-PKCS1-v1_5"
-_MOST: Final = 255  # transforms, proposals, traffic selectors: their number is one byte
+#: IKE message size for strongSwan's default IP packet size of 1,280 bytes, with IPv4 and port 4500.
+_DEFAULT_FRAGMENT_SIZE: Final = 1248
+_NONCE_BYTES: Final = 32
+#: RSA signatures use PKCS #1 v1.5 instead of PSS.
+_PSS: Final = "RSASSA-PSS"
+_PKCS1: Final = "RSASSA-PKCS1-v1_5"
+_MAX_COUNT: Final = 255  # of transforms, proposals, traffic selectors: their number is one byte
 
 
 def _transform(kind: TransformType, number: int, bits: int | None = None) -> Transform:
@@ -73,8 +73,8 @@ def _transform(kind: TransformType, number: int, bits: int | None = None) -> Tra
     return Transform(kind, number, attributes)
 
 
-#: Two proposals that nearly every responder knows, of AEAD and not.
-USUAL_ESP: Final = (
+#: Default proposals, with AEAD and without, that most responders support.
+DEFAULT_ESP: Final = (
     Proposal(
         1,
         ProtocolId.ESP,
@@ -92,8 +92,8 @@ USUAL_ESP: Final = (
         ),
     ),
 )
-#: All addresses of IPv4 and IPv6: the responder narrows them down (RFC 7296, section 2.9).
-EVERYTHING: Final = tuple(
+#: Traffic selectors for all addresses; the responder narrows them (RFC 7296, section 2.9).
+ALL_ADDRESSES: Final = tuple(
     TrafficSelector(kind, 0, (0, 0xFFFF), bytes(size), b"\xff" * size, b"")
     for kind, size in (
         (TrafficSelectorType.TS_IPV4_ADDR_RANGE, 4),
@@ -104,27 +104,27 @@ EVERYTHING: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class HandshakeShape:
-    """A handshake as its initiator wants it. Sizes are bytes."""
+    """What a recorded initiator offered and requested."""
 
     proposals: tuple[Proposal, ...]  # for the IKE SA, in order of preference
     key_exchange: int  # method of the first KE payload
-    nonce_bytes: int = _NONCE
-    notifies: tuple[tuple[int, bytes], ...] = ()  # type and data, of IKE_SA_INIT, without those made anew
-    fragment_size: int | None = None  # largest IKE message that is not cut; None: no IKE fragmentation
-    floats: bool = False  # goes over to port 4500 after IKE_SA_INIT, be there a NAT or not
-    esp_proposals: tuple[Proposal, ...] = USUAL_ESP  # none: an IKE SA without CHILD_SA (RFC 6023)
-    selectors_i: tuple[TrafficSelector, ...] = EVERYTHING
-    selectors_r: tuple[TrafficSelector, ...] = EVERYTHING
-    configuration: bytes | None = None  # body of the CP payload; None: there was none
+    nonce_bytes: int = _NONCE_BYTES
+    notifies: tuple[tuple[int, bytes], ...] = ()  # type and data, of IKE_SA_INIT, without `_NEW_NOTIFIES`
+    fragment_size: int | None = None  # largest unfragmented IKE message; None: no IKE fragmentation
+    floats: bool = False  # switches to port 4500 after IKE_SA_INIT even without NAT
+    esp_proposals: tuple[Proposal, ...] = DEFAULT_ESP  # empty: an IKE SA without Child SA (RFC 6023)
+    selectors_i: tuple[TrafficSelector, ...] = ALL_ADDRESSES
+    selectors_r: tuple[TrafficSelector, ...] = ALL_ADDRESSES
+    configuration: bytes | None = None  # body of the CP payload; None: no CP payload
     auth_notifies: tuple[tuple[int, bytes], ...] = ()  # of the first IKE_AUTH request
     identity_i: Identification | None = None
-    identity_r: Identification | None = None  # that was asked for; None: none
-    auth_initiator: str | None = None  # the report's word: psk, rsa, ecdsa-256, eap; None: credentials decide
+    identity_r: Identification | None = None  # requested in IDr; None: no IDr
+    auth_initiator: str | None = None  # the report's word: psk, rsa, ecdsa-256, eap; None: unknown
     auth_responder: str | None = None
-    eap: str | None = None  # EAP-MD5, EAP-MSCHAPv2; None: whatever the responder asks for
-    asks_certificates: bool = False  # sends CERTREQ; with trusted authorities it does so anyway
-    guessed: tuple[str, ...] = ()  # names of fields that are defaults, because the capture does not tell
-    left_out: tuple[str, ...] = ()  # what was recorded and is not done again
+    eap: str | None = None  # EAP-MD5, EAP-MSCHAPv2; None: any that the responder requests
+    asks_certificates: bool = False  # sends CERTREQ even without trusted authorities
+    guessed: tuple[str, ...] = ()  # names of fields with defaults, unknown from the capture
+    left_out: tuple[str, ...] = ()  # recorded but not re-enacted
 
     @property
     def additional(self) -> bool:
@@ -135,13 +135,13 @@ class HandshakeShape:
         )
 
 
-#: What `HandshakeShape.guessed` may name, in words.
-WORDS: Final = MappingProxyType(
+#: Descriptions of the fields in `HandshakeShape.guessed`.
+FIELD_NAMES: Final = MappingProxyType(
     {
         "fragment_size": "fragment size",
         "auth_initiator": "authentication of the initiator",
         "identity_i": "identity of the initiator",
-        "identity_r": "identity of the responder that is asked for",
+        "identity_r": "requested identity of the responder",
         "esp_proposals": "ESP proposals",
         "selectors_i": "traffic selectors of the initiator",
         "selectors_r": "traffic selectors of the responder",
@@ -156,10 +156,12 @@ def read_shape(
     keys: str | Path | Sequence[str | Path | KeyFile] = (),
     ports: Sequence[int] = (),
 ) -> tuple[int, HandshakeShape]:
-    """The shape of a handshake in a capture, and its number as the report counts.
+    """Read the shape of a handshake in a capture; return its number in the report and the shape.
 
-    `handshake`: that number; None: the first that can be re-enacted. `keys`, `ports`: as in `analysis.read.read`.
-    Raises `CannotReplayError` if the capture cannot be read or has no such handshake.
+    `handshake`: that number; None: the first that can be re-enacted. `keys`, `ports`: as in `ReadOptions`.
+
+    Raises:
+        CannotReplayError: the capture cannot be read, or lacks the handshake.
     """
     sas: list[IkeSaRecord] = []
     options = ReadOptions(
@@ -170,50 +172,50 @@ def read_shape(
     )
     analysis = read_captures(path, options)
     if not analysis.captures:
-        why = analysis.skipped[-1].reason if analysis.skipped else "nothing could be read"
-        raise CannotReplayError(f"{path}: {why}")
-    whole = {sa.handshake + 1: sa for sa in sas if sa.version == Protocol.IKEV2 and _requests(sa)}
-    if handshake is None and whole:
-        handshake = min(whole)
-    if handshake is None or handshake not in whole:
-        which = "no handshake" if handshake is None else f"handshake {handshake} is none"
-        raise CannotReplayError(f"{path}: {which} of IKEv2 with an IKE_SA_INIT request in the capture")
-    return handshake, extract_shape(whole[handshake], analysis)
+        reason = analysis.skipped[-1].reason if analysis.skipped else "empty"
+        raise CannotReplayError(f"{path}: {reason}")
+    usable = {sa.handshake + 1: sa for sa in sas if sa.version == Protocol.IKEV2 and _list_init_requests(sa)}
+    if handshake is None and usable:
+        handshake = min(usable)
+    if handshake is None or handshake not in usable:
+        which = "no IKEv2 handshake" if handshake is None else f"no IKEv2 handshake {handshake}"
+        raise CannotReplayError(f"{path}: {which} with an IKE_SA_INIT request in the capture")
+    return handshake, extract_shape(usable[handshake], analysis)
 
 
 def extract_shape(sa: IkeSaRecord, analysis: Analysis) -> HandshakeShape:
-    """The shape of one IKE SA of a capture that was read alone, with the messages of `sa` looked into."""
-    init = parse_init(_requests(sa)[0])
+    """Return the shape of one IKE SA of a capture that was read alone, with decoded messages."""
+    init = parse_init(_list_init_requests(sa)[0])
     offered = init.proposals
     if not offered or init.ke_method is None:
         raise CannotReplayError(
             f"handshake {sa.handshake + 1}: its IKE_SA_INIT request has no proposal or no key exchange"
         )
-    fragment_size, floats, guessed = _sizes(sa.handshake + 1, init.notifies, analysis)
+    fragment_size, floats, guessed = _read_sizes(sa.handshake + 1, init.notifies, analysis)
     row = analysis.handshakes.row(sa.handshake, named=True)
     if row["auth_guessed"] or row["auth_initiator"] is None:
         guessed.append("auth_initiator")
     shape = HandshakeShape(
         proposals=offered,
         key_exchange=init.ke_method,
-        nonce_bytes=len(init.nonce or bytes(_NONCE)),
+        nonce_bytes=len(init.nonce or bytes(_NONCE_BYTES)),
         notifies=tuple(notify for notify in init.notifies if notify[0] in _INIT_NOTIFIES),
         fragment_size=fragment_size,
         floats=floats,
         auth_initiator=row["auth_initiator"],
         auth_responder=row["auth_responder"],
         eap=row["auth_eap"],
-        left_out=_names(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES | _MADE_ANEW),
+        left_out=_name_notifies(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES | _NEW_NOTIFIES),
     )
-    first = next((message.content for message in sa.messages if _begins_auth(message.content)), None)
-    if first is None:
+    auth_request = next((message.content for message in sa.messages if _is_first_auth_request(message.content)), None)
+    if auth_request is None:
         guessed += ["identity_i", "identity_r", "esp_proposals", "selectors_i", "selectors_r"]
         return replace(shape, guessed=tuple(guessed))
-    return replace(_with_auth(shape, first), guessed=tuple(guessed))
+    return replace(_add_auth_request(shape, auth_request), guessed=tuple(guessed))
 
 
-def _requests(sa: IkeSaRecord) -> list[bytes]:
-    """The IKE_SA_INIT requests, in order."""
+def _list_init_requests(sa: IkeSaRecord) -> list[bytes]:
+    """Return the IKE_SA_INIT requests in order."""
     return [
         message.message
         for message in sa.messages
@@ -221,8 +223,8 @@ def _requests(sa: IkeSaRecord) -> list[bytes]:
     ]
 
 
-def _begins_auth(content: DecodedMessage) -> bool:
-    """The first IKE_AUTH request: the one that says who the initiator is."""
+def _is_first_auth_request(content: DecodedMessage) -> bool:
+    """Whether this is the first IKE_AUTH request, with the initiator's identity."""
     return (
         content.exchange_type == ExchangeType.IKE_AUTH
         and content.from_initiator
@@ -231,14 +233,14 @@ def _begins_auth(content: DecodedMessage) -> bool:
     )
 
 
-def _sizes(
-    handshake: int, notifies: Sequence[tuple[int, bytes]], analysis: "Analysis"
+def _read_sizes(
+    handshake: int, notifies: Sequence[tuple[int, bytes]], analysis: Analysis
 ) -> tuple[int | None, bool, list[str]]:
-    """Largest message that is not cut, whether port 4500 is used, and which of these is guessed.
+    """Return the largest unfragmented message, whether port 4500 is used, and which of these is guessed.
 
-    Fragments tell the first; without any, what was sent whole is a lower bound.
+    Without fragments, the largest unfragmented message is a lower bound.
     """
-    # here, so that the process that reads a large capture is forked without polars
+    # late: polars must not be loaded before the reader process forks
     import polars as pl
 
     requests = analysis.messages.filter(handshake=handshake, sender="initiator", kind="request", set_up=True).select(
@@ -248,30 +250,32 @@ def _sizes(
     floats = bool((frames["destination_port"] == NAT_PORT).any())
     if not any(kind == NotifyType.IKEV2_FRAGMENTATION_SUPPORTED for kind, _ in notifies):
         return None, floats, []
-    cut = frames.filter(pl.col("fragment").is_not_null())
-    largest = cut["ike_bytes"].max() if len(cut) else None
+    fragments = frames.filter(pl.col("fragment").is_not_null())
+    largest = fragments["ike_bytes"].max() if len(fragments) else None
     if isinstance(largest, int):
         return largest, floats, []
-    whole = frames["ike_bytes"].max() if len(frames) else None
-    return max(_USUAL_FRAGMENT, whole if isinstance(whole, int) else 0), floats, ["fragment_size"]
+    usable = frames["ike_bytes"].max() if len(frames) else None
+    return max(_DEFAULT_FRAGMENT_SIZE, usable if isinstance(usable, int) else 0), floats, ["fragment_size"]
 
 
-def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
-    """What the first IKE_AUTH request adds. Payloads that make no sense count as if they were not there."""
-    notifies = [(notify.type, notify.data) for notify in _parsed(parse_notify, first.get_bodies(PayloadType.NOTIFY))]
+def _add_auth_request(shape: HandshakeShape, auth_request: DecodedMessage) -> HandshakeShape:
+    """Add the contents of the first IKE_AUTH request, without invalid payloads."""
+    notifies = [
+        (notify.type, notify.data) for notify in _parse_valid(parse_notify, auth_request.get_bodies(PayloadType.NOTIFY))
+    ]
     initiator, responder = (
-        next(iter(_parsed(parse_identification, first.get_bodies(kind))), None)
+        next(iter(_parse_valid(parse_identification, auth_request.get_bodies(kind))), None)
         for kind in (PayloadType.IDI, PayloadType.IDR)
     )
-    security = first.get_bodies(PayloadType.SA)
+    sa_bodies = auth_request.get_bodies(PayloadType.SA)
     esp = [
-        proposal for body in security for proposal in parse_sa(body).proposals if proposal.protocol == ProtocolId.ESP
+        proposal for body in sa_bodies for proposal in parse_sa(body).proposals if proposal.protocol == ProtocolId.ESP
     ]
-    esp = [proposal for proposal in esp if len(proposal.transforms) <= _MOST][:_MOST]
+    esp = [proposal for proposal in esp if len(proposal.transforms) <= _MAX_COUNT][:_MAX_COUNT]
     selectors_i, selectors_r = (
         tuple(
             selector
-            for body in first.get_bodies(kind)
+            for body in auth_request.get_bodies(kind)
             for selector in parse_traffic_selectors(body).selectors
             if selector.type in (TrafficSelectorType.TS_IPV4_ADDR_RANGE, TrafficSelectorType.TS_IPV6_ADDR_RANGE)
         )
@@ -279,31 +283,31 @@ def _with_auth(shape: HandshakeShape, first: DecodedMessage) -> HandshakeShape:
     )
     return replace(
         shape,
-        # counted from 1 without a gap (RFC 7296, section 3.3.1)
+        # numbers count from 1 without a gap (RFC 7296, section 3.3.1)
         esp_proposals=tuple(replace(proposal, number=number) for number, proposal in enumerate(esp, 1))
-        or (USUAL_ESP if security else ()),
-        selectors_i=selectors_i[:_MOST] or EVERYTHING,
-        selectors_r=selectors_r[:_MOST] or EVERYTHING,
-        configuration=next(iter(first.get_bodies(PayloadType.CP)), None),
+        or (DEFAULT_ESP if sa_bodies else ()),
+        selectors_i=selectors_i[:_MAX_COUNT] or ALL_ADDRESSES,
+        selectors_r=selectors_r[:_MAX_COUNT] or ALL_ADDRESSES,
+        configuration=next(iter(auth_request.get_bodies(PayloadType.CP)), None),
         auth_notifies=tuple(notify for notify in notifies if notify[0] in _AUTH_NOTIFIES),
         identity_i=initiator,
         identity_r=responder,
-        asks_certificates=bool(first.get_bodies(PayloadType.CERTREQ)),
+        asks_certificates=bool(auth_request.get_bodies(PayloadType.CERTREQ)),
         left_out=(
             *shape.left_out,
-            *_names(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
-            *_signatures(first),
+            *_name_notifies(kind for kind, _ in notifies if kind not in _AUTH_NOTIFIES),
+            *_list_changed_signatures(auth_request),
         ),
     )
 
 
-def _signatures(first: DecodedMessage) -> tuple[str, ...]:
-    """The initiator's signature, where ours will be another: RSA keys sign by PKCS #1 v1.5 (`keys.signing`)."""
-    names = map(get_authentication_name, _parsed(parse_authentication, first.get_bodies(PayloadType.AUTH)))
-    return tuple(f"{name} (RSA keys sign with {_OURS})" for name in names if name.startswith(_NOT_OURS))
+def _list_changed_signatures(auth_request: DecodedMessage) -> tuple[str, ...]:
+    """Report PSS signatures, because we sign with RSA keys by PKCS #1 v1.5."""
+    names = map(get_authentication_name, _parse_valid(parse_authentication, auth_request.get_bodies(PayloadType.AUTH)))
+    return tuple(f"{name} (RSA keys sign with {_PKCS1})" for name in names if name.startswith(_PSS))
 
 
-def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_Value]:
+def _parse_valid(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_Value]:
     values = []
     for body in bodies:
         with suppress(WireError):
@@ -311,5 +315,5 @@ def _parsed(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> list[_
     return values
 
 
-def _names(kinds: Iterable[int]) -> tuple[str, ...]:
+def _name_notifies(kinds: Iterable[int]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(get_notify_name, kinds)))

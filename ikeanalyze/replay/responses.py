@@ -1,4 +1,4 @@
-"""What a responder answers, as far as that can be read without keys, and what differs from another answer."""
+"""Summarises a responder's message as far as possible without keys, and compares two summaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
-#: Notifies below are errors (RFC 7296, 3.10.1).
+#: Lower types are errors (RFC 7296, section 3.10.1).
 FIRST_STATUS: Final = 16384
-#: Status notifies by which a responder asks for another request instead of going on.
-_INSTEAD: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
+#: Status notifies that ask for another request.
+_REDIRECTING_NOTIFIES: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
 
 ACCEPTED: Final = "accepted"
 ENCRYPTED: Final = "encrypted"
@@ -29,27 +29,27 @@ class ResponseSummary:
     exchange: str  # name of the exchange type
     message_id: int
     response: bool
-    kind: str  # ACCEPTED (a proposal was chosen), ENCRYPTED, "clear", or the notify that came instead
-    proposal: str | None  # the chosen one; None: none is readable
+    kind: str  # ACCEPTED (a proposal was chosen), ENCRYPTED, "clear", or the name of a notify
+    proposal: str | None  # the chosen one; None: not readable
     key_exchange: str | None  # method of the KE payload
     notifies: tuple[str, ...]  # names, in order
-    payloads: tuple[str, ...]  # in a few words each
+    payloads: tuple[str, ...]  # a short description of each
     fragments: int | None  # total; None: not fragmented
     bytes: int  # of the IKE message (or this fragment of it)
 
 
 def summarise_response(data: bytes) -> ResponseSummary | None:
-    """What a message says; None: it is no IKEv2 message. Never raises."""
+    """Summarise a message; None if it is not an IKEv2 message. Never raises."""
     header = parse_ikev2_header(data)
     if header is None:
         return None
-    cut = parse_fragment_header(data)
+    fragment_header = parse_fragment_header(data)
     init = parse_init(data)
     chain = parse_payloads(data).payloads
     notifies = [kind for kind, _ in init.notifies]
-    instead = [kind for kind in notifies if kind < FIRST_STATUS or kind in _INSTEAD]
-    if instead:
-        kind = get_notify_name(instead[0])
+    refusals = [kind for kind in notifies if kind < FIRST_STATUS or kind in _REDIRECTING_NOTIFIES]
+    if refusals:
+        kind = get_notify_name(refusals[0])
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
@@ -63,13 +63,13 @@ def summarise_response(data: bytes) -> ResponseSummary | None:
         key_exchange=None if init.ke_method is None else get_name(KeyExchangeMethod, init.ke_method),
         notifies=tuple(get_notify_name(kind) for kind in notifies),
         payloads=tuple(describe_payloads(chain)),
-        fragments=None if cut is None else cut[1],
+        fragments=None if fragment_header is None else fragment_header[1],
         bytes=header.length,
     )
 
 
 def get_notify_name(kind: int) -> str:
-    """Name of a notify; of one that has none its number, and what it is: error notify 8888, status notify 40960."""
+    """Return the name of a notify, or its class and number: error notify 8888, status notify 40960."""
     name = get_name(NotifyType, kind)
     if name != str(kind):
         return name
@@ -77,7 +77,7 @@ def get_notify_name(kind: int) -> str:
 
 
 def parse_ikev2_header(data: bytes) -> Header | None:
-    """The header of an IKEv2 message that is as long as it says; None: it is none."""
+    """Parse the header of an IKEv2 message; None if it or its length is invalid."""
     if len(data) < HEADER.size:
         return None
     header = parse_header(data)
@@ -85,30 +85,30 @@ def parse_ikev2_header(data: bytes) -> Header | None:
 
 
 def compare_responses(recorded: ResponseSummary | None, live: ResponseSummary | None) -> tuple[str, ...]:
-    """What differs, in a line each; what changes from run to run anyway (nonces, cookies, lengths of a random) is left out."""
+    """Return the differences, a line each, without values that change in every run such as nonces and cookies."""
     if recorded is None or live is None:
         return () if recorded is live else ("no answer recorded" if recorded is None else "no answer",)
     lines = []
-    for name, before, now in (
+    for name, recorded_value, live_value in (
         ("exchange", recorded.exchange, live.exchange),
         ("answer", recorded.kind, live.kind),
         ("proposal", recorded.proposal, live.proposal),
         ("key exchange", recorded.key_exchange, live.key_exchange),
         ("fragments", recorded.fragments, live.fragments),
     ):
-        if before != now:
-            lines.append(f"{name}: {_shown(before)} recorded, {_shown(now)} now")
-    lines += _only(recorded.notifies, live.notifies, "only recorded")
-    lines += _only(live.notifies, recorded.notifies, "only now")
+        if recorded_value != live_value:
+            lines.append(f"{name}: {_format_value(recorded_value)} recorded, {_format_value(live_value)} now")
+    lines += _list_missing(recorded.notifies, live.notifies, "only recorded")
+    lines += _list_missing(live.notifies, recorded.notifies, "only now")
     if recorded.kind == live.kind == ENCRYPTED and recorded.bytes != live.bytes:
         lines.append(f"bytes: {recorded.bytes:,} recorded, {live.bytes:,} now")
     return tuple(lines)
 
 
-def _only(these: Sequence[str], those: Sequence[str], where: str) -> list[str]:
-    names = ", ".join(dict.fromkeys(name for name in these if name not in those))
-    return [f"{where}: {names}"] if names else []
+def _list_missing(names: Sequence[str], others: Sequence[str], label: str) -> list[str]:
+    missing = ", ".join(dict.fromkeys(name for name in names if name not in others))
+    return [f"{label}: {missing}"] if missing else []
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return "none" if value is None else str(value)

@@ -54,7 +54,7 @@ def test_verbatim(run, tmp_path):
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare-recorded", "-w", str(live))
     assert done.exit_code == 0
     assert done.stderr.startswith(f"ikeanalyze: verbatim: sending to 127.0.0.1:{one.target.port} from 127.0.0.1 ports ")
-    assert "by ordinary UDP sockets (asked for): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
+    assert "by ordinary UDP sockets (requested): the 2 datagrams (544 bytes) of handshake 1" in done.stderr
     lines = done.stdout.splitlines()
     assert "  mode       verbatim" in lines
     assert "  outcome   1 of 2 requests answered" in lines
@@ -138,7 +138,7 @@ def impaired(run, credentials, *options):
 def test_a_fault_that_nothing_met_is_told(run, credentials):
     done = impaired(run, credentials, "--drop", "IKE_INTERMEDIATE:2/3", "--duplicate", "IKE_AUTH", "--seed", "4")
     assert done.exit_code == 0, done.stderr
-    said = "faults that nothing met: drop IKE_INTERMEDIATE:2/3"
+    said = "faults without a matching datagram: drop IKE_INTERMEDIATE:2/3"
     assert f"ikeanalyze: {said}\n" in done.stderr
     assert f"  note       {said}" in done.stdout.splitlines()
     assert "  policy     exponential:timeout=0.8,tries=1" in done.stdout.splitlines()
@@ -238,7 +238,7 @@ def test_a_secret_that_is_wrong(run, credentials):
     ("options", "what"),
     [
         (["--target", "192.0.3.1"], "--allow-public-target"),
-        (["--target", "nobody"], "is no target"),
+        (["--target", "nobody"], "is not a target"),
         (
             ["--target", "127.0.0.1", "--mode", "live"],
             "'live' is not one of 'verbatim', 'reenact', 'impair'",
@@ -285,8 +285,8 @@ def test_what_is_read_is_not_overwritten(run, tmp_path, written):
 @pytest.mark.parametrize(
     ("capture", "options", "what"),
     [
-        (CAPTURES / "ikev1-xauth.pcap", [], "no IKE_SA_INIT request is whole in it"),
-        (PSK, ["--handshake", "9"], "there is no handshake 9 of IKEv2"),
+        (CAPTURES / "ikev1-xauth.pcap", [], "no complete IKE_SA_INIT request in it"),
+        (PSK, ["--handshake", "9"], "no IKEv2 handshake 9"),
         ("none.pcap", [], "none.pcap"),
         (PSK, ["--mode", "reenact", "--credentials", "nothing.toml"], "nothing.toml"),
         (PSK, ["--mode", "reenact", "--credentials", str(PSK)], "ipv6.pcapng"),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ikeanalyze.replay.transport.target import Target
 
-MARKER = bytes(4)
+NON_ESP_MARKER = bytes(4)
 
 
 class Peer(threading.Thread):
@@ -40,7 +40,7 @@ class Peer(threading.Thread):
     def serve(self, role: int, opened: socket.socket) -> None:
         data, where = opened.recvfrom(65535)
         if role == 4500:
-            assert data[:4] == MARKER
+            assert data[:4] == NON_ESP_MARKER
             data = data[4:]
         self.got.append((role, data, where))
         for answer in self.behave(data, role):
@@ -51,7 +51,7 @@ class Peer(threading.Thread):
         if isinstance(answer, tuple):
             answer, source = answer
         if role == 4500:
-            answer = MARKER + answer
+            answer = NON_ESP_MARKER + answer
         if source is None:
             self.sockets[role].sendto(answer, where)
             return

@@ -10,7 +10,7 @@ class Reassembled:
     def __init__(self) -> None:
         self.parts: list = []
 
-    def take(self, packet) -> bytes | None:
+    def add_fragment(self, packet) -> bytes | None:
         six = not isinstance(packet, IP)
         fragment = packet.getlayer(IPv6ExtHdrFragment) if six else packet
         if (six and fragment is None) or (not six and not packet.frag and not packet.flags.MF):

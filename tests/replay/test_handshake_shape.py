@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
-from ikeanalyze.replay.handshake_shape import EVERYTHING, USUAL_ESP, extract_shape, read_shape
+from ikeanalyze.replay.handshake_shape import ALL_ADDRESSES, DEFAULT_ESP, extract_shape, read_shape
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packet
 from tests.paths import CAPTURES
@@ -65,7 +65,7 @@ def test_the_size_of_fragments_is_that_of_the_recorded_ones():
 def test_without_keys():
     found = shape(NAME)
     assert found.identity_i is found.identity_r is None
-    assert (found.esp_proposals, found.selectors_i) == (USUAL_ESP, EVERYTHING)
+    assert (found.esp_proposals, found.selectors_i) == (DEFAULT_ESP, ALL_ADDRESSES)
     assert found.guessed == (
         "auth_initiator", "identity_i", "identity_r", "esp_proposals", "selectors_i", "selectors_r",
     )  # fmt: skip
@@ -168,12 +168,12 @@ def test_without_fragmentation(tmp_path):
 def test_which_handshake():
     path = CAPTURES / "loss20-classic.pcap"
     assert read_shape(path, 7)[0] == 7
-    with pytest.raises(CannotReplayError, match="handshake 99 is not allowed IKEv2 with an IKE_SA_INIT request"):
+    with pytest.raises(CannotReplayError, match="no IKEv2 handshake 99 with an IKE_SA_INIT request"):
         read_shape(path, 99)
 
 
 def test_what_cannot_be_re_enacted(tmp_path):
-    with pytest.raises(CannotReplayError, match="no handshake of IKEv2"):
+    with pytest.raises(CannotReplayError, match="no IKEv2 handshake"):
         read_shape(CAPTURES / "ikev1-xauth.pcap")
     with pytest.raises(CannotReplayError, match=r"missing\.pcap: no such file"):
         read_shape(tmp_path / "missing.pcap")

@@ -28,7 +28,7 @@ from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 
 pytestmark = pytest.mark.lab
 RECORDED = LAB_CAPTURES
-MARKER = bytes(4)
+NON_ESP_MARKER = bytes(4)
 POLICY = make_strongswan_policy(timeout=5.0, tries=1)  # nothing is lost, and nobody is in a hurry
 ESTABLISHED = re.compile(r"IKE_SA lab\[\d+\] established between")
 
@@ -50,7 +50,7 @@ class Live:
     def drive(self, initiator, step):
         while True:
             for one in step.send:
-                data = (MARKER if one.port == 4500 else b"") + one.data
+                data = (NON_ESP_MARKER if one.port == 4500 else b"") + one.data
                 self.sockets[one.port].sendto(data, (self.responder.remote, one.port))
             if step.finished is not None:
                 return step.finished
@@ -60,7 +60,7 @@ class Live:
                 step = initiator.tick(time.monotonic_ns())
                 continue
             data, source = ready[0].recvfrom(65535)
-            data = data.removeprefix(MARKER) if ready[0] is self.sockets[4500] else data
+            data = data.removeprefix(NON_ESP_MARKER) if ready[0] is self.sockets[4500] else data
             step = initiator.receive(data, time.monotonic_ns(), source[1])
 
     def handshake(self, shape, credentials=None):

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.lab
 PATIENT = {"block_threshold": "0", "cookie_threshold": "10000", "cookie_threshold_ip": "10000"}
 ML_KEM = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
 #: strongSwan's words for IANA's.
-WORDS = (
+FIELD_NAMES = (
     (r"AES-CBC-(\d+)/", r"aes\1/"),
     (r"AES-GCM-16-(\d+)/", r"aes\1gcm16/"),
     ("CHACHA20-POLY1305", "chacha20poly1305"),
@@ -48,7 +48,7 @@ def case_of(proposals, *, initiator=None, **more):
 
 
 def in_strongswans_words(proposal):
-    for pattern, word in WORDS:
+    for pattern, word in FIELD_NAMES:
         proposal = re.sub(pattern, word, proposal)
     return proposal.replace("/", "-")
 

@@ -190,7 +190,7 @@ class Driver:
         counts = self._transport.counts
         if self.now() >= end_ns:
             return f"timed out after {seconds:g} s"
-        if counts.taken - counts_before.taken > self._max_datagrams:
+        if counts.total_received - counts_before.total_received > self._max_datagrams:
             return f"received more than {self._max_datagrams:,} datagrams"
         refused = {role for role in self._used_roles if counts.refusals[role] > counts_before.refusals[role]}
         if (

@@ -19,7 +19,7 @@ from ikeanalyze.io.atomic_write import open_output
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import load_credentials
-from ikeanalyze.replay.handshake_shape import WORDS, read_shape
+from ikeanalyze.replay.handshake_shape import FIELD_NAMES, read_shape
 from ikeanalyze.replay.initiator.initiator import Initiator
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.session.capture_writer import CaptureWriter, RecordingError
@@ -153,7 +153,7 @@ def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressLis
     left_out = (*shape.left_out, *make_initiator(("127.0.0.1", IKE_PORT)).offered.left_out)
     notes = []
     if shape.guessed:
-        unknown = ", ".join(WORDS[field] for field in shape.guessed)
+        unknown = ", ".join(FIELD_NAMES[field] for field in shape.guessed)
         notes.append(f"defaults, unknown from the capture: {unknown}")
     if left_out:
         notes.append(f"recorded but not re-enacted: {', '.join(left_out)}")

@@ -1,1 +1,1 @@
-"""Datagrams to and from a replay target: UDP sockets, or raw IP by scapy."""
+"""Transports to a replay target: UDP sockets, or raw IP with scapy."""

@@ -1,8 +1,7 @@
-"""The interface of the ways to the wire: layer 3 by scapy (`layer3`), and ordinary UDP sockets (`udp`) where that is not allowed.
+"""Interface of the transports: raw IP with scapy (`raw_ip`), and UDP sockets (`udp`).
 
-Both give the same: datagrams of the target's as they came, with times of the kernel, and a recording of all packets. What
-is sent has two steps, so that it can be recorded as sent though a fault that we cause ourselves takes it away or
-holds it up: `take` packs and records, `put` puts on the wire.
+Both return the target's datagrams with kernel times, and record all packets. Sending has two steps, so that a datagram
+is recorded as sent although an injected fault drops or delays it: `prepare` builds and records it, `send` sends it.
 """
 
 from collections import Counter
@@ -13,46 +12,46 @@ from typing import Final, Literal, Protocol
 
 from ikeanalyze.replay.transport.target import Role, Target
 
-#: Told the time (ns since 1970-01-01 UTC) and the IP packet of all that is sent and received.
-Record = Callable[[int, bytes], None]
-#: Bytes of an IKE message that a UDP datagram has room for, the non-ESP marker before it.
+#: Called with the time (ns since 1970-01-01 UTC) and the IP packet of each sent or received packet.
+PacketRecorder = Callable[[int, bytes], None]
+#: Largest IKE message that fits into a UDP datagram with the non-ESP marker.
 MAX_MESSAGE_BYTES: Final = 65_535 - 20 - 8 - 4
 
-MARKER: Final = bytes(4)
+NON_ESP_MARKER: Final = bytes(4)
 Way = Literal["layer 3", "UDP"]
 
 
 class TransportError(Exception):
-    """There is no way to the target; one line that says what is wrong and what to do."""
+    """The target is not reachable; one line with the problem and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEndpoint:
-    """Our end."""
+    """Our address and ports."""
 
     address: str
     packed: bytes  # 4 or 16 bytes
-    port: int  # from which we talk to the target's port 500
-    nat_port: int  # from which we talk to its port 4500
+    port: int  # local port for the target's port 500
+    nat_port: int  # local port for the target's port 4500
 
     def port_of(self, role: Role) -> int:
-        """Our port for talking to the target's port with that role."""
+        """Return our port for the target's port with that role."""
         return self.port if role == 500 else self.nat_port
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedDatagram:
-    """An IKE message, or a fragment of one, that came from the target."""
+    """An IKE message or fragment from the target."""
 
-    time_ns: int  # when the kernel had it, since 1970-01-01 UTC
+    time_ns: int  # when the kernel received it, since 1970-01-01 UTC
     data: bytes = field(repr=False)  # without non-ESP marker
-    role: Role  # of the target's port that it came from
-    size: int  # bytes of the IP packets that it came in
+    role: Role  # of its source port
+    size: int  # bytes of its IP packets
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A UDP datagram that came to one of our ports."""
+class ReceivedPayload:
+    """A UDP datagram that arrived at one of our ports."""
 
     time_ns: int
     payload: bytes
@@ -63,84 +62,84 @@ class Received:
 
 @dataclass(slots=True)
 class TransportCounts:
-    """What went over a transport, besides IKE messages of the target what it did not give to anybody."""
+    """Counts of a transport."""
 
-    sent: int = 0  # datagrams put on the wire
-    received: int = 0  # datagrams of the target given to the caller
+    sent: int = 0  # datagrams
+    received: int = 0  # datagrams of the target
     stray: int = 0  # from another address, or another port of the target's
-    stray_from: str | None = None  # where the first of these came from
+    stray_from: str | None = None  # source of the first one
     not_ike: int = 0  # without marker on port 4500 (ESP, keepalives), or shorter than a marker
-    #: Errors of the network by port: unreachable, or nothing listens there.
+    #: Network errors by port, such as unreachable or refused.
     refusals: Counter[Role] = field(default_factory=Counter)
-    refusal: str | None = None  # the first of these, in the system's words
+    refusal: str | None = None  # text of the first one
 
     @property
     def refused(self) -> int:
-        """Errors of the network."""
+        """Number of network errors."""
         return self.refusals.total()
 
     @property
-    def taken(self) -> int:
-        """Datagrams that came in, whatever they were."""
+    def total_received(self) -> int:
+        """Number of received datagrams of any kind."""
         return self.received + self.stray + self.not_ike
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedDatagram:
-    """A datagram made ready."""
+    """A datagram ready to send."""
 
     role: Role
     size: int  # bytes of its IP packets
     payload: bytes = field(repr=False)  # of UDP, marker included
-    #: IP packets, where the transport makes them itself.
+    #: IP packets, if the transport builds them itself.
     packets: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 class PacketTransport(Protocol):
-    """A way to one target."""
+    """A transport to one target."""
 
     @property
     def way(self) -> Way:
-        """Which one."""
+        """Kind of transport."""
 
     @property
     def local(self) -> LocalEndpoint:
-        """Our end."""
+        """Our address and ports."""
 
     @property
     def counts(self) -> TransportCounts:
-        """What went over it until now."""
+        """Counts so far."""
 
     def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
-        """Make an IKE message ready and record it as sent now; the time, ns since 1970-01-01 UTC."""
+        """Build and record a datagram; return it and its time (ns since 1970-01-01 UTC)."""
 
     def send(self, packed: PreparedDatagram) -> None:
-        """Put it on the wire. What the network refuses is counted, not raised."""
+        """Send a datagram. Network errors are counted, not raised."""
 
     def receive(self, seconds: float) -> ReceivedDatagram | None:
-        """The next datagram of the target; None: none came within so many seconds, or something else did."""
+        """Return the next datagram of the target; None if none arrives in time, or another datagram arrives."""
 
     def close(self) -> None:
-        """Free all that it holds."""
+        """Release the sockets."""
 
 
 def build_udp_payload(data: bytes, target: Target, role: Role) -> bytes:
-    """What UDP carries for an IKE message to that port (RFC 3948, 2.2).
+    """Return the UDP payload of an IKE message to that port (RFC 3948, section 2.2).
 
     Raises:
-        TransportError: no datagram has room for the message.
+        TransportError: the message is too large.
     """
     if len(data) > MAX_MESSAGE_BYTES:
-        raise TransportError(f"a message of {len(data):,} bytes fits into no UDP datagram")
-    return MARKER + data if target.has_non_esp_marker(role) else data
+        raise TransportError(f"a message of {len(data):,} bytes does not fit into a UDP datagram")
+    return NON_ESP_MARKER + data if target.has_non_esp_marker(role) else data
 
 
 def classify_datagram(
-    target: Target, counts: TransportCounts, received: Received, role: Role, size: int
+    target: Target, counts: TransportCounts, received: ReceivedPayload, role: Role, size: int
 ) -> ReceivedDatagram | None:
-    """The target's IKE message that came to our port for `role`; None: it is not one, and is counted (RFC 3948, 2.2 to 2.4).
+    """Return the target's IKE message that arrived at our port for `role`; None: not one (RFC 3948, 2.2 to 2.4).
 
-    `size`: bytes of the IP packets that it came in.
+    Counts the datagram. `size`: bytes of its IP packets.
     """
     address, port, payload = received.address, received.port, received.payload
     if port != target.port_of(role) or ip_address(address).packed != target.packed:
@@ -149,7 +148,7 @@ def classify_datagram(
         counts.stray_from = counts.stray_from or where
         return None
     if target.has_non_esp_marker(role):
-        payload = payload[len(MARKER) :] if payload.startswith(MARKER) else b""
+        payload = payload[len(NON_ESP_MARKER) :] if payload.startswith(NON_ESP_MARKER) else b""
     if not payload:
         counts.not_ike += 1
         return None

@@ -1,4 +1,4 @@
-"""Our two UDP ports: bound, so that nobody else answers there, and listening to what the network says went wrong."""
+"""Our two UDP ports: bound, so that no other program uses them, and read for network errors."""
 
 import errno
 import os
@@ -9,10 +9,10 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from ikeanalyze.replay.transport.interface import LocalEndpoint, Received, TransportCounts, TransportError
+from ikeanalyze.replay.transport.interface import LocalEndpoint, ReceivedPayload, TransportCounts, TransportError
 from ikeanalyze.replay.transport.target import IKE_PORT, NAT_PORT, Role, Target
 
-#: Linux: <linux/in.h>, <linux/in6.h>, <asm-generic/socket.h>. The socket module does not name them.
+#: Linux: <linux/in.h>, <linux/in6.h>, <asm-generic/socket.h>. Not in the socket module.
 _IP_RECVERR: Final = 11
 _IP_RECVTTL: Final = 12
 _IPV6_RECVERR: Final = 25
@@ -26,56 +26,56 @@ _ERRORS_READ: Final = 16
 
 
 class UdpPorts:
-    """Two bound sockets, by the role of the target's port that each talks to."""
+    """Two bound sockets, by the role of the target's port."""
 
     def __init__(self, target: Target) -> None:
-        """Bind 500 and 4500 where that is possible, else ports that are free.
+        """Bind 500 and 4500 where that is possible, otherwise free ports.
 
-        Never 500 for talking to a port with the non-ESP marker: charon looks for a marker only if neither port is 500.
+        Never bind 500 for a target port with the non-ESP marker: charon expects a marker only if neither port is 500.
 
         Raises:
-            TransportError: there is no route to the target.
+            TransportError: the target is not reachable.
         """
         self.target = target
-        self.address, self._where = _route(target)
+        self.address, self._remote = _find_route(target)
         self.sockets: dict[Role, socket.socket] = {}
         try:
-            plain = 0 if target.has_non_esp_marker(500) else IKE_PORT
-            self.sockets[500] = _bound(target, self.address, plain)
-            self.sockets[4500] = _bound(target, self.address, NAT_PORT)
+            ike_port = 0 if target.has_non_esp_marker(500) else IKE_PORT
+            self.sockets[500] = _bind_socket(target, self.address, ike_port)
+            self.sockets[4500] = _bind_socket(target, self.address, NAT_PORT)
         except OSError as error:
             self.close()
-            raise TransportError(f"no UDP port could be had on {self.address}: {error.strerror}") from None
+            raise TransportError(f"no UDP port available on {self.address}: {error.strerror}") from None
 
     @property
     def local(self) -> LocalEndpoint:
-        """Their addresses."""
-        plain, nat = (int(opened.getsockname()[1]) for opened in (self.sockets[500], self.sockets[4500]))
-        return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, plain, nat)
+        """Our address and ports."""
+        ike_port, nat = (int(sock.getsockname()[1]) for sock in (self.sockets[500], self.sockets[4500]))
+        return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, ike_port, nat)
 
     def remote(self, role: Role) -> tuple[str, int] | tuple[str, int, int, int]:
-        """The target's socket address with that role."""
+        """Return the target's socket address with that role."""
         port = self.target.port_of(role)
-        address, zone = self._where
+        address, zone = self._remote
         return (address, port, 0, zone) if ":" in address else (address, port)
 
-    def receive(self, role: Role, counts: TransportCounts) -> Received | None:
-        """What one of them has, without waiting; errors of the network are counted."""
+    def receive(self, role: Role, counts: TransportCounts) -> ReceivedPayload | None:
+        """Return the next datagram of a port without waiting, and count network errors."""
         try:
-            payload, ancillary, _, where = self.sockets[role].recvmsg(65_535, _ANCILLARY)
+            payload, ancillary, _, remote = self.sockets[role].recvmsg(65_535, _ANCILLARY)
         except BlockingIOError:
             return None
         except OSError as error:
-            self.note(role, error, counts)
+            self.count_error(role, error, counts)
             return None
-        time_ns, ttl = _told(ancillary)
-        return Received(time_ns, payload, str(where[0]).partition("%")[0], int(where[1]), ttl)
+        time_ns, ttl = _parse_ancillary(ancillary)
+        return ReceivedPayload(time_ns, payload, str(remote[0]).partition("%")[0], int(remote[1]), ttl)
 
-    def note(self, role: Role, error: OSError, counts: TransportCounts) -> None:
-        """Count what the system says when it cannot send or receive."""
+    def count_error(self, role: Role, error: OSError, counts: TransportCounts) -> None:
+        """Count a network error of a socket."""
         counts.refusals[role] += 1
         counts.refusal = counts.refusal or os.strerror(error.errno or 0)
-        # what told the error stays queued, and would be told again and again
+        # the error queue would report the error again
         for _ in range(_ERRORS_READ):
             try:
                 self.sockets[role].recvmsg(1, _ANCILLARY, _MSG_ERRQUEUE)
@@ -83,66 +83,64 @@ class UdpPorts:
                 break
 
     def close(self) -> None:
-        """Give the ports back."""
-        for opened in self.sockets.values():
-            opened.close()
+        """Close the sockets."""
+        for sock in self.sockets.values():
+            sock.close()
 
 
-def _route(target: Target) -> tuple[str, tuple[str, int]]:
-    """Our address for talking to a target, with its zone, and the target's address and zone as the system has them."""
+def _find_route(target: Target) -> tuple[str, tuple[str, int]]:
+    """Return our address for the target with its zone, and the target's address and zone."""
     with socket.socket(target.family, socket.SOCK_DGRAM) as probe:
         try:
-            where = socket.getaddrinfo(target.address, target.port, target.family, socket.SOCK_DGRAM)[0][4]
-            probe.connect(where)
+            remote = socket.getaddrinfo(target.address, target.port, target.family, socket.SOCK_DGRAM)[0][4]
+            probe.connect(remote)
         except PermissionError:
-            # what Linux says of broadcasts, and of routes of the type prohibit
-            raise TransportError(
-                f"{target}: no way there: it is a broadcast address, or a route prohibits it"
-            ) from None
+            # Linux: broadcast addresses and routes of the type prohibit
+            raise TransportError(f"{target}: not reachable: broadcast address or prohibited route") from None
         except OSError as error:
-            raise TransportError(f"{target}: no way there: {error.strerror}. Is its network up?") from None
+            raise TransportError(f"{target}: not reachable: {error.strerror}. Is its network up?") from None
         ours = str(probe.getsockname()[0])
-    zone = int(where[3]) if len(where) == 4 else 0
-    plain, theirs = (text.partition("%")[0] for text in (ours, str(where[0])))
-    return (f"{plain}%{socket.if_indextoname(zone)}" if zone else plain), (theirs, zone)
+    zone = int(remote[3]) if len(remote) == 4 else 0
+    ike_port, target_address = (text.partition("%")[0] for text in (ours, str(remote[0])))
+    return (f"{ike_port}%{socket.if_indextoname(zone)}" if zone else ike_port), (target_address, zone)
 
 
-def _bound(target: Target, address: str, port: int) -> socket.socket:
-    opened = socket.socket(target.family, socket.SOCK_DGRAM)
+def _bind_socket(target: Target, address: str, port: int) -> socket.socket:
+    sock = socket.socket(target.family, socket.SOCK_DGRAM)
     try:
-        opened.setblocking(False)
+        sock.setblocking(False)
         with suppress(OSError):
-            opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         if target.family == socket.AF_INET:
-            opened.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
-            opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
+            sock.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+            sock.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
         else:
-            opened.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
-        # on the target's own address its ports are not for us, even if nobody listens there
-        its_own = address == target.address and port in (target.port, target.nat_port)
-        for wanted in (0,) if its_own else (port, 0):
+            sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+        # on the target's own address, do not use its ports even if they are free
+        is_target_port = address == target.address and port in (target.port, target.nat_port)
+        for candidate in (0,) if is_target_port else (port, 0):
             try:
-                opened.bind(socket.getaddrinfo(address, wanted, target.family, socket.SOCK_DGRAM)[0][4])
+                sock.bind(socket.getaddrinfo(address, candidate, target.family, socket.SOCK_DGRAM)[0][4])
                 break
             except OSError as error:
-                # another program has it, or we may not; any other port will do as well
-                if not wanted or error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EPERM):
+                # in use or not permitted: use any other port
+                if not candidate or error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EPERM):
                     raise
     except BaseException:
-        opened.close()
+        sock.close()
         raise
-    return opened
+    return sock
 
 
-def _told(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int | None]:
-    """Time of a datagram, and its TTL."""
+def _parse_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int | None]:
+    """Return time and TTL of a datagram."""
     time_ns, ttl = None, None
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
-            seconds, rest = _TIMESPEC.unpack_from(data)
-            time_ns = seconds * 1_000_000_000 + rest
+            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+            time_ns = seconds * 1_000_000_000 + nanoseconds
         elif (level, kind) in (
             (socket.IPPROTO_IP, socket.IP_TTL),
             (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT),

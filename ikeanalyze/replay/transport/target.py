@@ -1,8 +1,7 @@
-"""Whom a replay talks to, and whom it does not talk to unless it is told to.
+"""Parses and restricts replay targets.
 
-A replayer sends what others recorded to whoever is named. So by itself it only talks to addresses that lead nowhere but
-to machines of one's own: loopback, private and link-local ones, and those of documentation and benchmarks, which are not
-routed and which testbeds use.
+By default only addresses that are not routed on the Internet are allowed: loopback, private and link-local ones, and
+those of documentation and benchmarks, which testbeds use.
 """
 
 import socket
@@ -10,14 +9,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, Literal
 
-#: The ports that IKE has (RFC 7296, 2): the plain one, and the one with the non-ESP marker (RFC 3948).
+#: The ports of IKE (RFC 7296, section 2), without and with the non-ESP marker (RFC 3948).
 IKE_PORT: Final = 500
 NAT_PORT: Final = 4500
-#: Which of a peer's two ports, whatever number they have.
+#: Role of a port, whatever its number.
 Role = Literal[500, 4500]
 
 #: RFC 1122, 1918, 3927, 5737, 2544; RFC 4291, 4193, 3849, 5180.
-_NEAR: Final = tuple(
+_LOCAL_NETWORKS: Final = tuple(
     ip_network(text)
     for text in (
         *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
@@ -28,16 +27,16 @@ _NEAR: Final = tuple(
 
 
 class TargetError(ValueError):
-    """The target cannot be meant, or must not be talked to; one line that says why and what to do."""
+    """The target is invalid or not allowed; one line with the problem and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A responder."""
+    """Address and ports of a responder."""
 
     address: str  # canonical text; a link-local IPv6 address with its zone
     port: int = IKE_PORT
-    nat_port: int = NAT_PORT  # where messages go with the non-ESP marker
+    nat_port: int = NAT_PORT  # for messages with the non-ESP marker
 
     @property
     def family(self) -> socket.AddressFamily:
@@ -46,11 +45,11 @@ class Target:
 
     @property
     def packed(self) -> bytes:
-        """The address' 4 or 16 bytes."""
+        """The 4 or 16 bytes of the address."""
         return ip_address(self.address.partition("%")[0]).packed
 
     def port_of(self, role: Role) -> int:
-        """The port with that role."""
+        """Return the port with that role."""
         return self.nat_port if role == NAT_PORT else self.port
 
     def has_non_esp_marker(self, role: Role) -> bool:
@@ -62,35 +61,35 @@ class Target:
 
 
 def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_PORT) -> Target:
-    """A target from ADDRESS, ADDRESS:PORT, IPV6 or [IPV6]:PORT.
+    """Parse ADDRESS, ADDRESS:PORT, IPV6 or [IPV6]:PORT.
 
     Args:
         text: as the user wrote it.
-        any_target: addresses of the Internet are meant.
+        any_target: allow public addresses.
         nat_port: the target's port for messages with the non-ESP marker.
 
     Raises:
-        TargetError: it is no address, no single host's, or one of the Internet.
+        TargetError: not the address of a single host, or not allowed.
     """
     host, port = _split(text)
     try:
         address = ip_address(host)
     except ValueError:
-        raise TargetError(
-            f"{text!r} is no target; one looks like 192.0.2.1, 192.0.2.1:500 or [2001:db8::1]:500"
-        ) from None
+        raise TargetError(f"{text!r} is not a target such as 192.0.2.1, 192.0.2.1:500 or [2001:db8::1]:500") from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise TargetError(f"{text}: write it as IPv4: {address.ipv4_mapped}")
     if address.is_multicast or address.is_unspecified or address == IPv4Address("255.255.255.255"):
-        raise TargetError(f"{text}: no address of a single host")
+        raise TargetError(f"{text}: not the address of a single host")
     zone = isinstance(address, IPv6Address) and address.scope_id
     if isinstance(address, IPv6Address) and address.is_link_local and not zone:
         raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
     if zone and not address.is_link_local:
-        raise TargetError(f"{text}: only a link-local address is told with its interface")
+        raise TargetError(f"{text}: only a link-local address has an interface")
     if zone and zone not in (name for _, name in socket.if_nameindex()):
-        raise TargetError(f"{text}: there is no interface {zone!r}")
-    if not any_target and not any(address in network for network in _NEAR if network.version == address.version):
+        raise TargetError(f"{text}: unknown interface {zone!r}")
+    if not any_target and not any(
+        address in network for network in _LOCAL_NETWORKS if network.version == address.version
+    ):
         raise TargetError(
             f"{address} is not a loopback, private or link-local address. If its owner agrees, use --allow-public-target"
         )
@@ -101,7 +100,7 @@ def _split(text: str) -> tuple[str, int]:
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
-            raise TargetError(f"{text!r} is no target; with IPv6 and a port it looks like [2001:db8::1]:500")
+            raise TargetError(f"{text!r} is not a target; write IPv6 with a port as [2001:db8::1]:500")
         port = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
@@ -110,5 +109,5 @@ def _split(text: str) -> tuple[str, int]:
     if port is None:
         return host, IKE_PORT
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise TargetError(f"{text}: {port!r} is no port; ports are 1 to 65535")
+        raise TargetError(f"{text}: {port!r} is not a port from 1 to 65535")
     return host, int(port)

@@ -1,7 +1,7 @@
-"""Ordinary UDP sockets as the way to the wire: for those who may not send packets of their own making.
+"""UDP sockets as transport, without privileges.
 
-The IP packets of the recording are made up of the datagrams, with the times and TTLs that the kernel tells: nobody saw how the
-network cut them.
+The recorded IP packets are reconstructed from the datagrams with the kernel's times and TTLs; IP fragmentation is not
+visible.
 """
 
 import random
@@ -11,9 +11,9 @@ import time
 from ikeanalyze.capture.write.frames import UdpEndpoint, build_datagram_frame
 from ikeanalyze.replay.transport.interface import (
     LocalEndpoint,
+    PacketRecorder,
     PreparedDatagram,
     ReceivedDatagram,
-    Record,
     TransportCounts,
     Way,
     build_udp_payload,
@@ -24,56 +24,56 @@ from ikeanalyze.replay.transport.target import Role, Target
 
 
 class UdpTransport:
-    """A way to one target over two UDP sockets."""
+    """A transport to one target over two UDP sockets."""
 
     way: Way = "UDP"
 
-    def __init__(self, target: Target, record: Record) -> None:
+    def __init__(self, target: Target, record: PacketRecorder) -> None:
         self._target, self._record = target, record
         self._ports = UdpPorts(target)
         self.local: LocalEndpoint = self._ports.local
         self.counts = TransportCounts()
         self._identification = random.randrange(1 << 16)
         self._selector = selectors.DefaultSelector()
-        for role, opened in self._ports.sockets.items():
-            self._selector.register(opened, selectors.EVENT_READ, role)
+        for role, sock in self._ports.sockets.items():
+            self._selector.register(sock, selectors.EVENT_READ, role)
 
     def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
-        """Make an IKE message ready and record it as sent now."""
+        """Build and record a datagram."""
         payload = build_udp_payload(data, self._target, role)
         now = time.time_ns()
-        # a packet of another number is no copy of the one before it
+        # another identification, so that it is not a copy of the previous packet
         self._identification = (self._identification + 1) % (1 << 16)
         frame = self._frame(role, payload, sent=True)
         self._record(now, frame)
         return PreparedDatagram(role, len(frame), payload), now
 
-    def send(self, packed: PreparedDatagram) -> None:
-        """Put it on the wire."""
+    def send(self, prepared: PreparedDatagram) -> None:
+        """Send a datagram."""
         try:
-            self._ports.sockets[packed.role].sendto(packed.payload, self._ports.remote(packed.role))
+            self._ports.sockets[prepared.role].sendto(prepared.payload, self._ports.remote(prepared.role))
         except BlockingIOError:
-            return  # the queue is full: lost, as in a network
+            return  # the queue is full: lost
         except OSError as error:
-            self._ports.note(packed.role, error, self.counts)
+            self._ports.count_error(prepared.role, error, self.counts)
             return
         self.counts.sent += 1
 
     def receive(self, seconds: float) -> ReceivedDatagram | None:
-        """The next datagram of the target."""
+        """Return the next datagram of the target."""
         for key, _ in self._selector.select(max(seconds, 0)):
             role: Role = key.data
-            got = self._ports.receive(role, self.counts)
-            if got is None:
+            received = self._ports.receive(role, self.counts)
+            if received is None:
                 continue
-            frame = self._frame(role, got.payload, sent=False, ttl=got.ttl)
-            if got.address == self._target.address.partition("%")[0]:
-                self._record(got.time_ns, frame)
-            return classify_datagram(self._target, self.counts, got, role, len(frame))
+            frame = self._frame(role, received.payload, sent=False, ttl=received.ttl)
+            if received.address == self._target.address.partition("%")[0]:
+                self._record(received.time_ns, frame)
+            return classify_datagram(self._target, self.counts, received, role, len(frame))
         return None
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Close the sockets."""
         self._selector.close()
         self._ports.close()
 

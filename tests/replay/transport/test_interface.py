@@ -2,8 +2,8 @@ import pytest
 
 from ikeanalyze.replay.transport.interface import (
     MAX_MESSAGE_BYTES,
-    Received,
     ReceivedDatagram,
+    ReceivedPayload,
     TransportCounts,
     TransportError,
     build_udp_payload,
@@ -12,17 +12,17 @@ from ikeanalyze.replay.transport.interface import (
 from ikeanalyze.replay.transport.target import Target
 
 TARGET = Target("192.0.2.2")
-MARKER = bytes(4)
+NON_ESP_MARKER = bytes(4)
 
 
 def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
     counts = TransportCounts()
-    return classify_datagram(target, counts, Received(7, payload, address, port), role, 35), counts
+    return classify_datagram(target, counts, ReceivedPayload(7, payload, address, port), role, 35), counts
 
 
 def test_messages():
     assert sifted(b"message") == (ReceivedDatagram(7, b"message", 500, 35), TransportCounts(received=1))
-    found, _ = sifted(MARKER + b"message", port=4500, role=4500)
+    found, _ = sifted(NON_ESP_MARKER + b"message", port=4500, role=4500)
     assert (found.data, found.role) == (b"message", 4500)
     # IPv6 may be written in many ways
     found, _ = sifted(b"message", address="2001:db8:0:0::2", target=Target("2001:db8::2"))
@@ -35,7 +35,7 @@ def test_messages():
         (b"", 500, 500),
         (b"\xff", 4500, 4500),  # a keepalive (RFC 3948, 2.3)
         (b"\1\2\3\4esp", 4500, 4500),
-        (MARKER, 4500, 4500),
+        (NON_ESP_MARKER, 4500, 4500),
     ],
 )
 def test_what_is_not_ike(payload, role, port):
@@ -56,8 +56,8 @@ def test_strangers(address, port, shown):
 
 def test_a_target_at_port_4500_alone():
     target = Target("192.0.2.2", 4500)
-    assert build_udp_payload(b"message", target, 500) == MARKER + b"message"
-    assert sifted(MARKER + b"message", port=4500, target=target)[0] == ReceivedDatagram(7, b"message", 500, 35)
+    assert build_udp_payload(b"message", target, 500) == NON_ESP_MARKER + b"message"
+    assert sifted(NON_ESP_MARKER + b"message", port=4500, target=target)[0] == ReceivedDatagram(7, b"message", 500, 35)
 
 
 def test_the_longest_message():

@@ -17,8 +17,8 @@ class Whole:
 
     reassembly: FragmentReassembler = field(default_factory=FragmentReassembler)
 
-    def take(self, packet):
-        found = self.reassembly.take(packet, len(packet))
+    def add_fragment(self, packet):
+        found = self.reassembly.add_fragment(packet, len(packet))
         return None if found is None else found.data
 
 
@@ -43,21 +43,21 @@ def whole(version):
 def test_in_whatever_order(version):
     for order in permutations(parts(version)):
         reassembly = Whole()
-        assert [reassembly.take(one) for one in order] == [None, None, whole(version)]
+        assert [reassembly.add_fragment(one) for one in order] == [None, None, whole(version)]
 
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_two_at_once(version):
     reassembly = Whole()
     mixed = [one for pair in zip(parts(version, 1), parts(version, 2), strict=True) for one in pair]
-    assert [bool(reassembly.take(one)) for one in mixed] == [False] * 4 + [True] * 2
+    assert [bool(reassembly.add_fragment(one)) for one in mixed] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_a_gap_stays_open(version):
     first, _, last = parts(version)
     reassembly = Whole()
-    assert (reassembly.take(first), reassembly.take(last)) == (None, None)
+    assert (reassembly.add_fragment(first), reassembly.add_fragment(last)) == (None, None)
 
 
 def test_an_overlap_makes_it_worthless():
@@ -66,7 +66,7 @@ def test_an_overlap_makes_it_worthless():
     shifted = second.copy()
     shifted.frag -= 1
     for one in (first, IP(bytes(shifted)), second, last):
-        assert reassembly.take(one) is None
+        assert reassembly.add_fragment(one) is None
 
 
 def test_memory_is_bounded():
@@ -75,27 +75,27 @@ def test_memory_is_bounded():
     for number in range(1, 5 * MAX_WAITING):
         one = first.copy()
         one.id = number
-        reassembly.take(one, len(one))
-    assert len(reassembly._waiting) == MAX_WAITING
+        reassembly.add_fragment(one, len(one))
+    assert len(reassembly._incomplete) == MAX_WAITING
     tiny = IP(src="10.0.0.1", dst="10.0.0.2", id=1, flags="MF", proto=17)
     for at in range(5 * MAX_FRAGMENTS):
         one = tiny.copy()
         one.frag = at
-        reassembly.take(IP(bytes(one / bytes(8))), 28)
-    assert all(len(one.parts) <= MAX_FRAGMENTS for one in reassembly._waiting.values())
+        reassembly.add_fragment(IP(bytes(one / bytes(8))), 28)
+    assert all(len(one.parts) <= MAX_FRAGMENTS for one in reassembly._incomplete.values())
 
 
 def test_beyond_the_end_of_a_datagram():
     reassembly = FragmentReassembler()
     one = IP(bytes(IP(src="10.0.0.1", dst="10.0.0.2", id=1, frag=8190, proto=17) / bytes(1400)))
-    assert reassembly.take(one, len(one)) is None
-    assert not reassembly._waiting
+    assert reassembly.add_fragment(one, len(one)) is None
+    assert not reassembly._incomplete
 
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_how_large_the_packets_were(version):
     """Fragments have headers of their own: that is what the datagram took on the wire."""
     reassembly, packets = FragmentReassembler(), parts(version)
-    found = [reassembly.take(one, len(bytes(one))) for one in packets][-1]
+    found = [reassembly.add_fragment(one, len(bytes(one))) for one in packets][-1]
     head = 20 if version == 4 else 48
     assert found.size == 3008 + len(packets) * head

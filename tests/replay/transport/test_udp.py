@@ -98,7 +98,7 @@ def test_what_is_not_ike_on_port_4500():
         finally:
             transport.close()
     assert transport.counts.not_ike == 3
-    assert transport.counts.taken == 3
+    assert transport.counts.total_received == 3
 
 
 def test_a_port_that_answers_with_an_error():
@@ -114,7 +114,7 @@ def test_a_port_that_answers_with_an_error():
 def test_a_message_that_fits_into_no_datagram():
     transport = UdpTransport(Target("127.0.0.1", free_port()), lambda *_: None)
     try:
-        with pytest.raises(TransportError, match="fits into no UDP datagram"):
+        with pytest.raises(TransportError, match="does not fit into a UDP datagram"):
             transport.prepare(bytes(MAX_MESSAGE_BYTES + 1), 500)
     finally:
         transport.close()
