@@ -141,9 +141,9 @@ def find_stack(name: str, *, ml_kem: bool, ikev1: bool) -> DaemonStack:
         wanted_stack += " of 6.0.2 or later, which ML-KEM needs,"
     elif not wanted and ikev1:
         wanted_stack += " before 6, which IKEv1 needs,"
-    known = ", ".join(dict.fromkeys(map(str, (*find_strongswan(), *find_libreswan())))) or "none"
+    credentials = ", ".join(dict.fromkeys(map(str, (*find_strongswan(), *find_libreswan())))) or "none"
     raise LabError(
-        f"{wanted_stack} is not on this machine (there are: {known}): as root, ikeanalyze lab prepare makes trees with it"
+        f"{wanted_stack} is not on this machine (there are: {credentials}): as root, ikeanalyze lab prepare makes trees with it"
     )
 
 

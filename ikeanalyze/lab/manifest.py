@@ -37,7 +37,7 @@ class ResourceCost:
 
 
 @dataclass(frozen=True, slots=True)
-class HandshakeAction:
+class ActionResult:
     """One thing that was done after a handshake."""
 
     what: str
@@ -63,11 +63,11 @@ class RecordedLabHandshake:
     spi_r: str | None
     #: By host.
     costs: Mapping[str, ResourceCost]
-    steps: Sequence[HandshakeAction]
+    steps: Sequence[ActionResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CaseRecording:
     """What came of a case."""
 
     handshakes: Sequence[RecordedLabHandshake]
@@ -84,7 +84,7 @@ class Recorded:
     logs: Mapping[str, Path]
 
 
-def write_recording(out: Path, case: ScenarioCase, recorded: Recorded) -> Path:
+def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:
     """Write what was recorded to `out` in place of the files of an earlier run of the case; the path of the manifest. Files with keys
     are for their owner alone.
 

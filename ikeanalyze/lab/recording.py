@@ -17,8 +17,8 @@ _START_SECONDS: Final = 15
 #: How long what is in the kernel's buffers may take to reach the file.
 _SETTLE_SECONDS: Final = 0.7
 #: Bounds on what one capture may grow to, whatever happens.
-_MOST_KILOBYTES: Final = 1 << 20
-_MOST_SECONDS: Final = 24 * 3600
+_MAX_KILOBYTES: Final = 1 << 20
+_MAX_SECONDS: Final = 24 * 3600
 #: What dumpcap says of each interface at its end: of these, how many it did not get to write.
 _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(\d+) ")
 
@@ -27,7 +27,7 @@ _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(
 class DumpcapRecording:
     """A capture being taken."""
 
-    space: NetnsSandbox
+    sandbox: NetnsSandbox
     process: Popen[bytes]
     path: Path
     #: What dumpcap says.
@@ -38,17 +38,17 @@ class DumpcapRecording:
         """Whether it is being taken: it ends by itself where the disk is full, or at its bounds."""
         return self.process.poll() is None
 
-    def stop(self, way_seconds: float = 0.0) -> Path:
+    def stop(self, max_delay_s: float = 0.0) -> Path:
         """End it when all that was sent is in it; where it is. `way_seconds`: how long a frame may be on its way to here.
 
         Errors:
             LabError: it ended by itself before, so that not all is in it.
         """
-        time.sleep(_SETTLE_SECONDS + way_seconds)
+        time.sleep(_SETTLE_SECONDS + max_delay_s)
         if not self.alive:
             lines = [line for line in self._said.strip().splitlines() if not _DROPPED.match(line)]
             raise LabError(f"dumpcap ended by itself: {lines[-1] if lines else 'it says nothing'}")
-        self.space.stop(self.process, by=signal.SIGINT)
+        self.sandbox.stop(self.process, by=signal.SIGINT)
         if not self.path.exists():
             raise LabError("dumpcap left no capture")
         return self.path
@@ -64,7 +64,7 @@ class DumpcapRecording:
         return self.output.read_text(errors="replace")
 
 
-def start_recording(space: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
+def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
     """Begin to record; what is sent after the return is in the capture.
 
     Errors:
@@ -80,11 +80,11 @@ def start_recording(space: NetnsSandbox, host: Netns, interfaces: list[str]) -> 
         "-w",
         str(path),
         "-a",
-        f"filesize:{_MOST_KILOBYTES}",
+        f"filesize:{_MAX_KILOBYTES}",
         "-a",
-        f"duration:{_MOST_SECONDS}",
+        f"duration:{_MAX_SECONDS}",
     ]
-    process = space.start(host.command(*command), output=output)
+    process = sandbox.start(host.command(*command), output=output)
     deadline = time.monotonic() + _START_SECONDS
     while "File: " not in (said := output.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -92,4 +92,4 @@ def start_recording(space: NetnsSandbox, host: Netns, interfaces: list[str]) -> 
             # what it wanted to do, and why it could not, are a line each
             raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'it says nothing'}")
         time.sleep(0.02)
-    return DumpcapRecording(space, process, path, output)
+    return DumpcapRecording(sandbox, process, path, output)

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from ikeanalyze.lab import LabError, actions, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, libreswan, peer_config, strongswan
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
-from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
 from ikeanalyze.lab.recording import DumpcapRecording
@@ -60,8 +60,8 @@ def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, te
     """
     stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
-    with NetnsSandbox() as space:
-        running = _start(space, case, stacks, server)
+    with NetnsSandbox() as sandbox:
+        running = _start(sandbox, case, stacks, server)
         handshakes: list[RecordedLabHandshake] = []
         ended: LabError | None = None
         try:
@@ -74,7 +74,7 @@ def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, te
                 raise
             ended = error
         capture = running.stop()
-        recorded = manifest.Recorded(
+        recorded = manifest.CaseRecording(
             handshakes=handshakes,
             ended=str(ended) if ended else None,
             machine=_machine(stacks, server),
@@ -95,9 +95,9 @@ def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, te
 class _RunningCase:
     """The hosts, links and daemons of a case, and their recording."""
 
-    space: NetnsSandbox
+    sandbox: NetnsSandbox
     case: ScenarioCase
-    net: topology.LabNetwork
+    network: topology.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
@@ -112,46 +112,46 @@ class _RunningCase:
     def handshakes(self, count: int) -> Iterator[RecordedLabHandshake]:
         """Do handshakes, each after what the one before left on a slow link."""
         for number in range(1, count + 1):
-            self.space.check_room()
+            self.sandbox.check_room()
             self._calm()
             for _ in range(self.case.settings.abandoned):
-                _abandon(self.peers, self.net.initiator, self.case.settings.link.way_seconds)
+                _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
 
     def stop(self) -> Path:
         """Stop the IKE daemons, whose last messages are recorded as well; the capture."""
         settings = self.case.settings
         self.daemons["initiator"].stop()
-        time.sleep(settings.link.way_seconds)
+        time.sleep(settings.link.max_delay_s)
         self._calm()
         self.daemons["responder"].stop()
         self._calm()
-        self.space.check_room(at_end=True)
-        return self.recording.stop(max(settings.link.way_seconds, settings.aaa_link.way_seconds))
+        self.sandbox.check_room(at_end=True)
+        return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
 
     def _calm(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
     def _handshake(self, number: int) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
-        before = {role: daemon.usage() for role, daemon in self.daemons.items()}
+        before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
         attempt = initiator.initiate()
         ms = attempt.ms or (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
         self._check_alive(number)
-        costs = {role: _cost(before[role], daemon.usage()) for role, daemon in self.daemons.items()}
+        costs = {role: _cost(before[role], daemon.get_usage()) for role, daemon in self.daemons.items()}
         sas = initiator.list_ike_sas()
         youngest = sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
         established = attempt.done or youngest.established
-        taken = []
+        actions_done = []
         for step in self.case.settings.then:
             done = CommandResult(False, "there is no IKE SA")
             if established:
-                done = actions.run_step(step, initiator, self.net, self.case)
-            taken.append(HandshakeAction(step, done.done, done.why))
+                done = actions.run_step(step, initiator, self.network, self.case)
+            actions_done.append(ActionResult(step, done.done, done.why))
         if initiator.list_ike_sas():
-            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.way_seconds)
+            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
         if initiator.list_ike_sas():
             initiator.terminate_all()
         self._check_alive(number)
@@ -164,7 +164,7 @@ class _RunningCase:
             spi_i=youngest.spi_i,
             spi_r=youngest.spi_r,
             costs=costs,
-            steps=taken,
+            steps=actions_done,
         )
 
     def _check_alive(self, number: int) -> None:
@@ -177,41 +177,50 @@ class _RunningCase:
 
 
 def _start(
-    space: NetnsSandbox,
+    sandbox: NetnsSandbox,
     case: ScenarioCase,
     stacks: Mapping[str, machine.DaemonStack],
     server: machine.DaemonStack | None,
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
-    net = topology.build_network(space, case)
-    emulators = _links(space, case, net)
-    known = peer_config.make_credentials(case)
+    network = topology.build_network(sandbox, case)
+    emulators = _links(sandbox, case, network)
+    credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
-    if server and net.aaa and known.account and net.aaa_address and net.client_address:
-        chain, client_chain = known.chains.get("aaa"), known.chains.get("initiator")
+    if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
+        chain, client_chain = credentials.chains.get("aaa"), credentials.chains.get("initiator")
         daemons["aaa"] = freeradius.start_freeradius(
-            space,
-            net.aaa,
+            sandbox,
+            network.aaa,
             server,
-            known.account,
-            address=net.aaa_address,
-            client=net.client_address,
+            credentials.account,
+            address=network.aaa_address,
+            client=network.client_address,
             certificates=(chain, client_chain.root) if chain and client_chain else None,
         )
     peers: dict[str, IkeDaemon] = {}
-    for host in (net.responder, net.initiator):
+    for host in (network.responder, network.initiator):
         stack = stacks[host.name]
         if stack.name == machine.LIBRESWAN:
-            peers[host.name] = libreswan.start_libreswan(space, host, stack, case, net, known)
+            peers[host.name] = libreswan.start_libreswan(sandbox, host, stack, case, network, credentials)
         else:
-            side, timeout = peer_config.build_side_config(host.name, case, net, known), case.settings.timeout_s
+            side, timeout = (
+                peer_config.build_side_config(host.name, case, network, credentials),
+                case.settings.timeout_s,
+            )
             peers[host.name] = strongswan.start_strongswan(
-                space, host, stack, side, kernel_esp=machine.has_kernel_esp(), timeout=timeout
+                sandbox, host, stack, side, kernel_esp=machine.has_kernel_esp(), timeout=timeout
             )
         daemons[host.name] = peers[host.name].daemon
     interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
     return _RunningCase(
-        space, case, net, emulators, peers, daemons, recording.start_recording(space, net.responder, interfaces)
+        sandbox,
+        case,
+        network,
+        emulators,
+        peers,
+        daemons,
+        recording.start_recording(sandbox, network.responder, interfaces),
     )
 
 
@@ -233,15 +242,17 @@ def _stack(role: str, case: ScenarioCase) -> machine.DaemonStack:
     return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
-def _links(space: NetnsSandbox, case: ScenarioCase, net: topology.LabNetwork) -> dict[str, emulation.Emulator]:
+def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork) -> dict[str, emulation.Emulator]:
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    ends = [("link", net.path, ((net.initiator, topology.ETHERNET), (net.responder, topology.LINK)))]
-    if net.aaa and net.aaa_path:
-        ends.append(("aaa_link", net.aaa_path, ((net.aaa, topology.ETHERNET), (net.responder, topology.AAA_LINK))))
+    ends = [("link", network.path, ((network.initiator, topology.ETHERNET), (network.responder, topology.LINK)))]
+    if network.aaa and network.aaa_path:
+        ends.append(
+            ("aaa_link", network.aaa_path, ((network.aaa, topology.ETHERNET), (network.responder, topology.AAA_LINK)))
+        )
     emulators = {}
     for name, path, receivers in ends:
         conditions = case.link(name)
-        emulators[name] = emulation.start_emulator(space, path, conditions, netem=netem, drops_elsewhere=drops)
+        emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_elsewhere=drops)
         if drops:
             for host, interface in receivers:
                 emulation.drop_frames_at_receiver(host, interface, conditions)
@@ -258,11 +269,11 @@ def _deaf(host: Netns) -> Iterator[None]:
         run_command(host.command("nft", "delete", "table", "inet", "abandon"))
 
 
-def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, way_seconds: float) -> None:
+def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: float) -> None:
     """Leave the responder with a half-open IKE SA: the initiator forgets it and never gets the response."""
     before = len(peers["responder"].list_ike_sas())
     # there, and where a COOKIE is asked for, back and there again
-    deadline = time.monotonic() + _ABANDON_SECONDS + 3 * way_seconds
+    deadline = time.monotonic() + _ABANDON_SECONDS + 3 * max_delay_s
     with _deaf(initiator):
         peers["initiator"].initiate_async()
         while len(peers["responder"].list_ike_sas()) <= before and time.monotonic() < deadline:

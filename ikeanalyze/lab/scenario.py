@@ -22,11 +22,11 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons import libreswan_proposals
 
 #: Limits on the cases of one file and the handshakes of one case, so that a typing error does not run for a week.
-MOST_CASES: Final = 500
-MOST_ITERATIONS: Final = 10_000
+MAX_CASES: Final = 500
+MAX_ITERATIONS: Final = 10_000
 #: Characters of one value, and of a case's name: a file name has at most 255 bytes, suffixes included.
-_LONGEST_LABEL: Final = 60
-_LONGEST_NAME: Final = 200
+_MAX_LABEL: Final = 60
+_MAX_NAME: Final = 200
 
 CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder's proposals, where they are the initiator's.
@@ -116,7 +116,7 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     drop_ip_fragments: bool = False
 
     @property
-    def way_seconds(self) -> float:
+    def max_delay_s(self) -> float:
         """The longest time that a frame takes, without its transmission at the link's rate."""
         return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
 
@@ -130,7 +130,7 @@ class NatLinkConditions(LinkConditions, frozen=True):
 class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a scenario, with their defaults; docs/lab.md explains each of them."""
 
-    iterations: Annotated[int, Meta(ge=1, le=MOST_ITERATIONS)] = 1
+    iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS)] = 1
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
@@ -236,15 +236,15 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         if key not in KEYS:
             near = get_close_matches(key, KEYS, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            siblings = [known for known in KEYS if known.split(".")[0] == key.split(".")[0]]
+            siblings = [credentials for credentials in KEYS if credentials.split(".")[0] == key.split(".")[0]]
             raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
         if key in choices:  # TOML takes a table's key and a quoted key with a dot for two keys
             raise LabScenarioError(f"{where}: {key} is there twice")
         choices[key] = _values(where, key, value)
     dimensions = [key for key, values in choices.items() if len(values) > 1]
     count = math.prod(len(values) for values in choices.values())
-    if count > MOST_CASES:
-        raise LabScenarioError(f"{where}: the lists make {count:,} cases; at most {MOST_CASES} are run at once")
+    if count > MAX_CASES:
+        raise LabScenarioError(f"{where}: the lists make {count:,} cases; at most {MAX_CASES} are run at once")
     expanded = []
     for product in itertools.product(*choices.values()):
         chosen = dict(zip(choices, product, strict=True))
@@ -255,10 +255,9 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         expanded.append(case)
     names = {case.name for case in expanded}
     # long proposals that begin alike, or many of them
-    if len(names) < len(expanded) or max(map(len, names)) > _LONGEST_NAME:
+    if len(names) < len(expanded) or max(map(len, names)) > _MAX_NAME:
         return [
-            ScenarioCase(f"{case.name[:_LONGEST_LABEL]}_{number}", case.settings)
-            for number, case in enumerate(expanded, 1)
+            ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in enumerate(expanded, 1)
         ]
     return expanded
 
@@ -307,7 +306,7 @@ def _quoted(value: Any) -> str:
         text = repr(value)
     except ValueError:  # Python reads thousands of digits in hexadecimal, but does not write them in decimal
         return "an integer of thousands of digits"
-    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}..."
+    return text if len(text) <= _MAX_LABEL else f"{text[:_MAX_LABEL]}..."
 
 
 def _label(key: str, value: Value) -> str:
@@ -315,7 +314,7 @@ def _label(key: str, value: Value) -> str:
     text = "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
     side, _, last = key.rpartition(".")
     name = last if not side or side in ("ike", "link") else f"{side}-{last}"
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{text}".replace("_", "-"))[:_LONGEST_LABEL]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{text}".replace("_", "-"))[:_MAX_LABEL]
 
 
 def _key_sizes(auth: str) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ class LiveResponder:
     local: str
     remote: str
     #: What both sides know: PSK, chains, account.
-    known: peer_config.CaseCredentials
+    credentials: peer_config.CaseCredentials
 
     @property
     def log(self) -> str:
@@ -82,45 +82,52 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
     server = machine.find_freeradius() if case.eap else None
     if case.eap and server is None:
         raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
-    with NetnsSandbox() as space:
-        net = topology.build_network(space, case)
-        known = peer_config.make_credentials(case)
-        for name, path in (("link", net.path), ("aaa_link", net.aaa_path)):
+    with NetnsSandbox() as sandbox:
+        network = topology.build_network(sandbox, case)
+        credentials = peer_config.make_credentials(case)
+        for name, path in (("link", network.path), ("aaa_link", network.aaa_path)):
             if path is not None:
                 conditions = case.link(name)
-                emulation.start_emulator(space, path, conditions, netem=machine.has_netem(), drops_elsewhere=False)
-        if server and net.aaa and known.account and net.aaa_address and net.client_address:
+                emulation.start_emulator(sandbox, path, conditions, netem=machine.has_netem(), drops_elsewhere=False)
+        if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
             freeradius.start_freeradius(
-                space, net.aaa, server, known.account, address=net.aaa_address, client=net.client_address
+                sandbox,
+                network.aaa,
+                server,
+                credentials.account,
+                address=network.aaa_address,
+                client=network.client_address,
             )
-        side = peer_config.build_side_config("responder", case, net, known)
+        side = peer_config.build_side_config("responder", case, network, credentials)
         responder = strongswan.start_strongswan(
-            space,
-            net.responder,
+            sandbox,
+            network.responder,
             stack,
             replace(side, settings=strongswan.merge_settings(side.settings, settings or {})),
             kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
         )
-        yield LiveResponder(responder, net.initiator, net.initiator_address, net.responder_address, known)
+        yield LiveResponder(
+            responder, network.initiator, network.initiator_address, network.responder_address, credentials
+        )
 
 
 def write_credentials(responder: LiveResponder, case: ScenarioCase, folder: Path) -> Path:
     """The initiator's credentials as `replay` reads them, in a folder; where the file is."""
-    known, lines = responder.known, ["[local]", f'identity = "{peer_config.IDENTITY["initiator"]}"']
+    credentials, lines = responder.credentials, ["[local]", f'identity = "{peer_config.IDENTITY["initiator"]}"']
     if case.settings.initiator.auth == "psk" or case.settings.responder.auth == "psk":
-        lines.append(f'psk = "{known.psk}"')
-    chain, peer = known.chains.get("initiator"), known.chains.get("responder")
+        lines.append(f'psk = "{credentials.psk}"')
+    chain, peer = credentials.chains.get("initiator"), credentials.chains.get("responder")
     if chain is not None:
         _private(folder / "initiator.key", chain.key)
-        (folder / "initiator.pem").write_text(chain.end + "".join(chain.between))
+        (folder / "initiator.pem").write_text(chain.end + "".join(chain.intermediates))
         lines += ['certificate = "initiator.pem"', 'key = "initiator.key"']
     lines += ["[remote]", f'identity = "{peer_config.IDENTITY["responder"]}"']
     if peer is not None:
         (folder / "authorities.pem").write_text(peer.root)
         lines.append('authorities = ["authorities.pem"]')
-    if known.account is not None:
-        lines += ["[eap]", f'identity = "{known.account.user}"', f'password = "{known.account.password}"']
+    if credentials.account is not None:
+        lines += ["[eap]", f'identity = "{credentials.account.user}"', f'password = "{credentials.account.password}"']
     _private(folder / "credentials.toml", "\n".join(lines) + "\n")
     return folder / "credentials.toml"
 

@@ -61,11 +61,11 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
 
 def test_a_ping_waits_no_longer_than_the_case_allows(lab):
     (case,) = scenario.expand_cases({"timeout_s": 1}, "x", "x")
-    with NetnsSandbox() as space:
-        net = topology.build_network(space, case)  # nothing carries the frames
-        way = ("ip", "route", "add", topology.INNER["responder"], "via", net.responder_address)
-        run_command(net.initiator.command(*way))
+    with NetnsSandbox() as sandbox:
+        network = topology.build_network(sandbox, case)  # nothing carries the frames
+        way = ("ip", "route", "add", topology.INNER["responder"], "via", network.responder_address)
+        run_command(network.initiator.command(*way))
         began = time.monotonic()
-        attempt = actions.run_step("ping", None, net, case)
+        attempt = actions.run_step("ping", None, network, case)
         assert (attempt.done, attempt.why) == (False, "no answer")
         assert time.monotonic() - began < 4.5  # not the 5 s that it has otherwise

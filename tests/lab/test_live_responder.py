@@ -48,7 +48,7 @@ def test_credentials_are_for_their_owner_alone(lab, tmp_path):
     (tmp_path / "credentials.toml").touch(0o644)  # one that is there already
     with run_responder(wanted) as responder:
         path = write_credentials(responder, wanted, tmp_path)
-        assert responder.known.psk in path.read_text()
+        assert responder.credentials.psk in path.read_text()
     modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
     assert modes["credentials.toml"] == modes["initiator.key"] == 0o600
     assert (tmp_path / "initiator.pem").read_text().count("BEGIN CERTIFICATE") == 2

@@ -7,7 +7,7 @@ import pytest
 
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import LabError, manifest
-from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.scenario import expand_cases
 from tests.paths import LAB_CAPTURES
 
@@ -27,14 +27,14 @@ def recorded(tmp_path):
 def handshake() -> RecordedLabHandshake:
     cost = ResourceCost(10.0, 0.0, 4.2, 1 << 20, 2 << 20)
     return RecordedLabHandshake(
-        1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [HandshakeAction("ping", True, None)]
+        1, True, True, None, 8.5, "ab" * 8, "cd" * 8, {"initiator": cost}, [ActionResult("ping", True, None)]
     )
 
 
 def write(out: Path, recorded, **data) -> Path:
     (case,) = expand_cases(data, "x", "some")
     out.mkdir(exist_ok=True)
-    results = manifest.Recorded(
+    results = manifest.CaseRecording(
         handshakes=[handshake()], ended=None, machine={"date": "2026-01-01"}, links={}, dropped=0, **recorded
     )
     return manifest.write_recording(out, case, results)

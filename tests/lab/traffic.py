@@ -76,11 +76,11 @@ def send(
     ]
 
 
-def there(net: LabNetwork, count: int, **how: float) -> list[Arrival]:
+def there(network: LabNetwork, count: int, **how: float) -> list[Arrival]:
     """From the initiator to the responder."""
-    return send(net.initiator, net.responder, net.responder_address, count, **how)
+    return send(network.initiator, network.responder, network.responder_address, count, **how)
 
 
-def back(net: LabNetwork, count: int, **how: float) -> list[Arrival]:
+def back(network: LabNetwork, count: int, **how: float) -> list[Arrival]:
     """From the responder to the initiator."""
-    return send(net.responder, net.initiator, net.initiator_address, count, **how)
+    return send(network.responder, network.initiator, network.initiator_address, count, **how)

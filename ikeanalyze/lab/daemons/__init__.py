@@ -1,1 +1,1 @@
-"""The daemons of the lab: strongSwan, libreswan and FreeRADIUS, configured and controlled."""
+"""Daemons of the lab: configuration and control of strongSwan, libreswan and FreeRADIUS."""

@@ -1,4 +1,4 @@
-"""Certificates for the lab: chains of a given length, with keys of a given kind. Made anew for each case, worth nothing."""
+"""Certificate chains for the lab, made for each case."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import pkcs12 as _pkcs12
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
-Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _CURVES: Final = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
-_HASHES: Final[dict[int, hashes.SHA256 | hashes.SHA384 | hashes.SHA512]] = {
+_HASHES: Final[dict[int, Hash]] = {
     256: hashes.SHA256(),
     384: hashes.SHA384(),
     521: hashes.SHA512(),
@@ -24,7 +24,7 @@ _DAYS: Final = 3650
 
 @dataclass(frozen=True, slots=True)
 class CertificateChain:
-    """A certificate with those above it, all PEM."""
+    """A certificate and its issuers in PEM."""
 
     #: The end entity's private key, PKCS #8.
     key: str = field(repr=False)
@@ -37,22 +37,22 @@ class CertificateChain:
         return self.certificates[0]
 
     @property
-    def between(self) -> tuple[str, ...]:
-        """The authorities between end entity and root."""
+    def intermediates(self) -> tuple[str, ...]:
+        """The certificates of the intermediate authorities."""
         return self.certificates[1:-1]
 
     @property
     def root(self) -> str:
-        """What the other side trusts."""
+        """The root certificate, which the peer trusts."""
         return self.certificates[-1]
 
 
 def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
-    """Key and certificates in one file (RFC 7292), for NSS, which takes a key in no other form. `name` is what NSS calls it."""
+    """Encode key and certificates as PKCS #12 (RFC 7292), the only key format of NSS. `name` is the NSS nickname."""
     certificates = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
     key = serialization.load_pem_private_key(chain.key.encode(), None)
-    assert isinstance(key, Private)
-    return _pkcs12.serialize_key_and_certificates(
+    assert isinstance(key, PrivateKey)
+    return pkcs12.serialize_key_and_certificates(
         name.encode(),
         key,
         certificates[0],
@@ -62,33 +62,35 @@ def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
 
 
 def make_certificate_chain(kind: str, bits: int, length: int, name: str) -> CertificateChain:
-    """A chain of `length` certificates (2: end entity and root), all with keys of one kind.
+    """Make a chain of `length` certificates (2: end entity and root) with keys of the same type and size.
 
-    `kind` is "rsa" or "ecdsa", `name` the end entity's: common name and alternative name.
+    `kind` is "rsa" or "ecdsa", `name` the common and alternative name of the end entity.
     """
     issuer: x509.Name | None = None
-    issuer_key: Private | None = None
+    issuer_key: PrivateKey | None = None
     certificates: list[str] = []
-    key: Private | None = None
+    key: PrivateKey | None = None
     for depth in range(length):
-        key = _key(kind, bits)
+        key = _generate_key(kind, bits)
         end = depth == length - 1
-        subject = _name(name if end else f"{name} authority {depth}")
-        made = _certificate(subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None)
-        certificates.insert(0, made.public_bytes(serialization.Encoding.PEM).decode())
+        subject = _make_name(name if end else f"{name} authority {depth}")
+        certificate = _sign_certificate(
+            subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None
+        )
+        certificates.insert(0, certificate.public_bytes(serialization.Encoding.PEM).decode())
         issuer, issuer_key = subject, key
     assert key is not None
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return CertificateChain(pem.decode(), tuple(certificates))
 
 
-def _key(kind: str, bits: int) -> Private:
+def _generate_key(kind: str, bits: int) -> PrivateKey:
     if kind == "ecdsa":
         return ec.generate_private_key(_CURVES[bits])
     return rsa.generate_private_key(65537, bits)
 
 
-def _name(common: str) -> x509.Name:
+def _make_name(common: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "ikeanalyze lab"),
@@ -97,11 +99,11 @@ def _name(common: str) -> x509.Name:
     )
 
 
-def _certificate(
+def _sign_certificate(
     subject: x509.Name,
-    key: Private,
+    key: PrivateKey,
     issuer: x509.Name,
-    issuer_key: Private,
+    issuer_key: PrivateKey,
     bits: int,
     kind: str,
     *,

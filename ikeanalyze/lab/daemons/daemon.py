@@ -1,8 +1,7 @@
-"""A daemon of a host: started in the host's network namespace and a mount namespace of its own, in its system (/ or a tree).
+"""Daemons of a host, and the interface of an IKE daemon.
 
-It sees its folder as /run, so that its pid file, sockets and logs have fixed names there and go with the folder.
-
-An IKE daemon of one side of a case, whatever stack it is of: what `run` and `steps` ask of it.
+A daemon runs in its host's network namespace and its own mount namespace, in this system or a Debian tree. Its folder is
+mounted as /run, so that pid file, sockets and logs have fixed names and are removed with the folder.
 """
 
 import shlex
@@ -18,14 +17,14 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """What a process has used so far."""
+    """Resources used by a process so far."""
 
     #: Seconds of processor time, in user and in kernel mode.
     user_s: float
     system_s: float
-    #: Nanoseconds that its threads have been on a processor; None: the kernel does not tell.
+    #: Nanoseconds of processor time of its threads; None: unknown.
     run_ns: int | None
-    #: Resident set.
+    #: Resident set size.
     rss_bytes: int
 
 
@@ -33,41 +32,41 @@ class ResourceUsage:
 class Daemon:
     """A running daemon."""
 
-    space: NetnsSandbox
+    sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
-    #: What it sees as /run.
+    #: Mounted as its /run.
     folder: Path
 
-    def usage(self) -> ResourceUsage:
-        """What it has used until now."""
-        # here, because psutil is optional, and `lab doctor` tells when it is missing
+    def get_usage(self) -> ResourceUsage:
+        """Return the resources used so far."""
+        # late: psutil is optional, `lab doctor` reports if it is missing
         import psutil
 
         process: Any = psutil.Process(self.process.pid)
         times = process.cpu_times()
-        return ResourceUsage(times.user, times.system, _run_ns(self.process.pid), process.memory_info().rss)
+        return ResourceUsage(times.user, times.system, _read_run_ns(self.process.pid), process.memory_info().rss)
 
     @property
     def output(self) -> Path:
-        """What it writes to its terminal."""
+        """Standard output and error."""
         return self.folder / "out"
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process.poll() is None
 
     def build_command(self, *command: str) -> list[str]:
-        """The command line that runs a command beside it: in its system, its /run and its network."""
+        """Return the command line that runs a command in the daemon's system, /run and network."""
         return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
     def stop(self) -> None:
-        """End it."""
-        self.space.stop(self.process)
+        """Stop the daemon."""
+        self.sandbox.stop(self.process)
 
 
-def _run_ns(process: int) -> int | None:
-    """Time on a processor: psutil has steps of 10 ms, more than a whole handshake takes; the scheduler has nanoseconds, per thread."""
+def _read_run_ns(process: int) -> int | None:
+    """Read the processor time of all threads from the scheduler; psutil's resolution of 10 ms is too coarse."""
     total = 0
     try:
         for thread in Path(f"/proc/{process}/task").iterdir():
@@ -78,7 +77,7 @@ def _run_ns(process: int) -> int | None:
 
 
 def start_daemon(
-    space: NetnsSandbox,
+    sandbox: NetnsSandbox,
     host: Netns,
     stack: DaemonStack,
     folder: Path,
@@ -86,7 +85,7 @@ def start_daemon(
     environment: Mapping[str, str] | None = None,
     before: Sequence[Sequence[str]] = (),
 ) -> Daemon:
-    """Start a daemon, after the commands of `before`; what they write to their terminal goes to `out` in its folder."""
+    """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
     root = "" if stack.root == Path("/") else str(stack.root)
     steps = ["set -e"]
     if root:
@@ -98,79 +97,71 @@ def start_daemon(
     enter = ["chroot", root] if root else []
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
-    # each of these becomes the next without a fork: the process that we hold is the daemon
-    process = space.start(host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out")
-    return Daemon(space, process, folder)
+    # each command replaces the previous one without a fork: the process is the daemon
+    process = sandbox.start(
+        host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out"
+    )
+    return Daemon(sandbox, process, folder)
 
 
-pass
-
-#: Name of the connection, and of its CHILD_SA, with every stack.
+#: Name of the connection and of its Child SA.
 NAME: Final = "lab"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How one command at a daemon ended."""
+    """Result of a command to a daemon."""
 
     done: bool
-    #: Where it failed, the error that the peer sent, else the daemon's words; null where it was done.
+    #: The peer's error or the daemon's message; None on success.
     why: str | None
-    #: Milliseconds that it took, where the daemon itself says so; null: as long as the command.
+    #: Duration in milliseconds, if the daemon reports it.
     ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonIkeSa:
-    """One IKE SA, as a daemon lists it."""
+    """An IKE SA listed by a daemon."""
 
-    #: 16 hex digits each; null where the daemon does not know it yet.
+    #: 16 hex digits each; None: not known yet.
     spi_i: str | None
     spi_r: str | None
     #: Whether both sides have authenticated.
     established: bool
-    #: The inbound SPIs of the CHILD_SAs that are in use.
+    #: Inbound SPIs of the Child SAs in use.
     children: Sequence[str]
 
     @property
     def name(self) -> str:
-        """What tells it from other IKE SAs, and from CHILD_SAs."""
+        """Identifies the IKE SA among IKE SAs and Child SAs."""
         return f"{self.spi_i} {self.spi_r}"
 
 
 class IkeDaemon(Protocol):
-    """A running IKE daemon that has been told all that it needs."""
+    """A configured, running IKE daemon."""
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
-        ...
+        """The process."""
 
     @property
     def log(self) -> Path:
-        """Its log, with keys where the daemon writes them."""
-        ...
+        """The log, with keys if the daemon writes them."""
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
-        """Its IKE SAs, half-open ones included; the youngest is the last."""
-        ...
+        """Return the IKE SAs, half-open ones included, the newest last."""
 
     def initiate(self) -> CommandResult:
-        """Set an IKE SA and its CHILD_SA up; done: both are there."""
-        ...
+        """Set up an IKE SA and its Child SA; done: both exist."""
 
     def initiate_async(self) -> CommandResult:
-        """Begin to set an IKE SA up, waiting for nothing."""
-        ...
+        """Start to set up an IKE SA without waiting."""
 
     def rekey(self, what: str) -> CommandResult:
-        """Begin to rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
-        ...
+        """Start to rekey "child" or "ike", or "reauth" to reauthenticate."""
 
     def terminate(self, seconds: float | None = None) -> CommandResult:
-        """End the IKE SA, waiting for the peer so long at most; None: as long as a handshake may take."""
-        ...
+        """Delete the IKE SA, waiting at most `seconds` for the peer; None: the handshake timeout."""
 
     def terminate_all(self) -> None:
-        """End all IKE SAs at once, waiting for nobody."""
-        ...
+        """Delete all IKE SAs without waiting."""

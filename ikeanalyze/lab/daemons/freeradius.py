@@ -1,4 +1,4 @@
-"""FreeRADIUS as the AAA server of a case: EAP-MD5, EAP-MSCHAPv2 or EAP-TLS."""
+"""FreeRADIUS as AAA server: EAP-MD5, EAP-MSCHAPv2 or EAP-TLS."""
 
 import time
 from dataclasses import dataclass
@@ -96,8 +96,8 @@ _TLS: Final = """\
 
 
 @dataclass(frozen=True, slots=True)
-class RadiusUser:
-    """What the AAA server knows."""
+class RadiusAccount:
+    """A user, and the secret shared with the responder."""
 
     user: str
     password: str
@@ -106,30 +106,30 @@ class RadiusUser:
     method: str
 
     def __repr__(self) -> str:
-        return f"Account({self.user!r}, {self.method!r})"
+        return f"RadiusAccount({self.user!r}, {self.method!r})"
 
 
 def start_freeradius(
-    space: NetnsSandbox,
+    sandbox: NetnsSandbox,
     host: Netns,
     stack: DaemonStack,
-    account: RadiusUser,
+    account: RadiusAccount,
     *,
     address: str,
     client: str,
     certificates: tuple[CertificateChain, str] | None = None,
 ) -> Daemon:
-    """Start FreeRADIUS. `certificates`: for EAP-TLS its chain, and the root of the clients' certificates in PEM.
+    """Start FreeRADIUS. `certificates`: for EAP-TLS, its chain and the PEM root of the clients' certificates.
 
-    Errors:
-        LabError: it does not come up; the text has its last line.
+    Raises:
+        LabError: it does not start; the text has the last error of its log.
     """
     folder = host.folder / "run"
     folder.mkdir()
     if certificates is not None:
         chain, trusted = certificates
         write_private(str(folder / "server.key"), chain.key)
-        write_private(str(folder / "server.pem"), chain.end + "".join(chain.between))
+        write_private(str(folder / "server.pem"), chain.end + "".join(chain.intermediates))
         write_private(str(folder / "trusted.pem"), trusted)
     text = _RADIUSD.format(
         client=client,
@@ -141,14 +141,14 @@ def start_freeradius(
     )
     write_private(str(folder / "radiusd.conf"), text)
     write_private(str(folder / "users"), f'{account.user} Cleartext-Password := "{account.password}"\n')
-    # -X: one process that stays, and says which packets it gets and sends
-    daemon = start_daemon(space, host, stack, folder, "-X", "-d", "/run")
+    # -X: a single process in the foreground, which logs its packets
+    daemon = start_daemon(sandbox, host, stack, folder, "-X", "-d", "/run")
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        said = (folder / "out").read_text(errors="replace")
-        if "Ready to process requests" in said:
+        log = (folder / "out").read_text(errors="replace")
+        if "Ready to process requests" in log:
             return daemon
         if not daemon.alive or time.monotonic() > deadline:
-            lines = [line for line in said.splitlines() if "rror" in line or "ailed" in line]
-            raise LabError(f"FreeRADIUS did not start: {(lines or ['it says nothing'])[-1].strip()}")
+            lines = [line for line in log.splitlines() if "rror" in line or "ailed" in line]
+            raise LabError(f"FreeRADIUS did not start: {(lines or ['no message'])[-1].strip()}")
         time.sleep(0.05)

@@ -1,6 +1,6 @@
-"""libreswan on one side of a case: its settings, certificates and secrets, and what it is told through whack.
+"""libreswan on one side of a case: configuration, certificates, secrets, and control with whack.
 
-It has ESP in the kernel or not at all: where the kernel has none, an IKE SA comes without a CHILD_SA.
+libreswan needs ESP in the kernel; without it, an IKE SA has no Child SA.
 """
 
 import re
@@ -16,20 +16,20 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons import certificates, libreswan_proposals
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
-from ikeanalyze.lab.logs import pluto as logs_pluto
+from ikeanalyze.lab.logs import pluto as pluto_log
 from ikeanalyze.lab.machine import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: What it writes down: keys and all.
+#: Log with keys.
 LOG: Final = "pluto.log"
 _SOCKET: Final = "/run/pluto.ctl"
 _DATABASE: Final = "sql:/run/nss"
 _START_SECONDS: Final = 20
 _COMMAND_SECONDS: Final = 10
 _POLL_SECONDS: Final = 0.01
-#: How long after its IKE SA a CHILD_SA may come: it is of the same exchange.
+#: Wait for the Child SA after its IKE SA.
 _CHILD_SECONDS: Final = 0.5
 _AUTH: Final = {"psk": "secret", "rsa": "rsasig", "ecdsa": "ecdsa"}
 _STATE: Final = re.compile(r"^#\d+: \"[^\"]*\"\S* (\w+) ")
@@ -42,100 +42,100 @@ class LibreswanDaemon:
     _daemon: Daemon
     _whack: str
     _timeout: float
-    #: Where in its log the last handshake began, in bytes.
+    #: Offset of the latest handshake in the log.
     _began: int = 0
 
     @property
     def daemon(self) -> Daemon:
-        """Its process."""
+        """The process."""
         return self._daemon
 
     @property
     def log(self) -> Path:
-        """Its log, with the keys of its IKE SAs as far as it writes them."""
+        """The log, with keys of its IKE SAs."""
         return self._daemon.folder / LOG
 
     def run_whack(self, *words: str) -> str:
-        """One command of whack; what was said to it."""
+        """Run a whack command and return its output."""
         command = self._daemon.build_command(self._whack, f"--ctlsocket={_SOCKET}", *words)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
+            completed = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return ""
-        return done.stdout
+        return completed.stdout
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
-        """Its IKE SA, if there is one: the lab has one at a time with libreswan."""
+        """Return the IKE SA if any: the lab has at most one with libreswan."""
         states = [state[1] for line in self.run_whack("--showstates").splitlines() if (state := _STATE.match(line))]
         ike = [state for state in states if "CHILD" not in state]
         if not ike:
             return []
-        spis = logs_pluto.find_spis(self._said())
+        spis = pluto_log.find_spis(self._read_log())
         children = [str(number) for number, state in enumerate(states) if state == "ESTABLISHED_CHILD_SA"]
         return [DaemonIkeSa(*spis, established="ESTABLISHED_IKE_SA" in ike, children=children)]
 
     def initiate(self) -> CommandResult:
-        """Set an IKE SA and its CHILD_SA up."""
+        """Set up an IKE SA and its Child SA."""
         self.initiate_async()
-        progress = logs_pluto.HandshakeProgress()
+        progress = pluto_log.HandshakeProgress()
         deadline = time.monotonic() + self._timeout
         while (now := time.monotonic()) < deadline and not (progress.child or progress.failed):
-            progress = logs_pluto.get_handshake_progress(self._said())
+            progress = pluto_log.get_handshake_progress(self._read_log())
             if progress.established:
                 deadline = min(deadline, now + _CHILD_SECONDS)
             time.sleep(_POLL_SECONDS)
         if not progress.established:
-            self.terminate_all()  # it would try again by itself
+            self.terminate_all()  # otherwise it would retry
         return CommandResult(progress.child, None if progress.child else progress.why or "no answer", progress.ms)
 
     def initiate_async(self) -> CommandResult:
-        """Begin to set an IKE SA up, waiting for nothing."""
+        """Start to set up an IKE SA without waiting."""
         self._began = self.log.stat().st_size
         self.run_whack("--name", NAME, "--initiate", "--asynchronous")
         return CommandResult(True, None)
 
     def rekey(self, what: str) -> CommandResult:
-        """Not asked of it here: `scenario` refuses it."""
-        return CommandResult(False, f"{what} is not asked of libreswan")
+        """Not supported: `scenario` refuses it."""
+        return CommandResult(False, f"{what} is not supported with libreswan")
 
-    def terminate(self, seconds: float | None = None) -> CommandResult:  # noqa: ARG002 - it waits for nobody
-        """End the IKE SA."""
+    def terminate(self, seconds: float | None = None) -> CommandResult:  # noqa: ARG002 - part of the interface
+        """Delete the IKE SA without waiting."""
         self.run_whack("--name", NAME, "--terminate")
         return CommandResult(not self.list_ike_sas(), None)
 
     def terminate_all(self) -> None:
-        """The same: it waits for nobody."""
+        """Same as `terminate`."""
         self.terminate()
 
-    def _said(self) -> list[str]:
-        """Its log from the last handshake on."""
+    def _read_log(self) -> list[str]:
+        """Return the log lines since the latest handshake began."""
         with self.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(self._began)
             return log.readlines()
 
 
 def start_libreswan(
-    space: NetnsSandbox,
+    sandbox: NetnsSandbox,
     host: Netns,
     stack: DaemonStack,
     case: ScenarioCase,
     network: LabNetwork,
-    known: CaseCredentials,
+    credentials: CaseCredentials,
 ) -> LibreswanDaemon:
-    """Start pluto with what it needs.
+    """Start and configure pluto.
 
-    Errors:
-        LabError: it does not come up, or refuses its connection; without secrets.
+    Raises:
+        LabError: it does not start or refuses its connection; without secrets.
     """
     role = host.name
     folder = host.folder / "run"
     (folder / "nss").mkdir(parents=True)
     write_private(str(folder / "ipsec.conf"), build_ipsec_conf(role, case, network))
-    secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, known)}"\n'
+    secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
-    before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_certificates(folder, role, known)]
+    before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_import_certificates(folder, role, credentials)]
     daemon = start_daemon(
-        space,
+        sandbox,
         host,
         stack,
         folder,
@@ -148,18 +148,18 @@ def start_libreswan(
     pluto = LibreswanDaemon(daemon, program, case.settings.timeout_s)
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        said = pluto.log.read_text(errors="replace") if pluto.log.exists() else ""
-        if f'"{NAME}": added' in said and "listening for IKE messages" in said:
+        log = pluto.log.read_text(errors="replace") if pluto.log.exists() else ""
+        if f'"{NAME}": added' in log and "listening for IKE messages" in log:
             return pluto
-        refused = logs_pluto.find_startup_error(said.splitlines())
-        if refused or not daemon.alive or time.monotonic() > deadline:
-            why = f": {refused}" if refused else ""
+        error = pluto_log.find_startup_error(log.splitlines())
+        if error or not daemon.alive or time.monotonic() > deadline:
+            why = f": {error}" if error else ""
             raise LabError(f"libreswan {stack.version} did not start on the {role}{why}")
         time.sleep(0.05)
 
 
 def build_ipsec_conf(role: str, case: ScenarioCase, network: LabNetwork) -> str:
-    """ipsec.conf(5) of one side: `left` is itself."""
+    """Return the ipsec.conf(5) of one side, which is `left`."""
     addresses = {"initiator": network.initiator_address, "responder": network.responder_address}
     other = OTHER[role]
     connection: dict[str, str] = {
@@ -187,19 +187,19 @@ def build_ipsec_conf(role: str, case: ScenarioCase, network: LabNetwork) -> str:
 
 
 def _retransmission(case: ScenarioCase) -> Mapping[str, str]:
-    """What a scenario says of it, in libreswan's two numbers: it doubles its wait each time."""
+    """Convert a scenario's retransmission settings; libreswan doubles its timeout each time."""
     first, tries = case.settings.ike.retransmit_timeout_s, case.settings.ike.retransmit_tries
-    longest = min(first * (2 ** (tries + 1) - 1), 3600)
-    return {"retransmit-interval": f"{first * 1000:.0f}", "retransmit-timeout": f"{max(longest, 1):.0f}s"}
+    timeout = min(first * (2 ** (tries + 1) - 1), 3600)
+    return {"retransmit-interval": f"{first * 1000:.0f}", "retransmit-timeout": f"{max(timeout, 1):.0f}s"}
 
 
-def _certificates(folder: Path, role: str, known: CaseCredentials) -> Sequence[Sequence[str]]:
-    """What puts key and certificates into NSS' database; the other side's root is what is trusted."""
+def _import_certificates(folder: Path, role: str, credentials: CaseCredentials) -> Sequence[Sequence[str]]:
+    """Return the commands that import key and certificates into NSS; it trusts the peer's root."""
     commands = []
-    if role in known.chains:
-        (folder / "own.p12").write_bytes(certificates.encode_pkcs12(known.chains[role], IDENTITY[role], "lab"))
+    if role in credentials.chains:
+        (folder / "own.p12").write_bytes(certificates.encode_pkcs12(credentials.chains[role], IDENTITY[role], "lab"))
         commands.append(["pk12util", "-i", "/run/own.p12", "-d", _DATABASE, "-W", "lab"])
-    if OTHER[role] in known.chains:
-        write_private(str(folder / "root.pem"), known.chains[OTHER[role]].root)
+    if OTHER[role] in credentials.chains:
+        write_private(str(folder / "root.pem"), credentials.chains[OTHER[role]].root)
         commands.append(["certutil", "-A", "-d", _DATABASE, "-n", "root", "-t", "CT,,", "-i", "/run/root.pem"])
     return commands

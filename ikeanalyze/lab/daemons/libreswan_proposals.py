@@ -1,4 +1,4 @@
-"""Proposals in libreswan's words: a scenario has strongSwan's, which separate what libreswan writes together.
+"""Converts proposals from strongSwan's names, which scenarios use, to libreswan's.
 
 strongSwan  aes256gcm16-prfsha384-ecp384        libreswan  aes_gcm_16_256-sha2_384-dh20
 """
@@ -21,7 +21,7 @@ _GROUPS: Final = {
     "curve25519": "dh31",
 }
 _HASHES: Final = {"sha1": "sha1", "sha256": "sha2_256", "sha384": "sha2_384", "sha512": "sha2_512"}
-#: What it is, what it looks like in strongSwan's words, and what it is in libreswan's.
+#: Kind of algorithm, pattern of strongSwan's name, and conversion to libreswan's name.
 _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     ("encryption", re.compile(r"aes(128|192|256)"), lambda match: f"aes{match[1]}"),
     (
@@ -36,25 +36,25 @@ _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]],
 
 
 def to_libreswan_proposals(proposals: str) -> str:
-    """Proposals, with commas between them, in libreswan's words.
+    """Convert comma-separated proposals to libreswan's names.
 
-    Errors:
-        ValueError: an algorithm that libreswan does not have, or a combination that it has no words for; its text says which.
+    Raises:
+        ValueError: libreswan does not support an algorithm or combination.
     """
-    return ",".join(_libreswan(proposal) for proposal in proposals.split(","))
+    return ",".join(_convert_proposal(proposal) for proposal in proposals.split(","))
 
 
-def _libreswan(proposal: str) -> str:
+def _convert_proposal(proposal: str) -> str:
     words: dict[str, str] = {}
     for word in proposal.split("-"):
-        kind, said = _word(word)
-        if words.setdefault(kind, said) != said:
-            raise ValueError(f"two of a kind in {proposal}, for which libreswan has no words")
+        kind, name = _convert_word(word)
+        if words.setdefault(kind, name) != name:
+            raise ValueError(f"libreswan does not support two algorithms of the same kind in {proposal}")
     return "-".join(words[kind] for kind in ("encryption", "hash", "group") if kind in words)
 
 
-def _word(word: str) -> tuple[str, str]:
-    for kind, pattern, said in _RULES:
+def _convert_word(word: str) -> tuple[str, str]:
+    for kind, pattern, convert in _RULES:
         if match := pattern.fullmatch(word):
-            return kind, said(match)
-    raise ValueError(f"{word} is nothing that libreswan has")
+            return kind, convert(match)
+    raise ValueError(f"libreswan does not support {word}")

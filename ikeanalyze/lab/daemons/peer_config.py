@@ -1,4 +1,4 @@
-"""What the two sides of a case are told: connection, secrets, certificates."""
+"""Configuration of both sides of a case: connection, secrets, certificates."""
 
 import secrets
 from dataclasses import dataclass
@@ -6,34 +6,34 @@ from typing import Any, Final
 
 from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.lab.daemons.daemon import NAME
-from ikeanalyze.lab.daemons.freeradius import PORT, RadiusUser
+from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
 from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, build_certificate_loads
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, ScenarioCase
 
-#: Who they say that they are.
+#: Identities by role.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
 OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 
 
 @dataclass(frozen=True, slots=True)
 class CaseCredentials:
-    """What the hosts of a case know of each other; made anew for each case."""
+    """Secrets and certificates of a case, made for each case."""
 
     psk: str
-    #: Chains by host, where it has one.
+    #: Certificate chains by host.
     chains: dict[str, certificates.CertificateChain]
-    #: With the AAA server, where there is one.
-    account: RadiusUser | None
-    #: Password of the initiator, where it authenticates by XAuth as well.
+    #: For the AAA server; None: no AAA server.
+    account: RadiusAccount | None
+    #: Password of the initiator for XAuth; None: no XAuth.
     xauth: str | None
 
     def __repr__(self) -> str:
-        return f"Credentials({', '.join(self.chains)})"
+        return f"CaseCredentials({', '.join(self.chains)})"
 
 
 def make_credentials(case: ScenarioCase) -> CaseCredentials:
-    """Make what a case needs."""
+    """Make the credentials that a case needs."""
     chains = {}
     for side in ("initiator", "responder"):
         auth = case.side(side).auth
@@ -45,7 +45,7 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
     account = None
     if case.eap:
         method = case.settings.initiator.auth
-        account = RadiusUser(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
+        account = RadiusAccount(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
             chains["aaa"] = certificates.make_certificate_chain(
                 "rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"]
@@ -54,27 +54,29 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
     return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
 
 
-def get_psk(role: str, case: ScenarioCase, known: CaseCredentials) -> str:
-    """The pre-shared key as a side has it: a wrong one where the case wants that."""
-    wrong = role == "initiator" and case.settings.initiator.wrong_secret
-    return secrets.token_hex(16) if wrong and case.settings.initiator.auth == "psk" else known.psk
+def get_psk(role: str, case: ScenarioCase, credentials: CaseCredentials) -> str:
+    """Return the pre-shared key of a side, a wrong one if the case requires it."""
+    use_wrong = role == "initiator" and case.settings.initiator.wrong_secret
+    return secrets.token_hex(16) if use_wrong and case.settings.initiator.auth == "psk" else credentials.psk
 
 
-def build_side_config(role: str, case: ScenarioCase, network: LabNetwork, known: CaseCredentials) -> StrongswanConfig:
-    """What one side is told."""
+def build_side_config(
+    role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials
+) -> StrongswanConfig:
+    """Return the strongSwan configuration of one side."""
     initiator = role == "initiator"
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
     local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
     remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
-    if role in known.chains:
-        local["certs"] = [known.chains[role].end]
-        loads += build_certificate_loads(known.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
+    if role in credentials.chains:
+        local["certs"] = [credentials.chains[role].end]
+        loads += build_certificate_loads(credentials.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
     if "psk" in (auth, peer_auth):
         owners = [IDENTITY["initiator"], IDENTITY["responder"]]
-        loads.append(("load_shared", {"type": "IKE", "data": get_psk(role, case, known), "owners": owners}))
+        loads.append(("load_shared", {"type": "IKE", "data": get_psk(role, case, credentials), "owners": owners}))
     if peer_auth in CERTIFICATES:
-        remote["cacerts"] = [known.chains[OTHER[role]].root]
+        remote["cacerts"] = [credentials.chains[OTHER[role]].root]
     settings: dict[str, Any] = {
         "fragment_size": str(case.settings.ike.fragment_size),
         "retransmit_timeout": f"{case.settings.ike.retransmit_timeout_s:g}",
@@ -83,30 +85,30 @@ def build_side_config(role: str, case: ScenarioCase, network: LabNetwork, known:
     }
     if case.settings.ike.cookie_threshold:
         settings["cookie_threshold"] = str(case.settings.ike.cookie_threshold)
-    account = known.account
+    account = credentials.account
     if account is not None and initiator:
         local["eap_id"] = account.user
         if account.method == "eap-tls":
             local["aaa_id"] = IDENTITY["aaa"]
-            loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": known.chains["aaa"].root}))
+            loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": credentials.chains["aaa"].root}))
         else:
-            wrong = case.settings.initiator.wrong_secret
-            password = secrets.token_hex(8) if wrong else account.password
+            use_wrong = case.settings.initiator.wrong_secret
+            password = secrets.token_hex(8) if use_wrong else account.password
             loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
     if account is not None and not initiator:
         remote |= {"auth": "eap-radius", "eap_id": "%any"}
         server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
         settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
     connection = _connection(role, case, network, local, remote)
-    if known.xauth is not None:
-        loads.append(("load_shared", {"type": "XAUTH", "data": known.xauth, "owners": [IDENTITY["initiator"]]}))
-        second = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
-        connection["local-xauth" if initiator else "remote-xauth"] = second
+    if credentials.xauth is not None:
+        loads.append(("load_shared", {"type": "XAUTH", "data": credentials.xauth, "owners": [IDENTITY["initiator"]]}))
+        xauth = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
+        connection["local-xauth" if initiator else "remote-xauth"] = xauth
     if case.stack(OTHER[role]) == LIBRESWAN:
-        connection["send_cert"] = "always"  # libreswan does not ask for one
+        connection["send_cert"] = "always"  # libreswan does not send CERTREQ
     if case.settings.ike.mode == "aggressive":
         connection["aggressive"] = "yes"
-        # anybody may then guess at the PSK, which is why charon has to be told
+        # charon requires this, since aggressive mode allows offline attacks on the PSK
         settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"
     loads.append(("load_conn", {NAME: connection}))
     return StrongswanConfig(role, settings, tuple(loads))

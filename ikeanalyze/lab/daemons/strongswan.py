@@ -1,4 +1,4 @@
-"""strongSwan on one side of a case: its settings, and what it is told through vici."""
+"""strongSwan on one side of a case: configuration, and control with vici."""
 
 import re
 import socket
@@ -16,29 +16,29 @@ from ikeanalyze.lab.logs.charon import REFUSED
 from ikeanalyze.lab.machine import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 
-#: What it writes down: keys and all.
+#: Log with keys.
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
 _START_SECONDS: Final = 20
-#: What charon says of packets while it sets an IKE SA up: of one that has left, of one that came, and that no more will be sent.
+#: Log messages of charon about packets: sent, received, retransmissions exhausted.
 _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
-_CAME: Final = "received packet: "
-#: That the AAA server did not let it in: no error notify, but a packet of EAP.
+_RECEIVED: Final = "received packet: "
+#: The AAA server refuses with an EAP packet instead of an error notify.
 _EAP_FAILED: Final = re.compile(r"received (EAP_FAILURE)\b")
 _GAVE_UP: Final = re.compile(r"giving up after \d+ retransmits")
 _TIMED_OUT: Final = re.compile(r"not established after \d+ms")
-#: What charon says of proposals that it does not know or that lack an algorithm; what these are, the scenario's keys, and whether
-#: they are the CHILD_SA's.
+#: charon's error for invalid proposals; by setting their description, the scenario's keys, and whether they are for
+#: the Child SA.
 _INVALID: Final = re.compile(r"invalid value for: (proposals|esp_proposals)\b")
 _PROPOSALS: Final = {
     "proposals": ("a proposal for IKE", "ike.proposals, ike.responder_proposals", False),
     "esp_proposals": ("a proposal for ESP", "ike.esp_proposals", True),
 }
-#: A number of half-open IKE SAs that there will not be; 0 is reached at once.
+#: A threshold of half-open IKE SAs that is never reached; 0 is reached at once.
 _NEVER: Final = "1000000"
-#: The SPI that the other side has not told yet.
+#: An unknown SPI.
 _NO_SPI: Final = "0" * 16
-#: In this order; plugins that a version does not have are left out by charon itself.
+#: In this order; charon ignores plugins that it does not have.
 _PLUGINS: Final = (
     "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl ml "
     "x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
@@ -50,17 +50,17 @@ Settings = Mapping[str, "str | Settings"]
 
 @dataclass(frozen=True, slots=True)
 class StrongswanConfig:
-    """What one side needs to know."""
+    """Configuration of one side."""
 
     #: "initiator" or "responder".
     role: str
-    #: The sections of strongswan.conf under charon, beside those that every case has.
+    #: Sections of strongswan.conf under charon, in addition to the common ones.
     settings: Settings
-    #: Messages of vici, in this order: command and content. They have secrets.
+    #: vici commands and contents in this order, with secrets.
     loads: tuple[tuple[str, dict[str, Any]], ...]
 
     def __repr__(self) -> str:
-        return f"Side({self.role!r})"
+        return f"StrongswanConfig({self.role!r})"
 
 
 @dataclass(slots=True)
@@ -72,88 +72,87 @@ class StrongswanDaemon:
 
     @property
     def log(self) -> Path:
-        """Its log, with keys."""
+        """The log, with keys."""
         return self.daemon.folder / LOG
 
     def run_vici(self, command: str, content: dict[str, Any]) -> CommandResult:
-        """One command of vici; a failure is an answer too."""
-        # here, because vici is optional, and `lab doctor` tells when it is missing
+        """Run a vici command; an error is returned, not raised."""
+        # late: vici is optional, `lab doctor` reports if it is missing
         import vici
 
         why: str | None = None
-        waits = gave_up = False
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.settimeout(self._timeout + 5)
+        awaiting = gave_up = False
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(self._timeout + 5)
             try:
-                opened.connect(str(self.daemon.folder / _SOCKET))
-                session: Any = vici.Session(opened)
-                streamed = getattr(session, command)
-                answer = streamed(content)
+                sock.connect(str(self.daemon.folder / _SOCKET))
+                session: Any = vici.Session(sock)
+                answer = getattr(session, command)(content)
                 if hasattr(answer, "__next__"):
                     for event in answer:
-                        said = event.get("msg", b"").decode(errors="replace")
-                        refused = REFUSED.search(said) or _EAP_FAILED.search(said)
+                        message = event.get("msg", b"").decode(errors="replace")
+                        refused = REFUSED.search(message) or _EAP_FAILED.search(message)
                         why = refused[1] if refused else why
-                        waits = bool(_SENT.search(said)) or (waits and _CAME not in said)
-                        gave_up = gave_up or bool(_GAVE_UP.search(said))
+                        awaiting = bool(_SENT.search(message)) or (awaiting and _RECEIVED not in message)
+                        gave_up = gave_up or bool(_GAVE_UP.search(message))
             except (vici.exception.CommandException, vici.exception.SessionException) as error:
                 _raise_interrupt(error)
                 failed = str(error).splitlines()[0].removeprefix("Command failed: ")
-                unanswered = gave_up or (waits and _TIMED_OUT.search(failed))
+                unanswered = gave_up or (awaiting and _TIMED_OUT.search(failed))
                 return CommandResult(False, why or ("no answer" if unanswered else failed))
             except OSError as error:
                 _raise_interrupt(error)
                 return CommandResult(False, f"no answer: {type(error).__name__}")
         return CommandResult(True, None)
 
-    def answers(self) -> bool:
-        """Whether it is up."""
-        with socket.socket(socket.AF_UNIX) as opened:
-            return opened.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
+    def is_ready(self) -> bool:
+        """Whether it accepts vici connections."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(str(self.daemon.folder / _SOCKET)) == 0
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
-        """Its IKE SAs; charon itself begins with the youngest."""
-        import vici
+        """Return the IKE SAs, the newest last (charon lists it first)."""
+        import vici  # late: see above
 
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.settimeout(self._timeout + 5)
-            opened.connect(str(self.daemon.folder / _SOCKET))
-            session: Any = vici.Session(opened)
-            return [_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()][::-1]
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(self._timeout + 5)
+            sock.connect(str(self.daemon.folder / _SOCKET))
+            session: Any = vici.Session(sock)
+            return [_parse_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()][::-1]
 
     def initiate(self) -> CommandResult:
-        """Set an IKE SA and its CHILD_SA up."""
+        """Set up an IKE SA and its Child SA."""
         timeout = str(int(self._timeout * 1000))
         return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
 
     def initiate_async(self) -> CommandResult:
-        """Begin to set an IKE SA up, waiting for nothing."""
+        """Start to set up an IKE SA without waiting."""
         return self.run_vici("initiate", {"child": NAME, "timeout": "-1"})
 
     def rekey(self, what: str) -> CommandResult:
-        """Rekey: "child", "ike", or "reauth" for the IKE SA made anew."""
+        """Start to rekey "child" or "ike", or "reauth" to reauthenticate."""
         content = {"child": NAME} if what == "child" else {"ike": NAME}
         return self.run_vici("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
 
     def terminate(self, seconds: float | None = None) -> CommandResult:
-        """End the IKE SA; at worst without a word to the peer."""
+        """Delete the IKE SA, without the peer's confirmation after a timeout."""
         timeout = str(int((seconds or self._timeout) * 1000))
         content = {"ike": NAME, "timeout": timeout, "loglevel": "0"}
         return self.run_vici("terminate", content)
 
     def terminate_all(self) -> None:
-        """End all IKE SAs at once, waiting for nobody."""
+        """Delete all IKE SAs without waiting."""
         with suppress(LabError):
             self.run_vici("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
 
 
 def start_strongswan(
-    space: NetnsSandbox, host: Netns, stack: DaemonStack, side: StrongswanConfig, *, kernel_esp: bool, timeout: float
+    sandbox: NetnsSandbox, host: Netns, stack: DaemonStack, side: StrongswanConfig, *, kernel_esp: bool, timeout: float
 ) -> StrongswanDaemon:
-    """Start charon and load what it needs.
+    """Start charon and load its configuration.
 
-    Errors:
-        LabError: it does not come up, or refuses a setting; without secrets.
+    Raises:
+        LabError: it does not start or refuses a setting; without secrets.
     """
     folder = host.folder / "run"
     folder.mkdir()
@@ -161,13 +160,13 @@ def start_strongswan(
     settings: dict[str, Any] = {
         "load": _PLUGINS.format(kernel=kernel),
         "install_virtual_ip": "no",
-        # by itself it asks for a COOKIE from ten half-open IKE SAs on, three of one address, and says nothing to one that has five
+        # by default charon requires a COOKIE from ten half-open IKE SAs on, three of one address, and blocks at five
         "cookie_threshold": _NEVER,
         "cookie_threshold_ip": _NEVER,
         "block_threshold": _NEVER,
-        # each handshake is an IKE SA of its own
+        # a new IKE SA for each handshake
         "reuse_ikesa": "no",
-        # a CHILD_SA that was rekeyed goes at once: before, the IKE SA cannot be made anew
+        # delete a rekeyed Child SA at once: it prevents reauthentication
         "delete_rekeyed_delay": "0",
         "plugins": {"vici": {"socket": f"unix:///run/{_SOCKET}"}},
         "filelog": {
@@ -185,7 +184,7 @@ def start_strongswan(
     }
     (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
     daemon = start_daemon(
-        space,
+        sandbox,
         host,
         stack,
         folder,
@@ -193,7 +192,7 @@ def start_strongswan(
     )
     charon = StrongswanDaemon(daemon, timeout)
     deadline = time.monotonic() + _START_SECONDS
-    while not charon.answers():
+    while not charon.is_ready():
         if not daemon.alive or time.monotonic() > deadline:
             raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
         time.sleep(0.05)
@@ -201,23 +200,23 @@ def start_strongswan(
         loaded = charon.run_vici(command, content)
         if not loaded.done:
             who = f"strongSwan {stack.version} on the {side.role}"
-            raise LabError(f"{who} {_refusal(command, content, loaded.why or 'it does not say why')}")
+            raise LabError(f"{who} {_format_refusal(command, content, loaded.why or 'for an unknown reason')}")
     return charon
 
 
-def _refusal(command: str, content: Mapping[str, Any], why: str) -> str:
-    """What it does not take, with the scenario's key where that is known; nothing else of the content, which has secrets."""
+def _format_refusal(command: str, content: Mapping[str, Any], why: str) -> str:
+    """Describe the refused setting with the scenario's key if known, without the content, which has secrets."""
     invalid = _INVALID.search(why)
     if command == "load_conn" and invalid:
         connection = content[NAME]
-        proposal_kind, keys, there = _PROPOSALS[invalid[1]]
-        proposals = (connection["children"][NAME] if there else connection)[invalid[1]]
+        proposal_kind, keys, is_child = _PROPOSALS[invalid[1]]
+        proposals = (connection["children"][NAME] if is_child else connection)[invalid[1]]
         return f"does not take {','.join(proposals)} as {proposal_kind} ({keys})"
     return f"refuses {command}: {why}"
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """Ctrl-C inside of a command: vici tidies its session up, fails at it, and hides the interrupt behind that failure."""
+    """Raise a Ctrl-C that vici hides behind its own error."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, KeyboardInterrupt):
@@ -225,32 +224,32 @@ def _raise_interrupt(error: BaseException) -> None:
         inner = inner.__context__
 
 
-def _ike_sa(listed: Mapping[str, Any]) -> DaemonIkeSa:
-    """From vici's answer."""
+def _parse_ike_sa(listed: Mapping[str, Any]) -> DaemonIkeSa:
+    """Parse an entry of vici's list."""
     children = listed.get("child-sas", {}).values()
-    spi_r = _text(listed.get("responder-spi"))
+    spi_r = _decode(listed.get("responder-spi"))
     return DaemonIkeSa(
-        _text(listed.get("initiator-spi")),
+        _decode(listed.get("initiator-spi")),
         None if spi_r == _NO_SPI else spi_r,
-        _text(listed.get("state")) == "ESTABLISHED",
-        [_text(child.get("spi-in")) or "" for child in children if _text(child.get("state")) == "INSTALLED"],
+        _decode(listed.get("state")) == "ESTABLISHED",
+        [_decode(child.get("spi-in")) or "" for child in children if _decode(child.get("state")) == "INSTALLED"],
     )
 
 
-def _text(value: bytes | None) -> str | None:
+def _decode(value: bytes | None) -> str | None:
     return value.decode() if value is not None else None
 
 
-def merge_settings(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others laid over them."""
-    both = dict(base)
-    for name, value in more.items():
-        both[name] = merge_settings(both.get(name, {}), value) if isinstance(value, Mapping) else value
-    return both
+def merge_settings(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `base`, overridden by others."""
+    merged = dict(base)
+    for name, value in override.items():
+        merged[name] = merge_settings(merged.get(name, {}), value) if isinstance(value, Mapping) else value
+    return merged
 
 
 def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
-    """Settings in the form of strongswan.conf."""
+    """Format settings as strongswan.conf."""
     lines = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -261,9 +260,9 @@ def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
 
 
 def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """What loads a side's own key, and the authorities that it sends along."""
+    """Return the vici commands that load a side's key and intermediate certificates."""
     loads: list[tuple[str, dict[str, Any]]] = [
         ("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key})
     ]
-    loads += [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.between]
+    loads += [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
     return loads

@@ -45,8 +45,8 @@ class DaemonLogSummary:
     sent: list[LoggedDatagram] = field(default_factory=list)
     #: Each message each time that it was sent, in order: "IKE_AUTH request 1".
     messages: list[str] = field(default_factory=list)
-    requests_again: int = 0
-    responses_again: int = 0
+    requests_retransmitted: int = 0
+    responses_retransmitted: int = 0
     #: Times that an IKE SA was established, those made by rekeying and reauthentication included.
     established: int = 0
     #: Error notifies that it got.
@@ -59,8 +59,8 @@ class DaemonLogSummary:
             "bytes": sum(datagram.bytes for datagram in self.sent),
             "sizes": [datagram.bytes for datagram in self.sent],
             "messages": self.messages,
-            "requests_retransmitted": self.requests_again,
-            "responses_retransmitted": self.responses_again,
+            "requests_retransmitted": self.requests_retransmitted,
+            "responses_retransmitted": self.responses_retransmitted,
             "established": self.established,
             "refused": dict(self.refused),
         }
@@ -71,24 +71,24 @@ def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
     account = DaemonLogSummary()
     # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
     # first message is generated in the name of the one that it takes the place of
-    known: dict[tuple[str, str, str], str] = {}
+    credentials: dict[tuple[str, str, str], str] = {}
     for line in lines:
         sa = about[1] if (about := _SA.search(line)) else ""
         if generated := _GENERATED.search(line):
             exchange, kind, number = generated.groups()
-            message = known[sa, kind, number] = known["", kind, number] = f"{exchange} {kind} {number}"
+            message = credentials[sa, kind, number] = credentials["", kind, number] = f"{exchange} {kind} {number}"
             account.messages.append(message)
         elif sent := _SENT.search(line):
             source, port, destination, other, size = sent.groups()
             account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
             number = again[1] or again[2]
-            account.requests_again += 1
-            account.messages.append(_again(known, sa, "request", number))
+            account.requests_retransmitted += 1
+            account.messages.append(_again(credentials, sa, "request", number))
         elif again := _RESPONSE_AGAIN.search(line):
             number = again[1] or again[2]
-            account.responses_again += 1
-            account.messages.append(_again(known, sa, "response", number))
+            account.responses_retransmitted += 1
+            account.messages.append(_again(credentials, sa, "response", number))
         elif _ESTABLISHED.search(line):
             account.established += 1
         elif refused := REFUSED.search(line):
@@ -96,6 +96,6 @@ def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
     return account
 
 
-def _again(known: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
+def _again(credentials: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
     """The message that is sent again."""
-    return known.get((sa, kind, number)) or known.get(("", kind, number)) or f"? {kind} {number}"
+    return credentials.get((sa, kind, number)) or credentials.get(("", kind, number)) or f"? {kind} {number}"

@@ -31,15 +31,15 @@ class LoggedRadiusPacket:
 def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
     """The packets, in the order in which the server dealt with them."""
     packets: list[LoggedRadiusPacket] = []
-    known: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its answer, by the server's number of them
+    credentials: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its answer, by the server's number of them
     for line in lines:
         if packet_line := _PACKET.search(line):
             server, code, identifier, source, port, destination, other, length = packet_line.groups()
             packet = LoggedRadiusPacket(code, int(identifier), source, int(port), destination, int(other), int(length))
-            known.setdefault(server, []).append(packet)
+            credentials.setdefault(server, []).append(packet)
             packets.append(packet)
         elif again := _AGAIN.search(line):
-            packets += known.get(again[1], [])
+            packets += credentials.get(again[1], [])
     return packets
 
 

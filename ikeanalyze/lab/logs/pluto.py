@@ -110,9 +110,9 @@ def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
     if message.sent % max(message.fragments, 1) == 0:
         account.messages.append(message.name)
         if message.sent and message.kind == "request":
-            account.requests_again += 1
+            account.requests_retransmitted += 1
         elif message.sent:
-            account.responses_again += 1
+            account.responses_retransmitted += 1
     message.sent += 1
 
 

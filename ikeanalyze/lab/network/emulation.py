@@ -72,7 +72,7 @@ class NetemEmulator:
 class RelayEmulator:
     """Our relay in user space."""
 
-    space: NetnsSandbox
+    sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     output: Path
     #: Where it says how many frames are on their way.
@@ -91,7 +91,7 @@ class RelayEmulator:
 
     def stop(self) -> dict[str, dict[str, int]]:
         """End the relay; its counts."""
-        self.space.stop(self.process)
+        self.sandbox.stop(self.process)
         lines = self.output.read_text().splitlines()
         try:
             counts: dict[str, dict[str, int]] = json.loads(lines[-1])
@@ -101,7 +101,7 @@ class RelayEmulator:
 
 
 def start_emulator(
-    space: NetnsSandbox,
+    sandbox: NetnsSandbox,
     path: Netns,
     conditions: LinkConditions,
     *,
@@ -127,13 +127,13 @@ def start_emulator(
     command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={waiting_file}"]
     if seed is not None:
         command.append(f"--seed={seed}")
-    process = space.start(path.command(*command), output=output)
+    process = sandbox.start(path.command(*command), output=output)
     deadline = time.monotonic() + _START_SECONDS
     while "ready" not in output.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
             raise LabError("the link emulator did not start")
         time.sleep(0.01)
-    return RelayEmulator(space, process, output, waiting_file)
+    return RelayEmulator(sandbox, process, output, waiting_file)
 
 
 def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:

@@ -28,7 +28,7 @@ from ikeanalyze.lab import LabError
 PREFIX: Final = "ikeanalyze-lab-"
 _LOCK: Final = "lock"
 #: Of the 107 bytes that a socket's name may have (unix(7)), what our folder's name and those in it leave.
-_LONGEST_PLACE: Final = 60
+_MAX_TMPDIR: Final = 60
 #: What is to be free before each handshake: the logs of one with many retransmissions take some 100 kB.
 _ROOM_BYTES: Final = 8 << 20
 #: What is to be free at the end, if the disk has never been full.
@@ -70,7 +70,7 @@ class NetnsSandbox:
 
     def __enter__(self) -> Self:
         remove_dead_runs()
-        if len(tempfile.gettempdir()) > _LONGEST_PLACE:
+        if len(tempfile.gettempdir()) > _MAX_TMPDIR:
             raise LabError(f"{tempfile.gettempdir()}: too long a name for sockets in it; set TMPDIR to a shorter one")
         made: Path | None = None
         try:

@@ -29,7 +29,7 @@ _SO_RCVBUFFORCE: Final = 33
 #: Of a socket, for frames that come while this process does not get a processor.
 _BUFFER_BYTES: Final = 32 << 20
 #: Frames that may be on their way in one direction; more are dropped, as by a full queue.
-MOST_QUEUED: Final = 20_000
+MAX_QUEUED: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class RelayDirection:
         if self.random.random() < self.loss:
             self.lost += 1
             return
-        if len(self._queue) >= MOST_QUEUED:
+        if len(self._queue) >= MAX_QUEUED:
             self.overflowed += 1
             return
         sent = now

@@ -50,13 +50,13 @@ class LabNetwork:
     client_address: str | None
 
 
-def build_network(space: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
+def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     """Make the hosts that a case needs."""
     six = case.settings.ip_version == 6
-    initiator, responder, path = (space.create_netns(name) for name in ("initiator", "responder", "path"))
+    initiator, responder, path = (sandbox.create_netns(name) for name in ("initiator", "responder", "path"))
     mtu = case.settings.link.mtu
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
-    nat = space.create_netns("nat") if case.settings.link.nat else None
+    nat = sandbox.create_netns("nat") if case.settings.link.nat else None
     near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, ETHERNET, ours)
     _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
@@ -67,7 +67,7 @@ def build_network(space: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     aaa = aaa_path = aaa_address = client = None
     links = [LINK]
     if case.eap:
-        aaa, aaa_path = space.create_netns("aaa"), space.create_netns("aaa-path")
+        aaa, aaa_path = sandbox.create_netns("aaa"), sandbox.create_netns("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
         mtu = case.settings.aaa_link.mtu
         _connect(
@@ -98,8 +98,8 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
     _plug(path, NEAR, near, prefix, mtu)
     _plug(path, FAR, far, prefix, mtu)
     for end, opposite in ((near, far), (far, near)):
-        known = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
-        run_command(end.host.command(*known, "nud", "permanent"))
+        credentials = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
+        run_command(end.host.command(*credentials, "nud", "permanent"))
 
 
 def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:

@@ -12,12 +12,12 @@ from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 pytestmark = pytest.mark.lab
 
 
-def run(space, *arguments, program="/bin/sh", before=(), environment=None, root=Path("/")):
-    host = space.host("one")
+def run(sandbox, *arguments, program="/bin/sh", before=(), environment=None, root=Path("/")):
+    host = sandbox.host("one")
     folder = host.folder / "run"
     folder.mkdir()
     stack = DaemonStack("test", root, program, "1.0")
-    return start_daemon(space, host, stack, folder, *arguments, environment=environment, before=before)
+    return start_daemon(sandbox, host, stack, folder, *arguments, environment=environment, before=before)
 
 
 def wait_for(path: Path) -> str:
@@ -28,9 +28,9 @@ def wait_for(path: Path) -> str:
 
 
 def test_it_sees_its_folder_as_run_and_nobody_else_does(lab):
-    with NetnsSandbox() as space:
+    with NetnsSandbox() as sandbox:
         daemon = run(
-            space,
+            sandbox,
             *("-c", "echo $COLOUR > /run/part; mv /run/part /run/mark; exec sleep 60"),
             environment={"COLOUR": "green"},
             before=[["touch", "/run/first"]],
@@ -46,16 +46,16 @@ def test_it_sees_its_folder_as_run_and_nobody_else_does(lab):
 
 
 def test_what_it_says_is_kept(lab):
-    with NetnsSandbox() as space:
-        daemon = run(space, "-c", "echo out; echo err >&2; exit 3")
+    with NetnsSandbox() as sandbox:
+        daemon = run(sandbox, "-c", "echo out; echo err >&2; exit 3")
         daemon.process.wait(5)
         assert daemon.output.read_text() == "out\nerr\n"
         assert not daemon.alive
 
 
 def test_what_fails_before_it_keeps_it_from_starting(lab):
-    with NetnsSandbox() as space:
-        daemon = run(space, "-c", "touch /run/mark", before=[["false"]])
+    with NetnsSandbox() as sandbox:
+        daemon = run(sandbox, "-c", "touch /run/mark", before=[["false"]])
         assert daemon.process.wait(5) == 1
         assert not (daemon.folder / "mark").exists()
 
@@ -63,12 +63,12 @@ def test_what_fails_before_it_keeps_it_from_starting(lab):
 def test_what_it_uses(lab):
     busy = "while [ ! -e /run/go ]; do sleep 0.05; done; "
     busy += "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch /run/done; exec sleep 60"
-    with NetnsSandbox() as space:
-        daemon = run(space, "-c", busy)
-        before = daemon.usage()
+    with NetnsSandbox() as sandbox:
+        daemon = run(sandbox, "-c", busy)
+        before = daemon.get_usage()
         (daemon.folder / "go").touch()
         wait_for(daemon.folder / "done")
-        after = daemon.usage()
+        after = daemon.get_usage()
         spent = after.user_s + after.system_s - before.user_s - before.system_s
         assert spent > 0.02
         assert before.run_ns is not None
@@ -82,9 +82,9 @@ def test_in_a_tree(lab):
     if not roots:
         pytest.skip("this machine needs no tree")
     before = os.listdir(roots[0] / "run")
-    with NetnsSandbox() as space:
+    with NetnsSandbox() as sandbox:
         script = "echo $$ > /run/part; mv /run/part /run/mark; exec sleep 60"
-        daemon = run(space, "-c", script, root=roots[0])
+        daemon = run(sandbox, "-c", script, root=roots[0])
         assert int(wait_for(daemon.folder / "mark")) == daemon.process.pid
         said = run_command(daemon.inside("cat", "/run/mark", "/etc/os-release"))
         assert said.startswith(f"{daemon.process.pid}\n")

@@ -3,26 +3,26 @@ import pytest
 from ikeanalyze.lab import LabError, machine
 from ikeanalyze.lab.daemons import certificates as daemons_certificates
 from ikeanalyze.lab.daemons import freeradius
-from ikeanalyze.lab.daemons.freeradius import RadiusUser
+from ikeanalyze.lab.daemons.freeradius import RadiusAccount
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 
 pytestmark = pytest.mark.lab
 SECRETS = ("the password", "the shared secret")
 
 
-def launch(space, address="127.0.0.1", certificates=None):
-    account = RadiusUser("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
-    host = space.host("aaa")
+def launch(sandbox, address="127.0.0.1", certificates=None):
+    account = RadiusAccount("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
+    host = sandbox.host("aaa")
     stack = machine.find_freeradius()
     assert stack is not None
     return host, freeradius.start_freeradius(
-        space, host, stack, account, address=address, client="127.0.0.1", certificates=certificates
+        sandbox, host, stack, account, address=address, client="127.0.0.1", certificates=certificates
     )
 
 
 def test_it_listens_and_says_no_secret(lab):
-    with NetnsSandbox() as space:
-        host, daemon = launch(space)
+    with NetnsSandbox() as sandbox:
+        host, daemon = launch(sandbox)
         said = daemon.output.read_text()
         assert "1812" in run_command(host.inside("ss", "-lun"))
         assert not any(secret in said for secret in SECRETS)
@@ -31,15 +31,15 @@ def test_it_listens_and_says_no_secret(lab):
 
 def test_with_certificates(lab):
     chain = daemons_certificates.make_certificate_chain("rsa", 2048, 3, "aaa.lab")
-    with NetnsSandbox() as space:
-        _, daemon = launch(space, certificates=(chain, chain.root))
+    with NetnsSandbox() as sandbox:
+        _, daemon = launch(sandbox, certificates=(chain, chain.root))
         assert daemon.alive
 
 
 def test_why_it_does_not_start(lab):
-    with NetnsSandbox() as space, pytest.raises(LabError, match=r"FreeRADIUS did not start: .*192\.0\.2\.77"):
-        launch(space, address="192.0.2.77")
+    with NetnsSandbox() as sandbox, pytest.raises(LabError, match=r"FreeRADIUS did not start: .*192\.0\.2\.77"):
+        launch(sandbox, address="192.0.2.77")
 
 
 def test_an_account_shows_no_secret():
-    assert not any(secret in repr(RadiusUser("someone", *SECRETS, "eap-md5")) for secret in SECRETS)
+    assert not any(secret in repr(RadiusAccount("someone", *SECRETS, "eap-md5")) for secret in SECRETS)

@@ -21,8 +21,8 @@ def test_a_proposal_in_libreswans_words(ours, theirs):
     ("ours", "said"),
     [
         ("aes256gcm16-prfsha384-ecp384-ke1_mlkem768", "ke1_mlkem768"),
-        ("aes256-sha256-ecp256-ecp384", "two of a kind in aes256-sha256-ecp256-ecp384"),
-        ("aes256-sha256-prfsha384-ecp256", "two of a kind"),
+        ("aes256-sha256-ecp256-ecp384", "two algorithms of the same kind in aes256-sha256-ecp256-ecp384"),
+        ("aes256-sha256-prfsha384-ecp256", "two algorithms of the same kind"),
     ],
 )
 def test_what_libreswan_has_no_words_for(ours, said):

@@ -15,15 +15,15 @@ NET = LabNetwork(*HOSTS, "192.0.2.1", "192.0.2.2", "203.0.113.2", "203.0.113.1")
 def both(**data):
     """What the two sides of a case are told: settings and messages of vici, by command."""
     case = expand_cases(data, "x", "x")[0]
-    known = peer_config.make_credentials(case)
+    credentials = peer_config.make_credentials(case)
     told = {}
     for role in ("initiator", "responder"):
-        side = peer_config.build_side_config(role, case, NET, known)
+        side = peer_config.build_side_config(role, case, NET, credentials)
         told[role] = side, {}
         for command, content in side.loads:
             told[role][1].setdefault(command, []).append(content)
         assert side.loads[-1][0] == "load_conn"  # when all that it needs is there
-    return known, told
+    return credentials, told
 
 
 def connection(loads: dict) -> dict:
@@ -32,55 +32,55 @@ def connection(loads: dict) -> dict:
 
 
 def test_a_pre_shared_key_is_the_same_on_both_sides_and_another_in_each_case():
-    known, told = both()
+    credentials, told = both()
     for _, loads in told.values():
         (shared,) = loads["load_shared"]
-        assert (shared["type"], shared["data"]) == ("IKE", known.psk)
+        assert (shared["type"], shared["data"]) == ("IKE", credentials.psk)
         assert connection(loads)["local"]["auth"] == "psk"
-    assert both()[0].psk != known.psk
+    assert both()[0].psk != credentials.psk
 
 
 def test_a_wrong_secret_is_the_initiators():
-    known, told = both(initiator={"wrong_secret": True})
+    credentials, told = both(initiator={"wrong_secret": True})
     (ours,), (theirs,) = (loads["load_shared"] for _, loads in told.values())
-    assert theirs["data"] == known.psk
-    assert ours["data"] != known.psk
-    known, told = both(initiator={"auth": "eap-md5", "wrong_secret": True})
+    assert theirs["data"] == credentials.psk
+    assert ours["data"] != credentials.psk
+    credentials, told = both(initiator={"auth": "eap-md5", "wrong_secret": True})
     passwords = [one["data"] for one in told["initiator"][1]["load_shared"] if one["type"] == "EAP"]
     assert passwords
-    assert passwords != [known.account.password]
+    assert passwords != [credentials.account.password]
 
 
 def test_certificates_go_with_their_authorities_and_the_other_sides_root_is_trusted():
-    known, told = both(initiator={"auth": "ecdsa", "chain": 4}, responder={"auth": "rsa"})
+    credentials, told = both(initiator={"auth": "ecdsa", "chain": 4}, responder={"auth": "rsa"})
     _, loads = told["initiator"]
     assert len(loads["load_cert"]) == 2  # the two between end entity and root
-    assert connection(loads)["local"]["certs"] == [known.chains["initiator"].end]
-    assert connection(loads)["remote"]["cacerts"] == [known.chains["responder"].root]
+    assert connection(loads)["local"]["certs"] == [credentials.chains["initiator"].end]
+    assert connection(loads)["remote"]["cacerts"] == [credentials.chains["responder"].root]
     names = x509.load_pem_x509_certificate(connection(loads)["local"]["certs"][0].encode())
     assert "CN=initiator.lab" in names.subject.rfc4514_string()
 
 
 def test_eap_needs_an_account_that_the_responder_asks_the_aaa_server_about():
-    known, told = both(initiator={"auth": "eap-tls"})
+    credentials, told = both(initiator={"auth": "eap-tls"})
     settings = told["responder"][0].settings
     server = settings["plugins"]["eap-radius"]["servers"]["aaa"]
-    assert (server["address"], server["secret"]) == ("203.0.113.2", known.account.secret)
+    assert (server["address"], server["secret"]) == ("203.0.113.2", credentials.account.secret)
     assert connection(told["responder"][1])["remote"]["auth"] == "eap-radius"
     assert connection(told["initiator"][1])["local"]["aaa_id"] == "aaa.lab"
-    assert set(known.chains) == {"initiator", "aaa"}
+    assert set(credentials.chains) == {"initiator", "aaa"}
 
 
 def test_ikev1():
-    known, told = both(ike={"version": 1, "mode": "aggressive"}, initiator={"xauth": True})
+    credentials, told = both(ike={"version": 1, "mode": "aggressive"}, initiator={"xauth": True})
     for role, section in (("initiator", "local-xauth"), ("responder", "remote-xauth")):
         side, loads = told[role]
         told_connection = connection(loads)
         assert (told_connection["version"], told_connection["aggressive"]) == ("1", "yes")
         assert told_connection[section]["auth"] == "xauth"
         assert {one["type"]: one["data"] for one in loads["load_shared"]} == {
-            "IKE": known.psk,
-            "XAUTH": known.xauth,
+            "IKE": credentials.psk,
+            "XAUTH": credentials.xauth,
         }
         assert side.settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] == "yes"
 
@@ -105,9 +105,17 @@ def test_each_side_has_its_proposals():
     ],
 )
 def test_nothing_shows_a_secret(data):
-    known, told = both(**data)
-    shown = repr((known, told["initiator"][0], told["responder"][0], known.account, list(known.chains.values())))
-    secrets = [known.psk, known.xauth, *(chain.key for chain in known.chains.values())]
-    if known.account:
-        secrets += [known.account.password, known.account.secret]
+    credentials, told = both(**data)
+    shown = repr(
+        (
+            credentials,
+            told["initiator"][0],
+            told["responder"][0],
+            credentials.account,
+            list(credentials.chains.values()),
+        )
+    )
+    secrets = [credentials.psk, credentials.xauth, *(chain.key for chain in credentials.chains.values())]
+    if credentials.account:
+        secrets += [credentials.account.password, credentials.account.secret]
     assert not any(secret in shown for secret in secrets if secret)

@@ -32,14 +32,14 @@ def wait_for(charon, count: int) -> list:
 def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     data = {"timeout_s": 1, "ike": {"retransmit_timeout_s": first_wait, "retransmit_tries": tries}}
     (case,) = scenario.expand_cases(data, "x", "x")
-    with NetnsSandbox() as space:
-        net = topology.build_network(space, case)
-        emulation.start_emulator(space, net.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
+    with NetnsSandbox() as sandbox:
+        network = topology.build_network(sandbox, case)
+        emulation.start_emulator(sandbox, network.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
         charon = strongswan.start_strongswan(
-            space,
-            net.initiator,
+            sandbox,
+            network.initiator,
             machine.find_stack("strongswan", ml_kem=False, ikev1=False),
-            peer_config.build_side_config("initiator", case, net, peer_config.make_credentials(case)),
+            peer_config.build_side_config("initiator", case, network, peer_config.make_credentials(case)),
             kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
         )

@@ -18,7 +18,7 @@ def test_each_message_and_datagram_once_for_each_time_that_it_was_sent():
     found = parse_charon_log(LOG.splitlines())
     assert found.messages == ["IKE_SA_INIT request 0", "IKE_SA_INIT request 0", "IKE_AUTH request 1"]
     assert [one.bytes for one in found.sent] == [272, 272, 1236, 292]
-    assert found.requests_again == 1
+    assert found.requests_retransmitted == 1
     assert found.refused == {"AUTHENTICATION_FAILED": 1}
     assert found.established == 0
 
@@ -42,7 +42,7 @@ def test_ikev1():
     found = parse_charon_log(IKEV1.splitlines())
     assert found.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
     assert [one.bytes for one in found.sent] == [180, 180, 468, 100, 92]
-    assert (found.requests_again, found.responses_again) == (1, 0)
+    assert (found.requests_retransmitted, found.responses_retransmitted) == (1, 0)
 
 
 def test_a_rekeyed_ike_sa_is_established_too():

@@ -39,7 +39,7 @@ def test_a_message_counts_once_for_all_its_fragments_and_again_when_it_is_sent_a
     )
     assert found.messages == ["IKE_AUTH request 1"] * 2
     assert [one.bytes for one in found.sent] == [540, 200, 540, 200]
-    assert (found.requests_again, found.responses_again, found.established) == (1, 0, 1)
+    assert (found.requests_retransmitted, found.responses_retransmitted, found.established) == (1, 0, 1)
 
 
 def test_a_response_that_is_sent_again_is_no_request():
@@ -53,7 +53,7 @@ def test_a_response_that_is_sent_again_is_no_request():
         )
     )
     assert found.messages == ["IKE_SA_INIT response 0", "INFORMATIONAL request 0", "IKE_SA_INIT response 0"]
-    assert (found.requests_again, found.responses_again) == (0, 1)
+    assert (found.requests_retransmitted, found.responses_retransmitted) == (0, 1)
 
 
 def test_the_marker_of_port_4500_is_no_byte_of_the_message():

@@ -16,13 +16,13 @@ from tests.lab import traffic
 
 
 @pytest.fixture
-def net(lab):
-    with NetnsSandbox() as space:
-        yield space, topology.build_network(space, expand_cases({}, "x", "x")[0])
+def network(lab):
+    with NetnsSandbox() as sandbox:
+        yield sandbox, topology.build_network(sandbox, expand_cases({}, "x", "x")[0])
 
 
-def relayed(space, net, conditions):
-    emulator = emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=False, seed=5)
+def relayed(sandbox, network, conditions):
+    emulator = emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=False, seed=5)
     assert emulator.kind == "relay"
     return emulator
 
@@ -39,27 +39,27 @@ def measured(measure, right, times: int = 6) -> bool:
 
 
 @pytest.mark.lab
-def test_the_relays_delay_is_right_within_a_millisecond(net):
-    space, net = net
-    relayed(space, net, LinkConditions(rtt_ms=50))
+def test_the_relays_delay_is_right_within_a_millisecond(network):
+    sandbox, network = network
+    relayed(sandbox, network, LinkConditions(rtt_ms=50))
 
     def right(arrivals) -> bool:
         assert [one.number for one in arrivals] == list(range(200))
         assert min(one.delay_ms for one in arrivals) >= 25
         return median(arrivals) < 26
 
-    assert measured(lambda: traffic.there(net, 200), right)
-    assert measured(lambda: traffic.back(net, 200), right)
+    assert measured(lambda: traffic.there(network, 200), right)
+    assert measured(lambda: traffic.back(network, 200), right)
 
 
 @pytest.mark.lab
-def test_the_relays_loss_is_within_binomial_limits(net):
-    space, net = net
+def test_the_relays_loss_is_within_binomial_limits(network):
+    sandbox, network = network
     count, loss = 2500, 0.2
-    emulator = relayed(space, net, LinkConditions(loss_percent=loss * 100))
+    emulator = relayed(sandbox, network, LinkConditions(loss_percent=loss * 100))
     lost = {
-        "there": count - len(traffic.there(net, count, pause=0)),
-        "back": count - len(traffic.back(net, count, pause=0)),
+        "there": count - len(traffic.there(network, count, pause=0)),
+        "back": count - len(traffic.back(network, count, pause=0)),
     }
     limit = 5 * sqrt(count * loss * (1 - loss))
     said = emulator.stop()
@@ -71,9 +71,9 @@ def test_the_relays_loss_is_within_binomial_limits(net):
 
 
 @pytest.mark.lab
-def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
-    space, net = net
-    relayed(space, net, LinkConditions(rtt_ms=40, jitter_ms=15))
+def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(network):
+    sandbox, network = network
+    relayed(sandbox, network, LinkConditions(rtt_ms=40, jitter_ms=15))
 
     def right(arrivals) -> bool:
         delays = [one.delay_ms for one in arrivals]
@@ -83,17 +83,17 @@ def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(net):
         return sorted(delays)[-3] < 36 and 11 <= sum(delay < 20 for delay in delays) <= 49
 
     # far enough apart for each to have a delay of its own
-    assert measured(lambda: traffic.there(net, 60, pause=0.035), right)
+    assert measured(lambda: traffic.there(network, 60, pause=0.035), right)
 
 
 @pytest.mark.lab
-def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
-    space, net = net
-    emulator = relayed(space, net, LinkConditions(rtt_ms=2))
+def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(network):
+    sandbox, network = network
+    emulator = relayed(sandbox, network, LinkConditions(rtt_ms=2))
     count = 12_000
     emulator.process.send_signal(signal.SIGSTOP)
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({net.responder_address!r}, 9))"
-    run_command(net.initiator.inside(sys.executable, "-c", code))
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({network.responder_address!r}, 9))"
+    run_command(network.initiator.inside(sys.executable, "-c", code))
     emulator.process.send_signal(signal.SIGCONT)
     emulation.wait_until_idle([emulator], 20)
     said = emulator.stop()["there"]
@@ -102,13 +102,13 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(net):
 
 
 @pytest.mark.lab
-def test_a_link_is_calm_when_all_has_arrived(net):
-    space, net = net
-    emulator = relayed(space, net, LinkConditions(rate_kbps=50))
+def test_a_link_is_calm_when_all_has_arrived(network):
+    sandbox, network = network
+    emulator = relayed(sandbox, network, LinkConditions(rate_kbps=50))
     # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
     began = time.monotonic()
-    run_command(net.initiator.inside(sys.executable, "-c", code))
+    run_command(network.initiator.inside(sys.executable, "-c", code))
     emulation.wait_until_idle([emulator], 0.2)
     assert emulator.waiting() > 1
     emulation.wait_until_idle([emulator], 60)
@@ -118,25 +118,25 @@ def test_a_link_is_calm_when_all_has_arrived(net):
 
 
 @pytest.mark.lab
-def test_what_the_kernel_holds_back_is_counted(net):
-    space, net = net
-    emulator = emulation.start_emulator(space, net.path, LinkConditions(), netem=False, drops_elsewhere=True)
+def test_what_the_kernel_holds_back_is_counted(network):
+    sandbox, network = network
+    emulator = emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_elsewhere=True)
     assert emulator.count_in_flight() == 0
     shaped = ("tc", "qdisc", "add", "dev", topology.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
-        run_command(net.path.inside(*shaped, "limit", "100k"))
+        run_command(network.path.inside(*shaped, "limit", "100k"))
     except LabError:
         pytest.skip("this kernel has no tbf")
     emulator.kind = "netem"
-    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({net.responder_address!r}, 9))"
-    run_command(net.initiator.inside(sys.executable, "-c", code))
+    code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
+    run_command(network.initiator.inside(sys.executable, "-c", code))
     assert 10 < emulator.count_in_flight() <= 20
 
 
 @pytest.mark.lab
-def test_a_relay_that_is_dead_is_known(net):
-    space, net = net
-    emulator = relayed(space, net, LinkConditions(rtt_ms=50))
+def test_a_relay_that_is_dead_is_known(network):
+    sandbox, network = network
+    emulator = relayed(sandbox, network, LinkConditions(rtt_ms=50))
     assert emulator.alive
     emulator.process.kill()
     emulator.process.wait(10)
@@ -144,38 +144,38 @@ def test_a_relay_that_is_dead_is_known(net):
 
 
 @pytest.mark.lab
-def test_the_relays_rate(net):
-    space, net = net
-    relayed(space, net, LinkConditions(rate_kbps=1000))
+def test_the_relays_rate(network):
+    sandbox, network = network
+    relayed(sandbox, network, LinkConditions(rate_kbps=1000))
 
     # 20 frames of 1042 bytes: 8.336 ms each at 1 Mbit/s
     def right(arrivals) -> bool:
         took = arrivals[-1].at_ms - arrivals[0].at_ms
         return took == pytest.approx(19 * 8.336, rel=0.1)
 
-    assert measured(lambda: traffic.there(net, 20, pause=0, size=1000), right)
+    assert measured(lambda: traffic.there(network, 20, pause=0, size=1000), right)
 
 
 @pytest.mark.lab
-def test_loss_behind_the_capture_is_within_binomial_limits(net):
-    space, net = net
+def test_loss_behind_the_capture_is_within_binomial_limits(network):
+    sandbox, network = network
     conditions = LinkConditions(loss_percent=20)
-    emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=True)
-    emulation.drop_frames_at_receiver(net.responder, topology.LINK, conditions)
+    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
     count = 2500
-    lost = count - len(traffic.there(net, count, pause=0))
+    lost = count - len(traffic.there(network, count, pause=0))
     assert abs(lost - count * 0.2) < 5 * sqrt(count * 0.2 * 0.8)
 
 
 @pytest.mark.lab
-def test_ip_fragments_are_dropped_and_nothing_else(net):
-    space, net = net
+def test_ip_fragments_are_dropped_and_nothing_else(network):
+    sandbox, network = network
     conditions = LinkConditions(drop_ip_fragments=True)
-    emulation.start_emulator(space, net.path, conditions, netem=False, drops_elsewhere=True)
-    emulation.drop_frames_at_receiver(net.responder, topology.LINK, conditions)
-    assert len(traffic.there(net, 20, size=1400)) == 20
-    assert traffic.there(net, 20, size=1600, patience=1) == []
-    assert len(traffic.back(net, 20, size=1600)) == 20  # nobody drops those
+    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
+    assert len(traffic.there(network, 20, size=1400)) == 20
+    assert traffic.there(network, 20, size=1600, patience=1) == []
+    assert len(traffic.back(network, 20, size=1600)) == 20  # nobody drops those
 
 
 def test_without_nftables_fragments_cannot_be_dropped():
@@ -189,9 +189,9 @@ def test_what_netem_is_told():
 
 
 @pytest.mark.lab
-def test_netem_where_the_kernel_has_it(net):
-    space, net = net
+def test_netem_where_the_kernel_has_it(network):
+    sandbox, network = network
     if not machine.has_netem():
         pytest.skip("this kernel has no netem; the relay is tested above")
-    emulation.start_emulator(space, net.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
-    assert measured(lambda: traffic.there(net, 100), lambda arrivals: 25 <= median(arrivals) < 26)
+    emulation.start_emulator(sandbox, network.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
+    assert measured(lambda: traffic.there(network, 100), lambda arrivals: 25 <= median(arrivals) < 26)

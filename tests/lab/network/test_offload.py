@@ -26,8 +26,8 @@ _SEND = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
 
 @pytest.mark.parametrize("off", [False, True])
 def test_a_checksum_is_right_without_offload_and_left_undone_with_it(lab, off):
-    with NetnsSandbox() as space:
-        host = space.create_netns("one")
+    with NetnsSandbox() as sandbox:
+        host = sandbox.create_netns("one")
         run_command(host.command("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"))
         for command in (
             *("address add 10.9.0.1/24 dev veth0", "link set veth0 up", "link set veth1 up"),

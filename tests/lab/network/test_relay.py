@@ -1,7 +1,7 @@
 import math
 import random
 
-from ikeanalyze.lab.network.relay import MOST_QUEUED, RelayDirection
+from ikeanalyze.lab.network.relay import MAX_QUEUED, RelayDirection
 
 
 def direction(**rules):
@@ -39,7 +39,7 @@ def test_frames_wait_for_their_turn():
 
 def test_a_full_queue_drops():
     way = direction(delay=1)
-    for _ in range(MOST_QUEUED + 5):
+    for _ in range(MAX_QUEUED + 5):
         way.take(b"x", 0.0)
     assert way.overflowed == 5
-    assert way.waiting == way.counts["undelivered"] == MOST_QUEUED
+    assert way.waiting == way.counts["undelivered"] == MAX_QUEUED

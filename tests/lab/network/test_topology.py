@@ -24,50 +24,50 @@ print(*opened.recvfrom(100)[1][:2])
 @pytest.fixture
 def built(lab):
     """Builds the hosts of a case, over perfect links."""
-    with NetnsSandbox() as space:
+    with NetnsSandbox() as sandbox:
 
         def build(**data):
-            net = topology.build_network(space, expand_cases(data, "x", "x")[0])
-            for path in (net.path, net.aaa_path):
+            network = topology.build_network(sandbox, expand_cases(data, "x", "x")[0])
+            for path in (network.path, network.aaa_path):
                 if path is not None:
                     conditions = LinkConditions()
-                    emulation.start_emulator(space, path, conditions, netem=False, drops_elsewhere=True)
-            return net
+                    emulation.start_emulator(sandbox, path, conditions, netem=False, drops_elsewhere=True)
+            return network
 
         yield build
 
 
-def seen_from(net, family=socket.AF_INET) -> tuple[str, int]:
+def seen_from(network, family=socket.AF_INET) -> tuple[str, int]:
     """Address and port that a datagram from the initiator's port 500 has at the responder."""
-    receive = [sys.executable, "-c", _ASK, net.responder_address]
-    with subprocess.Popen(net.responder.inside(*receive), stdout=subprocess.PIPE, text=True) as receiver:
+    receive = [sys.executable, "-c", _ASK, network.responder_address]
+    with subprocess.Popen(network.responder.inside(*receive), stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         code = f"import socket; s = socket.socket({int(family)}, socket.SOCK_DGRAM);"
-        code += f"s.bind(({net.initiator_address!r}, 500)); s.sendto(b'x', ({net.responder_address!r}, 500))"
-        run_command(net.initiator.inside(sys.executable, "-c", code))
+        code += f"s.bind(({network.initiator_address!r}, 500)); s.sendto(b'x', ({network.responder_address!r}, 500))"
+        run_command(network.initiator.inside(sys.executable, "-c", code))
         address, port = receiver.stdout.readline().split()
     return address, int(port)
 
 
 def test_initiator_and_responder_reach_each_other(built):
-    net = built()
-    assert seen_from(net) == ("192.0.2.1", 500)
-    assert (net.aaa, net.aaa_path) == (None, None)
+    network = built()
+    assert seen_from(network) == ("192.0.2.1", 500)
+    assert (network.aaa, network.aaa_path) == (None, None)
     assert {f"{topology.LINK}@"} <= {
         line.split()[1][: len(topology.LINK) + 1]
-        for line in run_command(net.responder.inside("ip", "-o", "link")).splitlines()
+        for line in run_command(network.responder.inside("ip", "-o", "link")).splitlines()
     }
 
 
 def test_over_ipv6(built):
-    net = built(ip_version=6)
-    assert seen_from(net, socket.AF_INET6) == ("2001:db8::1", 500)
+    network = built(ip_version=6)
+    assert seen_from(network, socket.AF_INET6) == ("2001:db8::1", 500)
 
 
 def test_a_nat_changes_address_and_port(built):
-    net = built(link={"nat": True})
-    address, port = seen_from(net)
-    assert net.initiator_address == "198.51.100.2"
+    network = built(link={"nat": True})
+    address, port = seen_from(network)
+    assert network.initiator_address == "198.51.100.2"
     assert address == "192.0.2.1"
     assert 20000 <= port <= 60000
 
@@ -77,13 +77,13 @@ def test_a_nat_changes_address_and_port(built):
     [({}, "192.0.2.2"), ({"ip_version": 6}, "2001:db8::2"), ({"link": {"nat": True}}, "192.0.2.2")],
 )
 def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
-    with NetnsSandbox() as space:
-        net = topology.build_network(space, expand_cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
-        for path in (net.path, net.aaa_path):
+    with NetnsSandbox() as sandbox:
+        network = topology.build_network(sandbox, expand_cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
+        for path in (network.path, network.aaa_path):
             emulation.start_emulator(
-                space, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1
+                sandbox, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1
             )
-        for source, target in ((net.initiator, address), (net.responder, net.aaa_address)):
+        for source, target in ((network.initiator, address), (network.responder, network.aaa_address)):
             family, kind = ("AF_INET6" if ":" in target else "AF_INET"), "SOCK_DGRAM"
             ask = f"import socket, time; s = socket.socket(socket.{family}, socket.{kind}); s.settimeout(5);"
             # nobody listens there: the ICMP error is back after one round trip, or after two if somebody asks first
@@ -94,14 +94,14 @@ def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
 
 
 def test_an_aaa_server_is_behind_the_responder_alone(built):
-    net = built(initiator={"auth": "eap-md5"})
-    assert len(traffic.send(net.responder, net.aaa, net.aaa_address, 5)) == 5
+    network = built(initiator={"auth": "eap-md5"})
+    assert len(traffic.send(network.responder, network.aaa, network.aaa_address, 5)) == 5
     with pytest.raises(subprocess.CalledProcessError):
-        traffic.send(net.initiator, net.aaa, net.aaa_address, 1, patience=0.5)
+        traffic.send(network.initiator, network.aaa, network.aaa_address, 1, patience=0.5)
 
 
 def test_an_mtu_is_that_of_the_link(built):
-    net = built(link={"mtu": 800})
-    said = run_command(net.responder.inside("ip", "-o", "link", "show", topology.LINK))
+    network = built(link={"mtu": 800})
+    said = run_command(network.responder.inside("ip", "-o", "link", "show", topology.LINK))
     assert " mtu 800 " in said
-    assert len(traffic.there(net, 5, size=1400)) == 5  # in IP fragments
+    assert len(traffic.there(network, 5, size=1400)) == 5  # in IP fragments

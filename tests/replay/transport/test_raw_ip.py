@@ -63,7 +63,7 @@ def test_as_udp_sockets_do(small_network, address, size):
     assert len(packets) == (6 if size == 900 else 4 * 4 + 2)  # 5,008 bytes take four
     layer = IPv6 if ":" in address else IP
     whole = Reassembled()
-    carried = [one for one in (whole.take(layer(frame)) for frame in packets) if one is not None]
+    carried = [one for one in (whole.add_fragment(layer(frame)) for frame in packets) if one is not None]
     marker = bytes(4)
     assert carried == [
         data, data[::-1], data[:30], marker + data, marker + data[::-1], marker + data[:30]

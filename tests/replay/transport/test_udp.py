@@ -17,8 +17,8 @@ pytestmark = pytest.mark.alone
 
 def exchange(transport, data, role, answers, seconds=3.0):
     """Send, and take so many answers: (datagrams, time of sending)."""
-    packed, sent_ns = transport.take(data, role)
-    transport.put(packed)
+    packed, sent_ns = transport.prepare(data, role)
+    transport.send(packed)
     found = []
     end = time.monotonic() + seconds
     while len(found) < answers and time.monotonic() < end:
