@@ -20,7 +20,7 @@ _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate"
 
 
 def run_step(step: str, initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
-    """Do one step of `scenario.Steps` with the initiator's SA and wait for its end, at most as long as for a handshake."""
+    """Do a step with the initiator's SA; return its result, at the latest after the handshake timeout."""
     timeout_s = case.settings.timeout_s
     if step == "ping":
         return _ping(network, min(_ECHO_SECONDS + 2 * case.settings.link.max_delay_s, timeout_s))

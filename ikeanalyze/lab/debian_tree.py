@@ -1,7 +1,4 @@
-"""Debian trees: programs of another release than this machine's own, in a folder to be entered with chroot.
-
-`debian_tree.sh` beside this file makes them, here and for the tests.
-"""
+"""Debian trees: daemons of another Debian release in a chroot, made by `debian_tree.sh`."""
 
 import os
 import subprocess
@@ -48,10 +45,10 @@ ALL: Final = (NEW, OLD, LIBRESWAN)
 
 
 def make_tree(tree: DebianTree) -> Path:
-    """Make a tree, unless it is there with its packages; where it is. What is done goes to standard error.
+    """Make a tree unless it exists; return its path. Progress goes to standard error.
 
-    Errors:
-        LabError: no root, no debootstrap, no network.
+    Raises:
+        LabError: no root, no debootstrap, or no network.
     """
     try:
         done = subprocess.run(

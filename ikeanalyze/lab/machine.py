@@ -1,4 +1,4 @@
-"""What this machine has of what the lab needs: asked, never assumed."""
+"""Checks which requirements of the lab this machine meets."""
 
 import os
 import re
@@ -20,9 +20,9 @@ STRONGSWAN: Final = "strongSwan"
 LIBRESWAN: Final = "libreswan"
 FREERADIUS: Final = "FreeRADIUS"
 CHARON: Final = "usr/lib/ipsec/charon"
-#: libreswan's program, where distributions put it.
+#: Paths of libreswan's program.
 PLUTO: Final = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
-#: FreeRADIUS' program, by the names that distributions give it.
+#: Paths of FreeRADIUS' program.
 RADIUS: Final = ("usr/sbin/freeradius", "usr/sbin/radiusd")
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)
@@ -32,11 +32,11 @@ ML_KEM_SINCE: Final = (6, 0, 2)
 class DaemonStack:
     """A daemon that can be run."""
 
-    #: What it is called: one of the three below.
+    #: STRONGSWAN, LIBRESWAN or FREERADIUS.
     name: str
-    #: Where its system is: / or a tree.
+    #: Root of its system: / or a Debian tree.
     root: Path
-    #: The program, seen from there.
+    #: Path of the program below the root.
     program: str
     version: str
 
@@ -45,22 +45,22 @@ class DaemonStack:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version, to be compared."""
+        """The version as numbers, for comparisons."""
         return tuple(map(int, re.findall(r"\d+", self.version)[:3]))
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementFinding:
-    """One thing that the lab needs or is better with."""
+    """A requirement or recommendation of the lab."""
 
     name: str
-    #: Whether it is there; None: only root can find out.
+    #: Whether it is available; None: only root can check.
     there: bool | None
-    #: Version, or what is wrong.
+    #: Version or problem.
     found: str
-    #: Whether nothing can be run without it.
+    #: Whether the lab cannot run without it.
     needed: bool
-    #: How to get it; None: it is there, or cannot be got.
+    #: How to install it; None: available or not installable.
     remedy: str | None = None
 
 
@@ -68,50 +68,50 @@ def _roots() -> list[Path]:
     return [Path("/"), *(debian_tree.place for debian_tree in lab_debian_tree.ALL if debian_tree.place.is_dir())]
 
 
-def _said(root: Path, program: str, option: str) -> str | None:
-    """What a program says of its version; None: it is not there, or cannot be run."""
+def _read_version(root: Path, program: str, option: str) -> str | None:
+    """Return the version that a program prints; None if it is missing or fails."""
     path = root / program
     if not os.access(path, os.X_OK):
         return None
     command = [str(path), option] if root == Path("/") else ["chroot", str(root), f"/{program}", option]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    number = re.search(r"\d+\.\d+(\.\d+)?\w*", done.stdout + done.stderr)
+    number = re.search(r"\d+\.\d+(\.\d+)?\w*", completed.stdout + completed.stderr)
     return number[0] if number else None
 
 
-def _found(name: str, programs: Sequence[str], option: str) -> Iterator[DaemonStack]:
+def _find_stacks(name: str, programs: Sequence[str], option: str) -> Iterator[DaemonStack]:
     for root in _roots():
         for program in programs:
-            if version := _said(root, program, option):
+            if version := _read_version(root, program, option):
                 yield DaemonStack(name, root, f"/{program}", version)
 
 
 @cache
 def find_strongswan() -> tuple[DaemonStack, ...]:
-    """The strongSwans, this machine's own first."""
-    return tuple(_found(STRONGSWAN, [CHARON], "--version"))
+    """Return the strongSwan stacks, the installed one first."""
+    return tuple(_find_stacks(STRONGSWAN, [CHARON], "--version"))
 
 
 @cache
 def find_libreswan() -> tuple[DaemonStack, ...]:
-    """The libreswans, this machine's own first."""
-    return tuple(_found(LIBRESWAN, PLUTO, "--version"))
+    """Return the libreswan stacks, the installed one first."""
+    return tuple(_find_stacks(LIBRESWAN, PLUTO, "--version"))
 
 
 @cache
 def find_freeradius() -> DaemonStack | None:
-    """FreeRADIUS, this machine's own if there is one."""
-    return next(_found(FREERADIUS, RADIUS, "-v"), None)
+    """Return FreeRADIUS, preferably the installed one."""
+    return next(_find_stacks(FREERADIUS, RADIUS, "-v"), None)
 
 
 def list_missing_trees() -> list[lab_debian_tree.DebianTree]:
-    """The trees that give what this machine has not of its own."""
-    own = {stack.numbers for stack in find_strongswan() if stack.root == Path("/")}
+    """Return the Debian chroots that provide the daemons this machine lacks."""
+    installed = {stack.numbers for stack in find_strongswan() if stack.root == Path("/")}
     wanted = [lab_debian_tree.NEW]
-    if not any(numbers < IKEV1_UNTIL for numbers in own):
+    if not any(numbers < IKEV1_UNTIL for numbers in installed):
         wanted.append(lab_debian_tree.OLD)
     if not any(stack.root == Path("/") for stack in find_libreswan()):
         wanted.append(lab_debian_tree.LIBRESWAN)
@@ -119,11 +119,10 @@ def list_missing_trees() -> list[lab_debian_tree.DebianTree]:
 
 
 def find_stack(name: str, *, ml_kem: bool, ikev1: bool) -> DaemonStack:
-    """The stack of a name: "strongswan" or "libreswan", the first that can what is needed; with a dash and a version, as in
-    "strongswan-5.9", the first of this version.
+    """Return the first stack with the required features: "strongswan", "libreswan", or a version, "strongswan-5.9".
 
-    Errors:
-        LabError: there is none.
+    Raises:
+        LabError: no such stack.
     """
     family, _, version = name.partition("-")
     wanted = tuple(map(int, version.split("."))) if version else ()
@@ -148,16 +147,18 @@ def find_stack(name: str, *, ml_kem: bool, ikev1: bool) -> DaemonStack:
 
 
 def _in_namespace(*commands: Sequence[str]) -> bool:
-    """Whether these commands succeed in a network namespace that is gone afterwards."""
+    """Whether the commands succeed in a temporary network namespace."""
     script = " && ".join(" ".join(command) for command in commands)
     try:
-        done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, timeout=20, check=False)
+        completed = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script], capture_output=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.returncode == 0
+    return completed.returncode == 0
 
 
-#: Programs beside the daemons, the packages that have them, and whether a scenario needs them (trees alone need debootstrap).
+#: Other programs, their packages, and whether scenarios need them (only trees need debootstrap).
 _PROGRAMS: Final = (
     ("ip", "iproute2", True),
     ("dumpcap", "wireshark-common", True),
@@ -172,20 +173,20 @@ _DUMMY: Final = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", 
 
 @cache
 def has_netem() -> bool:
-    """Whether the kernel delays and loses frames itself."""
+    """Whether the kernel has netem, to delay and lose frames."""
     return _in_namespace(_DUMMY, ("tc", "qdisc", "add", "dev", "probe0", "root", "netem", "delay", "1ms"))
 
 
 @cache
 def has_kernel_esp() -> bool:
-    """Whether the kernel has ESP; else strongSwan's kernel-libipsec does it, with every packet in UDP."""
+    """Whether the kernel has ESP; otherwise strongSwan's kernel-libipsec is used, with all packets in UDP."""
     state = "ip xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 1 mode tunnel aead 'rfc4106(gcm(aes))'"
     return _in_namespace((state, "0x" + "11" * 20, "128"))
 
 
 @cache
 def has_ingress_drop() -> bool:
-    """Whether nftables drops frames behind a capture: hook `ingress`, and random numbers."""
+    """Whether nftables can drop frames after a capture: hook `ingress`, and random numbers."""
     chain = "'add chain netdev t c { type filter hook ingress device probe0 priority 0; }'"
     return _in_namespace(
         _DUMMY,
@@ -196,7 +197,7 @@ def has_ingress_drop() -> bool:
 
 
 def check_requirements() -> Iterator[RequirementFinding]:
-    """Look at everything, one thing after another."""
+    """Check all requirements, one after another."""
     root = os.geteuid() == 0
     yield RequirementFinding("root", root, "yes" if root else "no", True, None if root else "run it with sudo")
     spaces = _in_namespace(_DUMMY)
@@ -225,7 +226,7 @@ def check_requirements() -> Iterator[RequirementFinding]:
 
 
 def _kernel() -> Iterator[RequirementFinding]:
-    """What only root can ask the kernel."""
+    """Check kernel features, as root."""
     drops = has_ingress_drop()
     remedy = None if drops else "apt install nftables"
     yield RequirementFinding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
@@ -238,7 +239,7 @@ def _kernel() -> Iterator[RequirementFinding]:
 
 def _stacks() -> Iterator[RequirementFinding]:
     prepare = "ikeanalyze lab prepare makes a Debian tree with it"
-    if os.geteuid():  # trees are entered by root alone
+    if os.geteuid():  # chroot needs root
         for name in (STRONGSWAN, "ML-KEM", "IKEv1", LIBRESWAN, FREERADIUS):
             yield RequirementFinding(name, None, _ROOT_ONLY, False)
         return
@@ -249,8 +250,8 @@ def _stacks() -> Iterator[RequirementFinding]:
         ("IKEv1", "before 6", [stack for stack in strongswans if stack.numbers < IKEV1_UNTIL]),
     ):
         there = bool(fitting)
-        said = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
-        yield RequirementFinding(feature, there, said, False, None if there else prepare)
+        version = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
+        yield RequirementFinding(feature, there, version, False, None if there else prepare)
     yield _stack(LIBRESWAN, find_libreswan(), needed=False, remedy=prepare)
     server = find_freeradius()
     yield _stack(FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}")
@@ -268,5 +269,5 @@ def _where(stack: DaemonStack) -> str:
 
 
 def get_date() -> str:
-    """The date, as manifests have it."""
+    """Return the current UTC date for manifests."""
     return time.strftime("%Y-%m-%d", time.gmtime())

@@ -1,4 +1,4 @@
-"""What is kept of a case: capture, logs, keys, and a manifest that says what is in them. Schema `ikeanalyze.lab/1`."""
+"""Stores the results of a case: capture, logs, keys and a manifest. Schema `ikeanalyze.lab/1`."""
 
 import gzip
 import json
@@ -18,27 +18,27 @@ from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 
 SCHEMA: Final = "ikeanalyze.lab/1"
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
-#: The hosts whose logs are kept.
+#: Hosts with logs.
 _ROLES: Final = ("initiator", "responder", "aaa")
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceCost:
-    """What a daemon used from before a handshake to after it."""
+    """Resources used by a daemon for one handshake."""
 
-    #: Processor time in user and kernel mode, in the kernel's steps of 10 ms or so.
+    #: Processor time in user and kernel mode, with a resolution of about 10 ms.
     user_ms: float
     system_ms: float
-    #: Time on a processor as the scheduler counts it, all threads; null where the kernel does not tell.
+    #: Processor time of all threads from the scheduler; None: unknown.
     processor_ms: float | None
-    #: Resident set, before and after.
+    #: Resident set size before and after.
     rss_before_bytes: int
     rss_after_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """One thing that was done after a handshake."""
+    """Result of an action after a handshake."""
 
     what: str
     done: bool
@@ -47,18 +47,18 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLabHandshake:
-    """One handshake, as the one sees it who triggered it."""
+    """One handshake, as seen by its initiator."""
 
     number: int
-    #: Whether its IKE SA was set up.
+    #: Whether the IKE SA was established.
     established: bool
-    #: Whether its CHILD_SA was.
+    #: Whether the Child SA was established.
     child: bool
-    #: The peer's error or the daemon's words where something failed.
+    #: The peer's error or the daemon's message on failure.
     why: str | None
-    #: From the command to the daemon's answer, the CHILD_SA included where it came.
+    #: Set-up time from the command to the daemon's answer, including the Child SA.
     ms: float
-    #: 16 hex digits each; null where there is no IKE SA.
+    #: 16 hex digits each; None: no IKE SA.
     spi_i: str | None
     spi_r: str | None
     #: By host.
@@ -68,41 +68,42 @@ class RecordedLabHandshake:
 
 @dataclass(frozen=True, slots=True)
 class CaseRecording:
-    """What came of a case."""
+    """Results of a case."""
 
     handshakes: Sequence[RecordedLabHandshake]
-    #: Why it ended early; None: it did not.
+    #: Why the case ended early; None: it did not.
     ended: str | None
     #: Versions of the daemons, the kernel and ikeanalyze.
     machine: Mapping[str, Any]
-    #: By link, what emulated it and what that counted.
+    #: By link, its emulator and the emulator's counts.
     links: Mapping[str, Any]
     capture: Path
-    #: Frames that did not get into the capture; None: unknown.
+    #: Frames missing in the capture; None: unknown.
     dropped: int | None
     #: The daemons' logs, by host.
     logs: Mapping[str, Path]
 
 
 def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:
-    """Write what was recorded to `out` in place of the files of an earlier run of the case; the path of the manifest. Files with keys
-    are for their owner alone.
+    """Write the results to `out`, replacing an earlier run of the case; return the path of the manifest.
 
-    Errors:
-        LabError: something cannot be written; then nothing of this case is there.
+    Files with keys are readable only for their owner.
+
+    Raises:
+        LabError: a file cannot be written; then no file of this case remains.
     """
     logs = recorded.logs
     manifest = out / f"{case.name}.manifest.json"
     names = {role: f"{case.name}.{role}.log.gz" for role in logs}
-    written = [out / f"{case.name}.pcapng", out / f"{case.name}.keys.json", manifest]
-    written += [out / f"{case.name}.{role}.log.gz" for role in _ROLES]
+    paths = [out / f"{case.name}.pcapng", out / f"{case.name}.keys.json", manifest]
+    paths += [out / f"{case.name}.{role}.log.gz" for role in _ROLES]
     try:
-        for path in written:
+        for path in paths:
             path.unlink(missing_ok=True)
-        shutil.copyfile(recorded.capture, written[0])
+        shutil.copyfile(recorded.capture, paths[0])
         for role, log in logs.items():
-            _compressed(log, out / names[role])
-        keys = _keys(case, logs, names)
+            _compress(log, out / names[role])
+        keys = _read_log_keys(case, logs, names)
         if keys is not None:
             write_private(str(out / f"{case.name}.keys.json"), keys)
         document = {
@@ -113,17 +114,17 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
             "links": dict(recorded.links),
             "dropped": recorded.dropped,
             "files": {
-                "capture": written[0].name,
+                "capture": paths[0].name,
                 "logs": names,
                 "keys": f"{case.name}.keys.json" if keys is not None else None,
             },
             "ended": recorded.ended,
             "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
-            "expected": {role: _expected(role, case, log) for role, log in logs.items()},
+            "expected": {role: _parse_log(role, case, log) for role, log in logs.items()},
         }
         manifest.write_text(json.dumps(document, indent=1) + "\n")
     except BaseException as error:
-        for path in written:
+        for path in paths:
             path.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise LabError(f"{error.filename2 or error.filename or out}: {error.strerror}") from None
@@ -131,25 +132,25 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
     return manifest
 
 
-def _keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
-    """The keys as JSON, from the log that has more of them; None: no handshake came so far."""
-    # libreswan writes down neither the salts nor the keys of earlier epochs
+def _read_log_keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
+    """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
+    # libreswan logs neither salts nor the keys of earlier epochs
     role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
     try:
         keys = read_keys(str(logs[role]))
     except KeyFileError:
         return None
     path = names[role]
-    return build_key_json(_kept(keys.key_sets, path), _kept(keys.phase1, path), _kept(keys.esp, path))
+    return build_key_json(_set_origin(keys.key_sets, path), _set_origin(keys.phase1, path), _set_origin(keys.esp, path))
 
 
-def _kept(keys: Sequence[_Key], path: str) -> list[_Key]:
-    """Keys, each from the log by the name under which it is kept."""
+def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
+    """Return the keys with the path of the stored log as origin."""
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _expected(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
-    """What a daemon's log says that it did."""
+def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
+    """Return the messages or packets of a daemon's log."""
     if role == "aaa":
         return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
     read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
@@ -157,8 +158,8 @@ def _expected(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
         return read(lines).document()
 
 
-def _compressed(source: Path, target: Path) -> None:
-    # keys of the lab protect nothing, but nobody should get used to logs with keys that all may read
+def _compress(source: Path, target: Path) -> None:
+    # not readable for others, because logs have keys
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with (
         source.open("rb") as plain,

@@ -1,4 +1,4 @@
-"""Recording: dumpcap on the responder, which has both links; one named interface of the pcapng per link."""
+"""Records the responder's links with dumpcap, one named pcapng interface per link."""
 
 import re
 import signal
@@ -14,40 +14,40 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
 _START_SECONDS: Final = 15
-#: How long what is in the kernel's buffers may take to reach the file.
+#: Wait for the kernel's buffers to reach the file.
 _SETTLE_SECONDS: Final = 0.7
-#: Bounds on what one capture may grow to, whatever happens.
+#: Limits for a capture.
 _MAX_KILOBYTES: Final = 1 << 20
 _MAX_SECONDS: Final = 24 * 3600
-#: What dumpcap says of each interface at its end: of these, how many it did not get to write.
+#: dumpcap's final statistics for each interface: dropped packets.
 _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(\d+) ")
 
 
 @dataclass(slots=True)
 class DumpcapRecording:
-    """A capture being taken."""
+    """A running capture."""
 
     sandbox: NetnsSandbox
     process: Popen[bytes]
     path: Path
-    #: What dumpcap says.
+    #: dumpcap's messages.
     output: Path
 
     @property
     def alive(self) -> bool:
-        """Whether it is being taken: it ends by itself where the disk is full, or at its bounds."""
+        """Whether it is running: dumpcap ends on a full disk or at its limits."""
         return self.process.poll() is None
 
     def stop(self, max_delay_s: float = 0.0) -> Path:
-        """End it when all that was sent is in it; where it is. `way_seconds`: how long a frame may be on its way to here.
+        """Stop the capture when it has all packets; return its path. `max_delay_s`: of a frame.
 
-        Errors:
-            LabError: it ended by itself before, so that not all is in it.
+        Raises:
+            LabError: it ended before, so that packets are missing.
         """
         time.sleep(_SETTLE_SECONDS + max_delay_s)
         if not self.alive:
-            lines = [line for line in self._said.strip().splitlines() if not _DROPPED.match(line)]
-            raise LabError(f"dumpcap ended by itself: {lines[-1] if lines else 'it says nothing'}")
+            lines = [line for line in self._log.strip().splitlines() if not _DROPPED.match(line)]
+            raise LabError(f"dumpcap ended by itself: {lines[-1] if lines else 'no message'}")
         self.sandbox.stop(self.process, by=signal.SIGINT)
         if not self.path.exists():
             raise LabError("dumpcap left no capture")
@@ -55,20 +55,20 @@ class DumpcapRecording:
 
     @property
     def dropped(self) -> int | None:
-        """Frames that did not get into it, once it has ended; null where dumpcap does not tell."""
-        dropped = _DROPPED.findall(self._said)
+        """Frames missing in the finished capture; None if dumpcap does not report it."""
+        dropped = _DROPPED.findall(self._log)
         return sum(map(int, dropped)) if dropped else None
 
     @property
-    def _said(self) -> str:
+    def _log(self) -> str:
         return self.output.read_text(errors="replace")
 
 
 def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
-    """Begin to record; what is sent after the return is in the capture.
+    """Start to record; packets sent after the return are in the capture.
 
-    Errors:
-        LabError: dumpcap does not come up.
+    Raises:
+        LabError: dumpcap does not start.
     """
     path, output = host.folder / "capture.pcapng", host.folder / "dumpcap"
     command = ["dumpcap", "-n", "-f", _FILTER]
@@ -86,10 +86,10 @@ def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -
     ]
     process = sandbox.start(host.command(*command), output=output)
     deadline = time.monotonic() + _START_SECONDS
-    while "File: " not in (said := output.read_text(errors="replace")):
+    while "File: " not in (log := output.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > deadline:
-            lines = said.strip().splitlines()
-            # what it wanted to do, and why it could not, are a line each
-            raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'it says nothing'}")
+            lines = log.strip().splitlines()
+            # the failed operation and the reason are a line each
+            raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'no message'}")
         time.sleep(0.02)
     return DumpcapRecording(sandbox, process, path, output)

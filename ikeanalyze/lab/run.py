@@ -1,7 +1,4 @@
-"""A case from its first namespace to its manifest.
-
-The folder that results go to: made before anything is run, and one run's alone while it lasts.
-"""
+"""Runs a case of a scenario, from its namespaces to its manifest."""
 
 import fcntl
 import os
@@ -24,16 +21,16 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
 from ikeanalyze.lab.recording import DumpcapRecording
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: What is called after each handshake: its number, how many there will be, and how it went.
-Tell = Callable[[int, int, RecordedLabHandshake], None]
+#: Called after each handshake with its number, the number of handshakes, and its result.
+ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
 
 _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
-#: How long the end of an IKE SA may take where nobody asked for it: a peer that has deleted it does not answer again.
+#: Timeout for the final delete: a peer that has already deleted the IKE SA does not respond.
 _END_SECONDS: Final = 2.0
-#: What would let the initiator go on: a response of IKE_SA_INIT whose first payload (octet 17 of the message) is SA, not
-#: one with a COOKIE, without which the responder makes no IKE SA.
-_DEAF: Final = (
+#: Drops IKE_SA_INIT responses whose first payload (octet 17 of the message) is SA, so that the initiator cannot
+#: continue; responses with a COOKIE pass, because the responder needs the cookie for a half-open IKE SA.
+_DROP_INIT_RESPONSES: Final = (
     "add table inet abandon\n"
     "add chain inet abandon in { type filter hook input priority 0; }\n"
     "add rule inet abandon in udp sport 500 @th,192,8 33 drop\n"
@@ -41,22 +38,24 @@ _DEAF: Final = (
 
 
 class WatchedProcess(Protocol):
-    """What has to run as long as its case does."""
+    """A process that must run as long as its case."""
 
     @property
     def alive(self) -> bool:
-        """Whether it does."""
+        """Whether it is running."""
         ...
 
 
-def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, tell: Tell | None = None) -> Path:
-    """Run a case; the path of its manifest. Whatever happens, nothing of it stays in the system.
+def run_case(
+    case: ScenarioCase, out: Path, *, iterations: int | None = None, on_handshake: ProgressCallback | None = None
+) -> Path:
+    """Run a case and return the path of its manifest. Namespaces and processes are always removed.
 
-    `out` exists, and no other run writes there (`output.claimed`).
+    `out` exists and is locked by `exclusive_output_dir`.
 
-    Errors:
-        LabError: something that the case needs is missing, does not start or ends early, or the results cannot be written.
-            What was recorded before is kept all the same; the text has its path.
+    Raises:
+        LabError: a requirement is missing, does not start or ends early, or the results cannot be written. Earlier
+            results are kept; the text has their path.
     """
     stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
@@ -67,8 +66,8 @@ def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, te
         try:
             for handshake in running.handshakes(count):
                 handshakes.append(handshake)
-                if tell:
-                    tell(handshake.number, count, handshake)
+                if on_handshake:
+                    on_handshake(handshake.number, count, handshake)
         except LabError as error:
             if not handshakes or not running.recording.alive:
                 raise
@@ -87,13 +86,13 @@ def run_case(case: ScenarioCase, out: Path, *, iterations: int | None = None, te
         )
         written = manifest.write_recording(out, case, recorded)
         if ended:
-            raise LabError(f"{ended}; what was recorded until then: {written}")
+            raise LabError(f"{ended}; partial results: {written}")
         return written
 
 
 @dataclass(frozen=True, slots=True)
 class _RunningCase:
-    """The hosts, links and daemons of a case, and their recording."""
+    """Hosts, links and daemons of a case, and its recording."""
 
     sandbox: NetnsSandbox
     case: ScenarioCase
@@ -105,31 +104,31 @@ class _RunningCase:
 
     @property
     def logs(self) -> dict[str, Path]:
-        """The daemons' logs, by host."""
+        """The daemons' logs by host."""
         logs = {role: peer.log for role, peer in self.peers.items()}
         return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
 
     def handshakes(self, count: int) -> Iterator[RecordedLabHandshake]:
-        """Do handshakes, each after what the one before left on a slow link."""
+        """Run handshakes, each after the links are idle."""
         for number in range(1, count + 1):
             self.sandbox.check_room()
-            self._calm()
+            self._wait_until_idle()
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
 
     def stop(self) -> Path:
-        """Stop the IKE daemons, whose last messages are recorded as well; the capture."""
+        """Stop the IKE daemons and record their last messages; return the capture."""
         settings = self.case.settings
         self.daemons["initiator"].stop()
         time.sleep(settings.link.max_delay_s)
-        self._calm()
+        self._wait_until_idle()
         self.daemons["responder"].stop()
-        self._calm()
+        self._wait_until_idle()
         self.sandbox.check_room(at_end=True)
         return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
 
-    def _calm(self) -> None:
+    def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
     def _handshake(self, number: int) -> RecordedLabHandshake:
@@ -138,7 +137,7 @@ class _RunningCase:
         began = time.monotonic()
         attempt = initiator.initiate()
         ms = attempt.ms or (time.monotonic() - began) * 1e3
-        time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be busy with it
+        time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
         costs = {role: _cost(before[role], daemon.get_usage()) for role, daemon in self.daemons.items()}
         sas = initiator.list_ike_sas()
@@ -146,10 +145,10 @@ class _RunningCase:
         established = attempt.done or youngest.established
         actions_done = []
         for step in self.case.settings.then:
-            done = CommandResult(False, "there is no IKE SA")
+            result = CommandResult(False, "no IKE SA")
             if established:
-                done = actions.run_step(step, initiator, self.network, self.case)
-            actions_done.append(ActionResult(step, done.done, done.why))
+                result = actions.run_step(step, initiator, self.network, self.case)
+            actions_done.append(ActionResult(step, result.done, result.why))
         if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
         if initiator.list_ike_sas():
@@ -225,10 +224,10 @@ def _start(
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, machine.DaemonStack], machine.DaemonStack | None]:
-    """The stack of each side, and the AAA server where there is one.
+    """Return the stack of each side, and the AAA server if the case has one.
 
-    Errors:
-        LabError: one of them is not on this machine.
+    Raises:
+        LabError: a stack is not available.
     """
     stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
     server = machine.find_freeradius() if case.eap else None
@@ -260,9 +259,9 @@ def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwo
 
 
 @contextmanager
-def _deaf(host: Netns) -> Iterator[None]:
-    """Let no response of IKE_SA_INIT reach a host, but for one that asks for a COOKIE."""
-    run_command(host.command("nft", "-f", "-"), given=_DEAF)
+def _drop_init_responses(host: Netns) -> Iterator[None]:
+    """Drop IKE_SA_INIT responses to a host, except those that request a COOKIE."""
+    run_command(host.command("nft", "-f", "-"), stdin=_DROP_INIT_RESPONSES)
     try:
         yield
     finally:
@@ -270,11 +269,11 @@ def _deaf(host: Netns) -> Iterator[None]:
 
 
 def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: float) -> None:
-    """Leave the responder with a half-open IKE SA: the initiator forgets it and never gets the response."""
+    """Leave the responder with a half-open IKE SA, which the initiator forgets."""
     before = len(peers["responder"].list_ike_sas())
-    # there, and where a COOKIE is asked for, back and there again
+    # one way, or three with a COOKIE
     deadline = time.monotonic() + _ABANDON_SECONDS + 3 * max_delay_s
-    with _deaf(initiator):
+    with _drop_init_responses(initiator):
         peers["initiator"].initiate_async()
         while len(peers["responder"].list_ike_sas()) <= before and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -295,25 +294,25 @@ def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:
 
 
 def _machine(stacks: Mapping[str, machine.DaemonStack], server: machine.DaemonStack | None) -> dict[str, Any]:
-    ours = "unknown"
+    own_version = "unknown"
     with suppress(PackageNotFoundError):
-        ours = version("ikeanalyze")
+        own_version = version("ikeanalyze")
     return {
         "date": machine.get_date(),
         **{role: str(stacks[role]) for role in ("initiator", "responder")},
         "aaa": str(server) if server else None,
         "kernel": platform.release(),
         "esp": "kernel" if machine.has_kernel_esp() else "user space",
-        "ikeanalyze": ours,
+        "ikeanalyze": own_version,
     }
 
 
 @contextmanager
 def exclusive_output_dir(out: Path) -> Iterator[None]:
-    """Make the folder and keep other runs from it, which would leave a mixture of both there.
+    """Create and lock the output directory, so that runs do not mix their results.
 
-    Errors:
-        LabError: it cannot be made or written to, or another run writes there; the text has its name.
+    Raises:
+        LabError: it cannot be created or written, or another run uses it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""A scenario: who authenticates how, over which links, how often; read from TOML, checked, and expanded into cases.
+"""Scenarios: reads and checks TOML files, and expands them into cases.
 
-A scenario is a TOML file with the keys of `ScenarioSettings`, all of which are optional. A list in place of a single value is a dimension
-of a matrix: the product of all such lists is run, each combination as a `ScenarioCase`.
+A scenario has the keys of `ScenarioSettings`, all optional. A list instead of a single value is a dimension of a
+matrix; each combination is a `ScenarioCase`.
 """
 
 import itertools
@@ -21,15 +21,15 @@ from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons import libreswan_proposals
 
-#: Limits on the cases of one file and the handshakes of one case, so that a typing error does not run for a week.
+#: Limits for the cases of a file and the handshakes of a case.
 MAX_CASES: Final = 500
 MAX_ITERATIONS: Final = 10_000
-#: Characters of one value, and of a case's name: a file name has at most 255 bytes, suffixes included.
+#: Limits for the characters of a value and of a case's name: file names have at most 255 bytes with suffix.
 _MAX_LABEL: Final = 60
 _MAX_NAME: Final = 200
 
 CERTIFICATES: Final = ("rsa", "ecdsa")
-#: The responder's proposals, where they are the initiator's.
+#: The responder has the initiator's proposals.
 SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
 LIBRESWAN: Final = "libreswan"
@@ -39,13 +39,13 @@ KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 IKEV1_UNTIL: Final = (6,)
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
-_IN_STRONGSWANS_WORDS: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
+_PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
 StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
 Steps = Annotated[
     tuple[StepName, ...], Meta(description="a list of ping, rekey-child, rekey-ike, reauthenticate, delete")
 ]
-ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_IN_STRONGSWANS_WORDS)]
-SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_IN_STRONGSWANS_WORDS)]
+ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
+SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
     str,
     Meta(
@@ -59,7 +59,7 @@ Value = str | int | float | bool | tuple[str, ...]
 
 
 class LabScenarioError(LabError):
-    """A scenario that cannot be run: the text has the file, the key, and what is allowed."""
+    """An invalid scenario; the text has the file, the key and the allowed values."""
 
 
 class IkeSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,10 +105,10 @@ class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
-    """How bad a link is, the same in both directions."""
+    """Conditions of a link, the same in both directions."""
 
     rtt_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
-    #: Uniformly around half the round-trip time, in each direction.
+    #: Uniform around half the round-trip time, in each direction.
     jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = 0.0
     loss_percent: Annotated[float, Meta(ge=0, le=90)] = 0.0  # of frames, in each direction
     rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
@@ -117,7 +117,7 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def max_delay_s(self) -> float:
-        """The longest time that a frame takes, without its transmission at the link's rate."""
+        """Maximum one-way delay of a frame, without serialisation at the link's rate."""
         return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
 
 
@@ -145,19 +145,19 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioKey:
-    """One key of a scenario."""
+    """A key of a scenario."""
 
     default: Value
     kind: Any  # type of its value
 
     @property
     def allowed(self) -> str:
-        """What is allowed, for messages and the documentation."""
+        """The allowed values, for messages and the documentation."""
         return describe_allowed(self.kind)
 
 
 def _flatten(settings: Struct, prefix: str = "") -> Iterator[tuple[str, ScenarioKey]]:
-    """The dotted keys of settings, with the values that they have there."""
+    """Return the dotted keys of settings with their values."""
     for field in msgspec.structs.fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, Struct):
@@ -172,15 +172,15 @@ KEYS: Final[Mapping[str, ScenarioKey]] = dict(_flatten(ScenarioSettings()))
 
 @dataclass(frozen=True, slots=True)
 class ScenarioCase:
-    """One point of a scenario's matrix: run at once, with the same daemons, into one capture."""
+    """One combination of a scenario's matrix, run with the same daemons into one capture."""
 
-    #: The scenario's name, and the values that tell this case from its siblings.
+    #: The scenario's name and the values of the matrix dimensions.
     name: str
     settings: ScenarioSettings
 
     @property
     def values(self) -> dict[str, Value]:
-        """A value for each of `KEYS`."""
+        """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
 
     def side(self, role: str) -> InitiatorSettings | ResponderSettings:
@@ -192,30 +192,30 @@ class ScenarioCase:
         return self.settings.link if name == "link" else self.settings.aaa_link
 
     def proposals(self, side: str) -> str:
-        """The IKE proposals of a side, with commas between them."""
+        """Return the comma-separated IKE proposals of a side."""
         ike = self.settings.ike
         return ike.proposals if side == "initiator" or ike.responder_proposals == SAME else ike.responder_proposals
 
     def stack(self, side: str) -> str:
-        """The kind of daemon of a side, whatever its version."""
+        """Return the daemon of a side without version."""
         return self.side(side).stack.partition("-")[0]
 
     @property
     def eap(self) -> bool:
-        """Whether the initiator authenticates with EAP, so that there is an AAA server."""
+        """Whether the initiator uses EAP, with an AAA server."""
         return self.settings.initiator.auth in EAP
 
     def key_bits(self, side: str) -> int:
-        """The key size of a side with a certificate: its own, or the smallest of its kind."""
+        """Return the key size of a side with a certificate, by default the smallest."""
         settings = self.side(side)
         return settings.key_bits or _key_sizes(settings.auth)[0]
 
 
 def load_cases(path: Path) -> list[ScenarioCase]:
-    """The cases of a scenario's file.
+    """Return the cases of a scenario file.
 
-    Errors:
-        ScenarioError: the file cannot be read, is not TOML, or has a key or value that is not allowed.
+    Raises:
+        LabScenarioError: the file cannot be read, is not TOML, or has an invalid key or value.
     """
     try:
         return expand_cases(read_toml(str(path)), str(path), path.stem)
@@ -228,18 +228,18 @@ def load_cases(path: Path) -> list[ScenarioCase]:
 
 
 def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[ScenarioCase]:
-    """The cases of a scenario that was read from `where`; the first key of the matrix varies slowest."""
+    """Return the cases of a scenario that was read from `where`; the first dimension varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise LabScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
     choices: dict[str, list[Value]] = {}
-    for key, value in _dotted(data):
+    for key, value in _flatten_tables(data):
         if key not in KEYS:
             near = get_close_matches(key, KEYS, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             siblings = [credentials for credentials in KEYS if credentials.split(".")[0] == key.split(".")[0]]
             raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
-        if key in choices:  # TOML takes a table's key and a quoted key with a dot for two keys
-            raise LabScenarioError(f"{where}: {key} is there twice")
+        if key in choices:  # TOML: a table's key and a quoted key with a dot are different
+            raise LabScenarioError(f"{where}: {key} is given twice")
         choices[key] = _values(where, key, value)
     dimensions = [key for key, values in choices.items() if len(values) > 1]
     count = math.prod(len(values) for values in choices.values())
@@ -254,7 +254,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
     names = {case.name for case in expanded}
-    # long proposals that begin alike, or many of them
+    # long proposals with the same beginning, or many of them
     if len(names) < len(expanded) or max(map(len, names)) > _MAX_NAME:
         return [
             ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in enumerate(expanded, 1)
@@ -262,16 +262,16 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     return expanded
 
 
-def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_tables(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from _dotted(value, f"{prefix}{key}.")
+            yield from _flatten_tables(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
 def _settings(values: Mapping[str, Value]) -> ScenarioSettings:
-    """Settings of checked values by their dotted keys."""
+    """Convert checked values by dotted key to settings."""
     tables: dict[str, Any] = {}
     for key, value in values.items():
         table, _, name = key.rpartition(".")
@@ -280,8 +280,8 @@ def _settings(values: Mapping[str, Value]) -> ScenarioSettings:
 
 
 def _values(where: str, key: str, value: Any) -> list[Value]:
-    """The values of a dimension of the matrix, or of a key that has one value."""
-    # a single value of `then` is a list already; there a list of lists is the matrix
+    """Return the values of a key, several if it is a dimension."""
+    # a single value of `then` is a list; a list of lists is a dimension
     is_matrix = isinstance(value, list) and (key != "then" or any(isinstance(part, list) for part in value))
     parts = value if is_matrix else [value]
     if not parts:
@@ -301,16 +301,16 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
 
 
 def _quoted(value: Any) -> str:
-    """The value as Python writes it, cut to fit in a line."""
+    """Return the shortened repr of a value."""
     try:
         text = repr(value)
-    except ValueError:  # Python reads thousands of digits in hexadecimal, but does not write them in decimal
+    except ValueError:  # Python does not format thousands of decimal digits
         return "an integer of thousands of digits"
     return text if len(text) <= _MAX_LABEL else f"{text[:_MAX_LABEL]}..."
 
 
 def _label(key: str, value: Value) -> str:
-    """A part of a case's name: the key, and the value in letters that are safe in a file name."""
+    """Return the part of a case's name for a value, in characters that are safe in file names."""
     text = "-".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else value
     side, _, last = key.rpartition(".")
     name = last if not side or side in ("ike", "link") else f"{side}-{last}"
@@ -322,7 +322,7 @@ def _key_sizes(auth: str) -> tuple[int, ...]:
 
 
 def _conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Values that are allowed each by itself, but not together."""
+    """Return values that conflict with each other."""
     settings = case.settings
     if settings.link.nat and settings.ip_version == 6:
         yield "link.nat is for ip_version = 4"
@@ -340,7 +340,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Settings that only the other version of IKE has."""
+    """Return settings that the IKE version does not have."""
     settings, ike = case.settings, case.settings.ike
     if ike.version == 2:
         if ike.mode != IkeSettings().mode:
@@ -372,7 +372,7 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
 
 
 def _stack_conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Settings that libreswan does not have, or that the lab does not use with it."""
+    """Return settings that the lab does not support with libreswan."""
     settings = case.settings
     roles = [role for role in ("initiator", "responder") if case.stack(role) == LIBRESWAN]
     for role in roles:

@@ -7,7 +7,7 @@ import pytest
 from ikeanalyze.cli.commands import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.manifest import HandshakeAction, RecordedLabHandshake
+from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake
 from ikeanalyze.lab.run import exclusive_output_dir
 
 
@@ -108,10 +108,10 @@ def test_an_ordinary_user_is_told_to_be_root(tmp_path):
 @pytest.mark.parametrize(
     ("established", "child", "why", "steps", "said"),
     [
-        (True, True, None, [HandshakeAction("ping", True, None)], "13 ms"),
+        (True, True, None, [ActionResult("ping", True, None)], "13 ms"),
         (False, False, "no answer", [], "failed: no answer"),
         (True, False, "TS_UNACCEPTABLE", [], "13 ms; without a CHILD_SA (TS_UNACCEPTABLE)"),
-        (True, True, None, [HandshakeAction("ping", False, "no answer")], "13 ms; ping failed: no answer"),
+        (True, True, None, [ActionResult("ping", False, "no answer")], "13 ms; ping failed: no answer"),
     ],
 )
 def test_a_handshake_that_went_wrong_in_part_says_so(established, child, why, steps, said):

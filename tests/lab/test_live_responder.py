@@ -15,8 +15,8 @@ from tests.lab.live_responder import run_responder, write_credentials
 pytestmark = pytest.mark.lab
 
 
-def case(**given):
-    (one,) = scenario.expand_cases(given, "here", "standing")
+def case(**stdin):
+    (one,) = scenario.expand_cases(stdin, "here", "standing")
     return one
 
 

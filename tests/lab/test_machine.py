@@ -91,10 +91,10 @@ def test_versions_are_compared_as_numbers():
 def test_a_program_says_its_version(tmp_path):
     program = tmp_path / "said"
     program.write_text("#!/bin/sh\necho Linux strongSwan 6.1.0dr2 of $1\n")
-    assert machine._said(Path("/"), str(program).lstrip("/"), "--version") is None  # it may not be run
+    assert machine._read_version(Path("/"), str(program).lstrip("/"), "--version") is None  # it may not be run
     program.chmod(0o755)
-    assert machine._said(Path("/"), str(program).lstrip("/"), "--version") == "6.1.0dr2"
-    assert machine._said(Path("/"), "no/such/program", "--version") is None
+    assert machine._read_version(Path("/"), str(program).lstrip("/"), "--version") == "6.1.0dr2"
+    assert machine._read_version(Path("/"), "no/such/program", "--version") is None
 
 
 def test_what_is_found_is_so():

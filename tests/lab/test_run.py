@@ -125,7 +125,7 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
     try:
         with pytest.raises(LabError, match="MB left") as told:
-            run_case(case, tmp_path, tell=fill)
+            run_case(case, tmp_path, on_handshake=fill)
     finally:
         subprocess.run(["umount", place], check=True)
     if left:
@@ -179,7 +179,7 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 @pytest.mark.parametrize(
     ("what", "said", "kept"),
     [
-        ("lab.relay", "the emulation of link", True),
+        ("lab.network.relay", "the emulation of link", True),
         ("charon", "the daemon of the (initiator|responder)", True),
         ("dumpcap", "the recording", False),
     ],
@@ -187,7 +187,7 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
     (case,) = scenario.expand_cases(data, "x", "dead")
-    if what == "lab.relay" and machine.has_netem():
+    if what == "lab.network.relay" and machine.has_netem():
         pytest.skip("this kernel has netem: there is no relay")
 
     def end(number, count, handshake):
@@ -196,7 +196,7 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
                 child.kill()
 
     with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
-        run_case(case, tmp_path, tell=end)
+        run_case(case, tmp_path, on_handshake=end)
     assert nothing_stays()
     manifest = tmp_path / f"{case.name}.manifest.json"
     assert manifest.exists() == kept

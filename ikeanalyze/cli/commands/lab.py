@@ -60,7 +60,7 @@ def run(
                     messages.remark(f"{name}: {number} of {count}: {_describe(handshake)}")
 
                 try:
-                    path = run_case(case, Path(output), iterations=runs, tell=report)
+                    path = run_case(case, Path(output), iterations=runs, on_handshake=report)
                 except LabError as error:
                     raise CommandError(f"{scenario}: {case.name}: {error}") from None
                 with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not

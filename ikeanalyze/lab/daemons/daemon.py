@@ -1,7 +1,7 @@
 """Daemons of a host, and the interface of an IKE daemon.
 
-A daemon runs in its host's network namespace and its own mount namespace, in this system or a Debian tree. Its folder is
-mounted as /run, so that pid file, sockets and logs have fixed names and are removed with the folder.
+A daemon runs in its host's network namespace and its own mount namespace, in this system or a Debian tree. Its folder
+is mounted as /run, so that pid file, sockets and logs have fixed names and are removed with the folder.
 """
 
 import shlex
@@ -157,7 +157,7 @@ class IkeDaemon(Protocol):
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
 
-    def rekey(self, what: str) -> CommandResult:
+    def rekey(self, target: str) -> CommandResult:
         """Start to rekey "child" or "ike", or "reauth" to reauthenticate."""
 
     def terminate(self, seconds: float | None = None) -> CommandResult:

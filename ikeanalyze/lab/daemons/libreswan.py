@@ -94,9 +94,9 @@ class LibreswanDaemon:
         self.run_whack("--name", NAME, "--initiate", "--asynchronous")
         return CommandResult(True, None)
 
-    def rekey(self, what: str) -> CommandResult:
+    def rekey(self, target: str) -> CommandResult:
         """Not supported: `scenario` refuses it."""
-        return CommandResult(False, f"{what} is not supported with libreswan")
+        return CommandResult(False, f"{target} is not supported with libreswan")
 
     def terminate(self, seconds: float | None = None) -> CommandResult:  # noqa: ARG002 - part of the interface
         """Delete the IKE SA without waiting."""

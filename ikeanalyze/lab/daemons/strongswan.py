@@ -129,10 +129,10 @@ class StrongswanDaemon:
         """Start to set up an IKE SA without waiting."""
         return self.run_vici("initiate", {"child": NAME, "timeout": "-1"})
 
-    def rekey(self, what: str) -> CommandResult:
+    def rekey(self, target: str) -> CommandResult:
         """Start to rekey "child" or "ike", or "reauth" to reauthenticate."""
-        content = {"child": NAME} if what == "child" else {"ike": NAME}
-        return self.run_vici("rekey", content | ({"reauth": "yes"} if what == "reauth" else {}))
+        content = {"child": NAME} if target == "child" else {"ike": NAME}
+        return self.run_vici("rekey", content | ({"reauth": "yes"} if target == "reauth" else {}))
 
     def terminate(self, seconds: float | None = None) -> CommandResult:
         """Delete the IKE SA, without the peer's confirmation after a timeout."""

@@ -1,7 +1,4 @@
-"""What a charon log says that the daemon did on the wire: each datagram that it sent, and how its IKE SAs went.
-
-Independent of the capture, so that the two can be compared.
-"""
+"""Parses charon's log: sent datagrams and IKE SAs, independently of the capture, for comparison."""
 
 import re
 from collections import Counter
@@ -40,7 +37,7 @@ class LoggedDatagram:
 
 @dataclass(slots=True)
 class DaemonLogSummary:
-    """What one daemon says of itself."""
+    """What a daemon logged."""
 
     sent: list[LoggedDatagram] = field(default_factory=list)
     #: Each message each time that it was sent, in order: "IKE_AUTH request 1".
@@ -53,7 +50,7 @@ class DaemonLogSummary:
     refused: Counter[str] = field(default_factory=Counter)
 
     def document(self) -> dict[str, Any]:
-        """As the manifest has it."""
+        """Return the summary for the manifest."""
         return {
             "datagrams": len(self.sent),
             "bytes": sum(datagram.bytes for datagram in self.sent),
@@ -67,7 +64,7 @@ class DaemonLogSummary:
 
 
 def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
-    """An account of the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
+    """Parse the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
     account = DaemonLogSummary()
     # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
     # first message is generated in the name of the one that it takes the place of
@@ -97,5 +94,5 @@ def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
 
 
 def _again(credentials: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
-    """The message that is sent again."""
+    """Return the name of the retransmitted message."""
     return credentials.get((sa, kind, number)) or credentials.get(("", kind, number)) or f"? {kind} {number}"

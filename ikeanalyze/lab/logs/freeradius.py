@@ -1,4 +1,4 @@
-"""What FreeRADIUS says (`freeradius -X`) of the packets that it got and sent: from outside of the capture, to be compared with it."""
+"""Parses the packets in the log of `freeradius -X`, independently of the capture, for comparison."""
 
 import re
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class LoggedRadiusPacket:
 
 
 def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
-    """The packets, in the order in which the server dealt with them."""
+    """Return the packets in the order in which the server processed them."""
     packets: list[LoggedRadiusPacket] = []
     credentials: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its answer, by the server's number of them
     for line in lines:
@@ -44,6 +44,6 @@ def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
 
 
 def read_freeradius_log(path: Path) -> list[LoggedRadiusPacket]:
-    """The same for a file."""
+    """Parse a log file."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         return parse_freeradius_log(lines)

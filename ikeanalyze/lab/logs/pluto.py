@@ -1,8 +1,7 @@
-"""What a log of libreswan's pluto says that the daemon did on the wire, as `daemonlog` says it of strongSwan's charon, and how far
-a handshake has come. With `plutodebug=base,private`.
+"""Parses pluto's log: sent datagrams, IKE SAs, and the progress of a handshake. Needs `plutodebug=base,private`.
 
-A message is put together in the log ("emit ISAKMP Message" with its exchange, flags and message ID, then once more for each
-fragment) and then sent; what is sent with nothing put together since is sent again.
+pluto logs each message ("emit ISAKMP Message" with exchange, flags and message ID, then each fragment) before it sends
+it. A datagram that is sent without a new message is a retransmission.
 """
 
 import re
@@ -41,7 +40,7 @@ _PROBLEM: Final = re.compile(r'(?:addconn: .*(?:error|failed|invalid).*|FATAL ER
 
 @dataclass(slots=True)
 class HandshakeProgress:
-    """How far a handshake has come."""
+    """Progress of a handshake."""
 
     established: bool = False
     #: Whether its CHILD_SA is there as well.
@@ -68,7 +67,7 @@ class _EmittedMessage:
 
 
 def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
-    """An account of the lines of a log."""
+    """Parse the lines of a log."""
     account = DaemonLogSummary()
     header: dict[str, str] | None = None  # of what is being put together
     # of each kind the last: there is one exchange at a time
@@ -104,7 +103,7 @@ def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
 
 
 def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
-    """A datagram of a message went out."""
+    """Count a sent datagram of a message."""
     if message is None:
         return
     if message.sent % max(message.fragments, 1) == 0:
@@ -117,7 +116,7 @@ def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
 
 
 def find_spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
-    """The SPIs of the youngest IKE SA, 16 hex digits each; None: none got so far."""
+    """Return the SPIs of the newest IKE SA, 16 hex digits each, or None."""
     youngest: tuple[str | None, str | None] = (None, None)
     for line in lines:
         if keys := _KEYS.search(line):
@@ -126,12 +125,12 @@ def find_spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
 
 
 def find_startup_error(lines: Iterable[str]) -> str | None:
-    """Why pluto does not start, or takes no connection."""
+    """Return why pluto does not start or refuses a connection."""
     return next((problem_line[0] for line in lines if (problem_line := _PROBLEM.search(line))), None)
 
 
 def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
-    """How far a handshake has come by the lines since it began."""
+    """Return the progress of a handshake from the lines since it began."""
     state = HandshakeProgress()
     begun: float | None = None
     for line in lines:
@@ -158,7 +157,7 @@ def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
 
 
 def _seconds(line: str) -> float | None:
-    """The time of day of a line."""
+    """Return the time of day of a line."""
     clock = _TIME.match(line)
     if not clock:
         return None

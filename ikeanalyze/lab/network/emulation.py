@@ -1,8 +1,7 @@
-"""How a path between two hosts behaves: delay, jitter, loss, rate, dropped IP fragments; by the kernel or by us.
+"""Emulates delay, jitter, loss, rate and dropped IP fragments on the path between two hosts.
 
-Loss and dropped fragments happen at the receiver behind the capture where nftables can do that, so that a capture on either
-host has every transmission of both; else in the path. Delay, jitter and rate are always the path's: netem's where the kernel has
-it, else those of our own relay (`relay`).
+Frames are dropped at the receiver after the capture if nftables supports it, so that a capture on either host has all
+transmissions; otherwise in the path. Delay, jitter and rate use netem if the kernel has it, otherwise `relay`.
 """
 
 import json
@@ -21,50 +20,47 @@ from ikeanalyze.lab.network.topology import FAR, NEAR
 from ikeanalyze.lab.scenario import LinkConditions
 
 _START_SECONDS: Final = 10
-#: A link is quiet when nothing is on its way at so many looks, with this pause between them.
-_QUIET_LOOKS: Final = 3
-_LOOK_SECONDS: Final = 0.03
-#: Chances are counted in this many parts.
+#: A link is idle after this many checks without frames in flight, with this pause between them.
+_IDLE_CHECKS: Final = 3
+_CHECK_SECONDS: Final = 0.03
+#: Resolution of probabilities.
 _PARTS: Final = 100_000
 
 
 class Emulator(Protocol):
     """A path that carries frames."""
 
-    #: What does it: "netem", "relay" or "bridge".
+    #: "netem", "relay" or "bridge".
     kind: str
 
     @property
     def alive(self) -> bool:
-        """Whether it carries frames."""
-        ...
+        """Whether it is running."""
 
     def count_in_flight(self) -> int:
-        """How many frames are on their way."""
-        ...
+        """Return the number of frames in flight."""
 
     def stop(self) -> dict[str, dict[str, int]]:
-        """End it; what it counted per direction, where it counts."""
-        ...
+        """Stop it; return its counts per direction, if any."""
 
 
 @dataclass(slots=True)
 class NetemEmulator:
-    """A bridge; with netem on both its ports where the link is not perfect."""
+    """A bridge, with netem on both ports unless the link is perfect."""
 
     kind: str
     path: Netns
     alive: bool = True
 
     def count_in_flight(self) -> int:
-        """What netem holds back, as tc tells it; a bridge holds back nothing."""
+        """Return the number of frames in netem's queues."""
         if self.kind == "bridge":
             return 0
         reports = (self.path.command("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
         return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(run_command(report)))
 
     def stop(self) -> dict[str, dict[str, int]]:
-        """The bridge goes with its namespace."""
+        """The bridge is removed with its namespace."""
         return {}
 
 
@@ -75,22 +71,22 @@ class RelayEmulator:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     output: Path
-    #: Where it says how many frames are on their way.
+    #: File with the number of frames in flight.
     waiting_file: Path
     kind: str = "relay"
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process.poll() is None
 
     def count_in_flight(self) -> int:
-        """What the relay has not delivered yet."""
+        """Return the number of frames in the relay's queues."""
         count: int = struct.unpack("I", self.waiting_file.read_bytes())[0]
         return count
 
     def stop(self) -> dict[str, dict[str, int]]:
-        """End the relay; its counts."""
+        """Stop the relay; return its counts."""
         self.sandbox.stop(self.process)
         lines = self.output.read_text().splitlines()
         try:
@@ -109,7 +105,7 @@ def start_emulator(
     drops_elsewhere: bool,
     seed: int | None = None,
 ) -> Emulator:
-    """Let frames through between the two ends of a path."""
+    """Connect the two ends of a path."""
     loss = 0.0 if drops_elsewhere else conditions.loss_percent
     if conditions.drop_ip_fragments and not drops_elsewhere:
         raise LabError("dropping IP fragments needs nftables with the hook ingress (ikeanalyze lab doctor)")
@@ -137,17 +133,17 @@ def start_emulator(
 
 
 def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
-    """Wait until nothing is on its way, and nobody answers it; so long at most, since a link may be hopelessly slow."""
+    """Wait until no frame is in flight and no daemon responds, at most `seconds`."""
     deadline = time.monotonic() + seconds
     slow = [emulator for emulator in emulators if emulator.kind != "bridge"]
     quiet = 0
-    while slow and quiet < _QUIET_LOOKS and time.monotonic() < deadline:
+    while slow and quiet < _IDLE_CHECKS and time.monotonic() < deadline:
         quiet = 0 if any(emulator.alive and emulator.count_in_flight() for emulator in slow) else quiet + 1
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
 
 
 def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
-    """What puts a link's conditions on one end of a path, for what leaves there."""
+    """Return the command that applies a link's conditions to frames leaving at one end."""
     command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
     if conditions.rtt_ms or conditions.jitter_ms:
         command += ["delay", f"{conditions.rtt_ms / 2:g}ms"]
@@ -168,7 +164,7 @@ def _bridge(path: Netns) -> None:
 
 
 def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
-    """Lose frames that reach a host, behind a capture that is taken there."""
+    """Drop frames that arrive at a host, after the capture."""
     rules = []
     if conditions.loss_percent:
         chance = f"numgen random mod {_PARTS} < {round(conditions.loss_percent / 100 * _PARTS)} counter drop"
@@ -180,4 +176,4 @@ def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditi
     text = "add table netdev link\n"
     text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
     text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
-    run_command(host.command("nft", "-f", "-"), given=text)
+    run_command(host.command("nft", "-f", "-"), stdin=text)

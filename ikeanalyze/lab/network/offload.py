@@ -1,7 +1,7 @@
-"""Checksum offload off: `python -m ikeanalyze.lab.offload INTERFACE...`, in the namespace that these are in.
+"""Disables checksum offload: `python -m ikeanalyze.lab.network.offload INTERFACE...`, in the interfaces' namespace.
 
-A veth interface leaves UDP checksums to a network card that there is not. A capture then has wrong ones, and who gets
-such a frame through a user-space relay drops it.
+A veth interface leaves UDP checksums to hardware that does not exist. Captures would have invalid checksums, and hosts
+would drop frames from a user-space relay.
 """
 
 import array
@@ -17,7 +17,7 @@ _ETHTOOL_SGSO: Final = 0x24
 
 
 def disable_offload(interface: str) -> None:
-    """Let the kernel compute the checksums of what this interface sends, and cut it into frames."""
+    """Let the kernel compute checksums and segment frames for this interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         for command in (_ETHTOOL_STXCSUM, _ETHTOOL_SGSO):
             value = array.array("B", struct.pack("II", command, 0))

@@ -1,6 +1,6 @@
-"""One ICMP echo, answered or not: `python -m ikeanalyze.lab.echo SOURCE DESTINATION SECONDS`, in a host's namespace.
+"""Sends one ICMP echo request: `python -m ikeanalyze.lab.network.ping SOURCE DESTINATION SECONDS`.
 
-What `ping` does, which not every machine has. The exit status is 0 if the answer came.
+Replaces `ping`, which not every machine has. The exit status is 0 if a reply arrived.
 """
 
 import os
@@ -15,7 +15,7 @@ _REPLY: Final = 0
 
 
 def internet_checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071) of an even number of octets."""
+    """Return the Internet checksum (RFC 1071) of an even number of octets."""
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -23,14 +23,14 @@ def internet_checksum(data: bytes) -> int:
 
 
 def encode_echo_request(identifier: int, number: int) -> bytes:
-    """An echo request (RFC 792)."""
+    """Encode an echo request (RFC 792)."""
     rest = struct.pack("!HH", identifier, number) + b"ikeanalyze lab.."
     empty = struct.pack("!BBH", _REQUEST, 0, 0)
     return struct.pack("!BBH", _REQUEST, 0, internet_checksum(empty + rest)) + rest
 
 
 def send_echo(source: str, destination: str, seconds: float) -> bool:
-    """Ask once; whether the answer came within `seconds`."""
+    """Send a request; return whether the reply arrived within `seconds`."""
     identifier = os.getpid() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
         opened.bind((source, 0))

@@ -1,9 +1,8 @@
-"""A link emulator in user space, for kernels without netem: Ethernet frames from one interface to another and back.
+"""Link emulator in user space for kernels without netem: relays Ethernet frames between two interfaces.
 
-Runs as `python -m ikeanalyze.lab.relay`, in the namespace that both interfaces are in. Per direction, a frame is lost with a
-given probability; else it waits for its turn at the given rate and then for half the round-trip time with jitter (uniform,
-never overtaking the frame before it). Counts are written to standard output at the end; how many frames are on their way stands in
-a file all the time, so that nobody takes a link for quiet that is not.
+Runs as `python -m ikeanalyze.lab.network.relay` in the interfaces' namespace. In each direction, a frame is lost with a
+given probability, or delayed by the given rate and half the round-trip time with jitter (uniform, without reordering).
+Counts are written to standard output at the end; a file always has the number of frames in flight.
 """
 
 import argparse
@@ -26,15 +25,15 @@ _SOL_PACKET: Final = 263
 _PACKET_IGNORE_OUTGOING: Final = 23
 _PACKET_STATISTICS: Final = 6
 _SO_RCVBUFFORCE: Final = 33
-#: Of a socket, for frames that come while this process does not get a processor.
+#: Socket buffer.
 _BUFFER_BYTES: Final = 32 << 20
-#: Frames that may be on their way in one direction; more are dropped, as by a full queue.
+#: Limit for the frames in flight in one direction; more are dropped.
 MAX_QUEUED: Final = 20_000
 
 
 @dataclass(slots=True)
 class RelayDirection:
-    """One direction of the link: the rules, without sockets and clocks. Times in seconds."""
+    """One direction of the link, without sockets and clock. Times in seconds."""
 
     delay: float
     jitter: float
@@ -48,8 +47,8 @@ class RelayDirection:
     _last: float = 0.0  # when the last frame arrives
     _queue: list[tuple[float, int, bytes]] = field(default_factory=list)
 
-    def take(self, frame: bytes, now: float) -> None:
-        """A frame came in."""
+    def add_frame(self, frame: bytes, now: float) -> None:
+        """Add a received frame."""
         self.received += 1
         if self.random.random() < self.loss:
             self.lost += 1
@@ -65,8 +64,8 @@ class RelayDirection:
         self._last = max(sent + max(wait, 0.0), self._last)
         heapq.heappush(self._queue, (self._last, self.received, frame))
 
-    def due(self, now: float) -> list[bytes]:
-        """The frames that arrive by now, in order."""
+    def pop_due(self, now: float) -> list[bytes]:
+        """Return the frames that are due, in order."""
         frames = []
         while self._queue and self._queue[0][0] <= now:
             frames.append(heapq.heappop(self._queue)[2])
@@ -74,17 +73,17 @@ class RelayDirection:
 
     @property
     def next_at(self) -> float | None:
-        """When the next frame arrives, if one is on its way."""
+        """When the next frame is due; None: no frame is in flight."""
         return self._queue[0][0] if self._queue else None
 
     @property
     def waiting(self) -> int:
-        """How many are on their way."""
+        """Number of frames in flight."""
         return len(self._queue)
 
     @property
     def counts(self) -> dict[str, int]:
-        """What became of the frames."""
+        """Counts of frames by result."""
         return {
             "received": self.received,
             "lost": self.lost,
@@ -106,15 +105,13 @@ def _opened(interface: str) -> socket.socket:
 
 
 def _missed(opened: socket.socket) -> int:
-    """Frames that found a socket's buffer full, since this was last asked."""
+    """Return the frames dropped by a full socket buffer since the last call."""
     _, missed = struct.unpack("II", opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
     return int(missed)
 
 
 def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, waiting: int | None) -> None:
-    """Carry frames between two interfaces until SIGTERM comes. `waiting`: a file that has the number of frames that are on their
-    way, 4 octets in this machine's order.
-    """
+    """Relay frames until SIGTERM. `waiting`: file for the number of frames in flight, 4 octets in host order."""
     ends = [_opened(a), _opened(b)]
     ways = [(ends[0], ends[1], there), (ends[1], ends[0], back)]
     print("ready", file=sys.stderr, flush=True)
@@ -145,10 +142,10 @@ def _carry(
             if source in readable:
                 try:
                     while True:
-                        way.take(source.recv(65_536), time.monotonic())
+                        way.add_frame(source.recv(65_536), time.monotonic())
                 except BlockingIOError:
                     pass
-            for frame in way.due(time.monotonic()):
+            for frame in way.pop_due(time.monotonic()):
                 try:
                     target.send(frame)
                 except OSError:
@@ -156,21 +153,21 @@ def _carry(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Read the rules from the command line, and carry frames by them."""
+    """Read the options and relay frames."""
     parser = argparse.ArgumentParser(prog="ikeanalyze.lab.network.relay")
     parser.add_argument("interfaces", nargs=2)
     for name in ("delay-ms", "jitter-ms", "loss-percent", "rate-kbps"):
         parser.add_argument(f"--{name}", type=float, default=0.0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--waiting", type=Path)
-    given = parser.parse_args(arguments)
-    chance = random.Random(given.seed)
+    options = parser.parse_args(arguments)
+    chance = random.Random(options.seed)
     there, back = (
         RelayDirection(
-            given.delay_ms / 1e3,
-            given.jitter_ms / 1e3,
-            given.loss_percent / 100,
-            given.rate_kbps * 1e3,
+            options.delay_ms / 1e3,
+            options.jitter_ms / 1e3,
+            options.loss_percent / 100,
+            options.rate_kbps * 1e3,
             random.Random(chance.random()),
         )
         for _ in range(2)
@@ -180,9 +177,9 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit
 
     signal.signal(signal.SIGTERM, end)
-    waiting = os.open(given.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if given.waiting else None
+    waiting = os.open(options.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if options.waiting else None
     try:
-        relay_frames(given.interfaces[0], given.interfaces[1], there, back, waiting)
+        relay_frames(options.interfaces[0], options.interfaces[1], there, back, waiting)
     finally:
         json.dump({"there": there.counts, "back": back.counts}, sys.stdout)
         sys.stdout.flush()

@@ -18,29 +18,29 @@ from ikeanalyze.lab.scenario import ScenarioCase
 #: The responder's interfaces: the links' names.
 LINK: Final = "ini-res"
 AAA_LINK: Final = "res-aaa"
-#: The other side's interface, and those of a path.
+#: The interface of the other hosts, and those of a path.
 ETHERNET: Final = "eth0"
 NEAR: Final = "near"
 FAR: Final = "far"
-#: Those of a NAT.
+#: Interfaces of the NAT.
 _INSIDE: Final = "inside"
 _OUTSIDE: Final = "outside"
-#: What ESP protects: an address on each side's loopback interface.
+#: Addresses protected by ESP, on each side's loopback interface.
 INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
 
-#: Interfaces with less have no IPv6 at all (RFC 8200, 5).
+#: Minimum MTU for IPv6 (RFC 8200, section 5).
 _IPV6_MTU: Final = 1280
 
 
 @dataclass(frozen=True, slots=True)
 class LabNetwork:
-    """The hosts, connected."""
+    """The connected hosts."""
 
     initiator: Netns
     responder: Netns
-    #: Carries what initiator and responder say.
+    #: Between initiator and responder.
     path: Netns
-    #: The AAA server and the path to it, where the initiator uses EAP.
+    #: The AAA server and the path to it, with EAP.
     aaa: Netns | None
     aaa_path: Netns | None
     initiator_address: str
@@ -51,7 +51,7 @@ class LabNetwork:
 
 
 def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
-    """Make the hosts that a case needs."""
+    """Create the hosts and links of a case."""
     six = case.settings.ip_version == 6
     initiator, responder, path = (sandbox.create_netns(name) for name in ("initiator", "responder", "path"))
     mtu = case.settings.link.mtu
@@ -94,7 +94,7 @@ class _HostInterface:
 
 
 def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int, mtu: int) -> None:
-    """Connect two hosts to the ends of a path, and tell each the other's MAC address."""
+    """Connect two hosts to the ends of a path, with static neighbour entries."""
     _plug(path, NEAR, near, prefix, mtu)
     _plug(path, FAR, far, prefix, mtu)
     for end, opposite in ((near, far), (far, near)):
@@ -103,7 +103,7 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
 
 
 def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
-    """Put a NAT between the initiator and its path; the initiator's address, which the NAT changes."""
+    """Put a NAT between initiator and path; return the initiator's private address."""
     ours, gateway = "198.51.100.2", "198.51.100.1"
     _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
     _address(nat, _INSIDE, f"{gateway}/24")
@@ -114,7 +114,7 @@ def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
         "add chain ip nat out { type nat hook postrouting priority 100; }\n"
         f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
     )
-    run_command(nat.command("nft", "-f", "-"), given=rules)
+    run_command(nat.command("nft", "-f", "-"), stdin=rules)
     _offload(nat, _INSIDE, _OUTSIDE)
     return ours
 
@@ -141,7 +141,7 @@ def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) ->
         )
     )
     run_command(path.command("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
-    if mtu >= _IPV6_MTU:  # a path has no addresses: it says nothing of its own
+    if mtu >= _IPV6_MTU:  # a path must not send frames itself
         run_command(path.command("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
     run_command(path.command("ip", "link", "set", name, "up"))
     _address(end.host, end.interface, f"{end.address}/{prefix}")

@@ -67,7 +67,7 @@ def test_ike_with_it_agrees_with_both_logs(lab, tmp_path, initiator, responder):
 @pytest.mark.lab
 def test_it_does_not_start_with_what_it_does_not_have(lab, tmp_path, monkeypatch):
     real = libreswan.build_ipsec_conf
-    monkeypatch.setattr(libreswan, "build_ipsec_conf", lambda *given: real(*given).replace("dh19", "dh99"))
+    monkeypatch.setattr(libreswan, "build_ipsec_conf", lambda *stdin: real(*stdin).replace("dh19", "dh99"))
     (case,) = scenario.expand_cases({"responder": {"stack": "libreswan"}}, "x", "x")
     with pytest.raises(libreswan.LabError, match=r"libreswan \S+ did not start on the responder: .*dh99"):
         run_case(case, tmp_path)
