@@ -110,7 +110,7 @@ class _ReadState:
             phase1.extend(key_file.phase1)
             for warning in [] if told else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
-                self._warnings.append(AnalysisWarning(_text(path), None, f"{where}{warning.what}"))
+                self._warnings.append(AnalysisWarning(_text(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
     def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:

@@ -198,9 +198,6 @@ def find_prf(name: str) -> PrfAlgorithm | None:
     return None if member is None else PRF.get(member)
 
 
-pass
-
-
 def get_suite(chosen: Proposal | None) -> IkeSuite | None:
     """What protects the messages; None: nothing was chosen, or no encryption."""
     if chosen is None:

@@ -1,12 +1,10 @@
-"""Whether a peer's certificate is to be trusted: its chain up to an authority, and whose it is (RFC 5280; RFC 4945, section 3).
+"""Check a peer's certificate chain and identity, and convert distinguished names (RFC 5280; RFC 4945, section 3).
 
-Paths are built and checked by `cryptography.x509.verification`. Its own rules for extensions are those of the web; IKE has
-fewer (RFC 4945, section 5.1.3), so authorities must say that they are some, and nothing more is asked for.
+Paths are built and checked by `cryptography.x509.verification`. Its default rules for extensions are those of the web. IKE has
+fewer (RFC 4945, section 5.1.3): only BasicConstraints of authorities are required.
 
-Distinguished names: from a text as strongSwan writes them, and whether two are the same name.
-
-strongSwan writes the parts in the order in which they are encoded, C=CH, O=Lab, CN=gw; RFC 4514, which our reports
-follow, has the last one first. A text says not which of the two it means, so here it is always strongSwan's order.
+Text of distinguished names is in strongSwan's order, which is the order of the encoding: C=CH, O=Lab, CN=gw. RFC 4514, which
+the reports follow, reverses it; a text does not tell which of the two it uses.
 """
 
 import datetime as dt
@@ -17,93 +15,89 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from cryptography.x509.verification import (
-    Criticality,
-    ExtensionPolicy,
-    PolicyBuilder,
-    Store,
-    VerificationError,
-)
+from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyBuilder, Store, VerificationError
 
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2.payloads import Identification
 from ikeanalyze.wire.registries.ikev2 import IdType
 
-#: strongSwan's words for attributes that RFC 4514 has no word for.
-_WORDS: Final = {
+#: strongSwan's keywords of attributes for which RFC 4514 has none.
+_KEYWORDS: Final = {
     "E": NameOID.EMAIL_ADDRESS,
     "SN": NameOID.SERIAL_NUMBER,
     "S": NameOID.SURNAME,
     "G": NameOID.GIVEN_NAME,
     "T": NameOID.TITLE,
 }
-#: A comma that parts attributes, and the spaces around it; those that are escaped belong to a value.
-_COMMA: Final = re.compile(r"(\\.)| *, *", re.DOTALL)
+#: A comma between attributes and the spaces around it, or an escaped character of a value.
+_SEPARATOR: Final = re.compile(r"(\\.)| *, *", re.DOTALL)
 
 
 def encode_distinguished_name(text: str) -> x509.Name:
-    """A distinguished name from "C=CH, O=Lab, CN=gw"; escapes are those of RFC 4514. `ValueError` if it is none."""
-    plain = _COMMA.sub(lambda found: found[1] or ",", text.strip(" "))
-    return x509.Name(reversed(x509.Name.from_rfc4514_string(plain, _WORDS).rdns))
+    """Parse a distinguished name such as "C=CH, O=Lab, CN=gw", with the escapes of RFC 4514.
+
+    Raises:
+        ValueError: not a distinguished name.
+
+    """
+    compact = _SEPARATOR.sub(lambda match: match[1] or ",", text.strip(" "))
+    return x509.Name(reversed(x509.Name.from_rfc4514_string(compact, _KEYWORDS).rdns))
 
 
 def format_distinguished_name(data: bytes) -> str | None:
-    """A DER distinguished name as `encode_distinguished_name` takes it; None if it is none."""
-    name = _name(data)
+    """Format a DER distinguished name as `encode_distinguished_name` parses it; None if it is invalid."""
+    name = _parse_name(data)
     if name is None:
         return None
-    words = {kind: word for word, kind in _WORDS.items()}
-    return ", ".join(part.rfc4514_string(words) for part in name.rdns)
+    keywords = {oid: keyword for keyword, oid in _KEYWORDS.items()}
+    return ", ".join(part.rfc4514_string(keywords) for part in name.rdns)
 
 
-def names_equal(one: bytes, other: bytes) -> bool:
-    """Whether two DER names have the same attributes in the same order, of whatever string types (RFC 5280, section 7.1).
+def names_equal(first: bytes, second: bytes) -> bool:
+    """Whether two DER names have the same attributes in the same order (RFC 5280, section 7.1).
 
-    Upper and lower case count, which is stricter than the RFC.
+    String types may differ. The comparison is case-sensitive, which is stricter than the RFC.
     """
-    if one == other:
+    if first == second:
         return True
-    first, second = _name(one), _name(other)
-    return first is not None and first == second
+    name = _parse_name(first)
+    return name is not None and name == _parse_name(second)
 
 
-def _name(data: bytes) -> x509.Name | None:
+def _parse_name(data: bytes) -> x509.Name | None:
     try:
         return x509.Name.from_bytes(data)
     except ValueError:
         return None
 
 
-pass
-
-
 def check_certificate_chain(
     certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None = None
 ) -> str | None:
-    """What is wrong with a peer's chain; None: it leads to an anchor, each certificate signed by the next and valid now.
+    """Return the reason why a peer's chain is invalid; None: it leads to an anchor and every certificate is valid.
 
-    `certificates`: DER, the peer's own first, the others in any order. `time`: another than now, with its time zone.
+    `certificates`: DER, the peer's first, the others in any order. `time`: aware; None: now.
     """
     if not certificates:
-        return "there is no certificate"
+        return "the peer sent no certificate"
     if not anchors:
         return "no authority is trusted"
     try:
         _verify(certificates, anchors, time)
-    except VerificationError as problem:
-        # what it says in parentheses is the certificate as Python shows it
-        return " ".join(str(problem).partition(" (encountered")[0].split())
+    except VerificationError as error:
+        # The text in parentheses is the repr of the certificate.
+        return " ".join(str(error).partition(" (encountered")[0].split())
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as problem:  # the library's panics are no Exception
-        return f"a certificate cannot be read ({type(problem).__name__})"
+    except BaseException as error:  # the library's panics do not derive from Exception
+        return f"a certificate cannot be read ({type(error).__name__})"
     return None
 
 
 def _verify(certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], time: dt.datetime | None) -> None:
     end, *between = (x509.load_der_x509_certificate(certificate) for certificate in certificates)
     if any(end == anchor for anchor in anchors):
-        return  # trusted itself, not as an authority
+        return  # the certificate itself is trusted, without an authority
     authority = ExtensionPolicy.permit_all().require_present(x509.BasicConstraints, Criticality.AGNOSTIC, None)
     builder = (
         PolicyBuilder()
@@ -116,32 +110,32 @@ def _verify(certificates: Sequence[bytes], anchors: Sequence[x509.Certificate], 
 
 
 def check_identity(certificate: bytes, identification: Identification) -> str | None:
-    """Why an IDi or IDr payload is not of a certificate's owner; None: the certificate names it (RFC 4945, section 3.1).
+    """Return the reason why an IDi or IDr payload does not match a certificate; None: it does (RFC 4945, section 3.1).
 
-    A distinguished name has to be the subject, the others are among its alternative names.
+    A distinguished name must be the subject, other identities must be among the subject alternative names.
     """
-    owner = x509.load_der_x509_certificate(certificate)
-    kind, data = identification.type, identification.data
-    if kind == IdType.ID_DER_ASN1_DN:
-        named = names_equal(data, owner.subject.public_bytes())
+    decoded = x509.load_der_x509_certificate(certificate)
+    id_type, data = identification.type, identification.data
+    if id_type == IdType.ID_DER_ASN1_DN:
+        matches = names_equal(data, decoded.subject.public_bytes())
     else:
-        named = (kind, data) in _alternative_names(owner)
-    if named:
+        matches = (id_type, data) in _alternative_names(decoded)
+    if matches:
         return None
-    text = format_identity(kind, data) or data.hex()
-    return f"the certificate is not that of {text}"
+    text = format_identity(id_type, data) or data.hex()
+    return f"the certificate does not name {text}"
 
 
-def _alternative_names(owner: x509.Certificate) -> set[tuple[int, bytes]]:
-    """The names in the form of identities."""
+def _alternative_names(certificate: x509.Certificate) -> set[tuple[int, bytes]]:
+    """Subject alternative names as type and data of identification payloads."""
     try:
-        names = owner.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return set()
-    found = {(int(IdType.ID_FQDN), value.encode()) for value in names.get_values_for_type(x509.DNSName)}
-    found |= {(int(IdType.ID_RFC822_ADDR), value.encode()) for value in names.get_values_for_type(x509.RFC822Name)}
+    identities = {(int(IdType.ID_FQDN), value.encode()) for value in names.get_values_for_type(x509.DNSName)}
+    identities |= {(int(IdType.ID_RFC822_ADDR), value.encode()) for value in names.get_values_for_type(x509.RFC822Name)}
     for value in names.get_values_for_type(x509.IPAddress):
         address = ip_address(str(value))
         kind = IdType.ID_IPV4_ADDR if address.version == 4 else IdType.ID_IPV6_ADDR
-        found.add((int(kind), address.packed))
-    return found
+        identities.add((int(kind), address.packed))
+    return identities

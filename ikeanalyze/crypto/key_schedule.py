@@ -1,7 +1,6 @@
-"""How the keys of an IKE SA are derived: SKEYSEED, SK_*, and what changes them later.
+"""Derive the keys of an IKE SA: SKEYSEED and SK_*, also after additional key exchanges and rekeying, and with a PPK.
 
-Pure functions, named after the RFCs' formulas. Secrets of key exchanges come from logs; nonces and SPIs from the
-capture or from logs.
+Pure functions, named after the formulas of the RFCs.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from ikeanalyze.crypto.macs import prf, prf_plus
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
-_HALF: Final = 8  # bytes of each nonce that go into a key of 16 bytes
+_HALF_NONCE: Final = 8  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class SessionKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageKeys:
-    """The keys that protect the messages of one epoch, and the algorithms that they are for."""
+    """The keys that protect the messages of one epoch, and their algorithms."""
 
     encryption: int | None  # transform ID (type 1); None: the source does not say
     integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: the source does not say
@@ -39,30 +38,30 @@ class MessageKeys:
     sk_er: bytes = field(repr=False)
     sk_ai: bytes = field(repr=False, default=b"")
     sk_ar: bytes = field(repr=False, default=b"")
-    unchecked_icv: int | None = None  # bytes of an ICV that nothing can check: "ANY n-bits [No Checking]"
-    no_salt: bool = False  # the source lacks the cipher's salt: nothing can be decrypted
+    unchecked_icv: int | None = None  # bytes of an ICV that is not checked: "ANY n-bits [No Checking]"
+    no_salt: bool = False  # the source lacks the cipher's salt, so nothing can be decrypted
 
 
 def skeyseed(algorithm: PrfAlgorithm, secret: bytes, nonce_i: bytes, nonce_r: bytes) -> bytes:
-    """SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: what the first key exchange gave, g^ir."""
+    """Return SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: g^ir, the secret of the first key exchange."""
     if algorithm.half_nonces:
-        return prf(algorithm, nonce_i[:_HALF] + nonce_r[:_HALF], secret)
+        return prf(algorithm, nonce_i[:_HALF_NONCE] + nonce_r[:_HALF_NONCE], secret)
     return prf(algorithm, nonce_i + nonce_r, secret)
 
 
 def skeyseed_after_additional(algorithm: PrfAlgorithm, sk_d: bytes, secret: bytes, nonces: bytes) -> bytes:
-    """SKEYSEED(n) after an additional key exchange in IKE_INTERMEDIATE (RFC 9370, section 2.2.2).
+    """Return SKEYSEED(n) after an additional key exchange in IKE_INTERMEDIATE (RFC 9370, section 2.2.2).
 
-    `sk_d`: SK_d(n-1). `secret`: SK(n), what that key exchange gave. `nonces`: Ni | Nr of IKE_SA_INIT.
+    `sk_d`: SK_d(n-1). `secret`: SK(n), the secret of that key exchange. `nonces`: Ni | Nr of IKE_SA_INIT.
     """
     return prf(algorithm, sk_d, secret + nonces)
 
 
 def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence[bytes], nonces: bytes) -> bytes:
-    """SKEYSEED of an IKE SA that replaces another (RFC 7296, section 2.18; RFC 9370, section 2.2.4).
+    """Return SKEYSEED of an IKE SA that replaces another (RFC 7296, section 2.18; RFC 9370, section 2.2.4).
 
-    `algorithm` and `sk_d` are those of the IKE SA that is replaced. `secrets`: what the key exchange of
-    CREATE_CHILD_SA gave, then those of IKE_FOLLOWUP_KE. `nonces`: Ni | Nr of CREATE_CHILD_SA.
+    `algorithm` and `sk_d` are those of the IKE SA that is replaced. `secrets`: of the key exchange in
+    CREATE_CHILD_SA, then of those in IKE_FOLLOWUP_KE. `nonces`: Ni | Nr of CREATE_CHILD_SA.
     """
     return prf(algorithm, sk_d, b"".join(secrets[:1]) + nonces + b"".join(secrets[1:]))
 
@@ -70,9 +69,11 @@ def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence
 def session_keys(
     algorithm: PrfAlgorithm, suite: IkeSuite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
 ) -> SessionKeys:
-    """SK_* from a SKEYSEED of any of the three kinds (RFC 7296, section 2.14). `nonces`: Ni | Nr, whole.
+    """Return SK_* from a SKEYSEED of any of the three functions (RFC 7296, section 2.14). `nonces`: Ni | Nr, not truncated.
 
-    `ValueError` if the suite's algorithms, or the length of its key, are not known.
+    Raises:
+        ValueError: the suite's algorithms or its key length are unknown.
+
     """
     encryption = ENCRYPTION.get(suite.encryption)
     size_e = None if encryption is None else encryption.get_key_bytes(suite.key_bits)
@@ -95,7 +96,7 @@ def session_keys(
 
 
 def mix_in_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:
-    """The keys after a post-quantum preshared key is mixed in: SK_d, SK_pi and SK_pr change (RFC 8784, section 3)."""
+    """Return the keys after mixing in a post-quantum preshared key: SK_d, SK_pi and SK_pr change (RFC 8784, section 3)."""
     return replace(
         keys,
         sk_d=prf_plus(algorithm, ppk, keys.sk_d, algorithm.size),

@@ -1,7 +1,4 @@
-"""Message authentication codes: for the ICV of messages, and under the PRFs.
-
-The PRFs of IKEv2, and prf+ (RFC 7296, section 2.13).
-"""
+"""Message authentication codes for ICVs and PRFs, and prf+ (RFC 7296, section 2.13)."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,7 +13,7 @@ from cryptography.hazmat.primitives.hmac import HMAC
 
 from ikeanalyze.crypto.algorithms import IntegrityAlgorithm, MacAlgorithm, PrfAlgorithm
 
-#: By what HMACs are made of.
+#: Hashes of the HMACs.
 HASHES: Final[Mapping[MacAlgorithm, hashes.HashAlgorithm]] = MappingProxyType(
     {
         MacAlgorithm.MD5: hashes.MD5(),
@@ -26,49 +23,37 @@ HASHES: Final[Mapping[MacAlgorithm, hashes.HashAlgorithm]] = MappingProxyType(
         MacAlgorithm.SHA2_512: hashes.SHA512(),
     }
 )
-_BLOCK: Final = 16
+_BLOCK: Final = 16  # bytes of a block and of a key of the AES MACs
+_MAX_PRF_PLUS_BLOCKS: Final = 255  # the counter is one byte
 
 
 def make_mac(mac: MacAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
-    """The whole MAC of any bytes under one key; the key is prepared once. `ValueError` if a key of AES is no key."""
+    """Return a function that computes untruncated MACs with a key, which is set up once.
+
+    Raises:
+        ValueError: the key of an AES MAC has the wrong length.
+
+    """
     if mac is MacAlgorithm.AES_XCBC:
-        return _xcbc(key)
-    if mac is MacAlgorithm.AES_CMAC:
-        return _cmac(key)
-    keyed = HMAC(key, HASHES[mac])
+        return _make_xcbc(key)
+    keyed = CMAC(AES(key)) if mac is MacAlgorithm.AES_CMAC else HMAC(key, HASHES[mac])
 
-    def hmac(data: bytes) -> bytes:
-        this = keyed.copy()
-        this.update(data)
-        return this.finalize()
+    def compute(data: bytes) -> bytes:
+        state = keyed.copy()
+        state.update(data)
+        return state.finalize()
 
-    return hmac
+    return compute
 
 
 def make_icv(algorithm: IntegrityAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
-    """The ICV of a message's bytes, as long as it is sent."""
+    """Return a function that computes ICVs with a key, truncated to the algorithm's length."""
     mac, size = make_mac(algorithm.mac, key), algorithm.icv
-
-    def icv(data: bytes) -> bytes:
-        return mac(data)[:size]
-
-    return icv
+    return lambda data: mac(data)[:size]
 
 
-def _cmac(key: bytes) -> Callable[[bytes], bytes]:
-    """RFC 4493."""
-    keyed = CMAC(AES(key))
-
-    def cmac(data: bytes) -> bytes:
-        this = keyed.copy()
-        this.update(data)
-        return this.finalize()
-
-    return cmac
-
-
-def _xcbc(key: bytes) -> Callable[[bytes], bytes]:
-    """RFC 3566, section 4. One run of CBC from an IV of zeros does it: its last block is the MAC."""
+def _make_xcbc(key: bytes) -> Callable[[bytes], bytes]:
+    """RFC 3566, section 4: the MAC is the last block of CBC with a zero IV."""
     if len(key) != _BLOCK:
         raise ValueError("AES-XCBC takes keys of 16 bytes")
     ecb = Cipher(AES(key), ECB()).encryptor()
@@ -76,32 +61,31 @@ def _xcbc(key: bytes) -> Callable[[bytes], bytes]:
     chained = Cipher(AES(k1), CBC(bytes(_BLOCK)))
 
     def xcbc(data: bytes) -> bytes:
-        whole = max(len(data) - 1, 0) // _BLOCK * _BLOCK  # bytes before the last block, which is never empty
-        last, mask = data[whole:], k2
+        start = max(len(data) - 1, 0) // _BLOCK * _BLOCK  # of the last block, which is never empty
+        last, mask = data[start:], k2
         if len(last) < _BLOCK:
             last, mask = (last + b"\x80").ljust(_BLOCK, b"\0"), k3
         last = bytes(a ^ b for a, b in zip(last, mask, strict=True))
-        return chained.encryptor().update(data[:whole] + last)[-_BLOCK:]
+        return chained.encryptor().update(data[:start] + last)[-_BLOCK:]
 
     return xcbc
 
 
-pass
-
-_AES_KEY: Final = 16
-_MOST_BLOCKS: Final = 255  # the counter is one byte
-
-
 def prf(algorithm: PrfAlgorithm, key: bytes, data: bytes) -> bytes:
-    """The PRF of a key, which may have any length, and data: as many bytes as the algorithm gives."""
-    return make_mac(algorithm.mac, _fitted(algorithm, key))(data)
+    """Return the PRF of a key and data, `algorithm.size` bytes. The key may have any length."""
+    return make_mac(algorithm.mac, _fit_key(algorithm, key))(data)
 
 
 def prf_plus(algorithm: PrfAlgorithm, key: bytes, seed: bytes, length: int) -> bytes:
-    """The first `length` bytes of the stream that is made of a key and a seed. `ValueError` for more than 255 times the PRF's output."""
-    if length > _MOST_BLOCKS * algorithm.size:
-        raise ValueError(f"prf+ gives {_MOST_BLOCKS * algorithm.size} bytes at most, not {length}")
-    mac = make_mac(algorithm.mac, _fitted(algorithm, key))
+    """Return the first `length` bytes of prf+(key, seed) (RFC 7296, section 2.13).
+
+    Raises:
+        ValueError: more than 255 times the size of the PRF's output.
+
+    """
+    if length > _MAX_PRF_PLUS_BLOCKS * algorithm.size:
+        raise ValueError(f"prf+ gives {_MAX_PRF_PLUS_BLOCKS * algorithm.size} bytes at most, not {length}")
+    mac = make_mac(algorithm.mac, _fit_key(algorithm, key))
     stream, block, count = b"", b"", 0
     while len(stream) < length:
         count += 1
@@ -110,10 +94,10 @@ def prf_plus(algorithm: PrfAlgorithm, key: bytes, seed: bytes, length: int) -> b
     return stream[:length]
 
 
-def _fitted(algorithm: PrfAlgorithm, key: bytes) -> bytes:
-    """A key of AES's length out of one of any (RFC 4434, section 2; RFC 4615, section 3)."""
-    if len(key) == _AES_KEY or algorithm.mac not in (MacAlgorithm.AES_XCBC, MacAlgorithm.AES_CMAC):
+def _fit_key(algorithm: PrfAlgorithm, key: bytes) -> bytes:
+    """Pad or hash the key of an AES PRF to 16 bytes (RFC 4434, section 2; RFC 4615, section 3)."""
+    if len(key) == _BLOCK or algorithm.mac not in (MacAlgorithm.AES_XCBC, MacAlgorithm.AES_CMAC):
         return key
-    if algorithm.mac is MacAlgorithm.AES_XCBC and len(key) < _AES_KEY:
-        return key.ljust(_AES_KEY, b"\0")
-    return make_mac(algorithm.mac, bytes(_AES_KEY))(key)
+    if algorithm.mac is MacAlgorithm.AES_XCBC and len(key) < _BLOCK:
+        return key.ljust(_BLOCK, b"\0")
+    return make_mac(algorithm.mac, bytes(_BLOCK))(key)

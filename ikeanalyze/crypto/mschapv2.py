@@ -1,7 +1,7 @@
-"""What EAP-MSCHAPv2 computes from a password: the response, the server's proof, and the MSK (RFC 2759, section 8; RFC 3079).
+"""Compute the values of EAP-MSCHAPv2 from a password: the response, the server's proof, and the MSK (RFC 2759, section 8; RFC 3079).
 
-The hashes and ciphers that it is made of are broken; nobody should rely on them. MD4 is pycryptodome's, since `cryptography`
-has none; DES is the library's 3DES with three times the same key.
+Its hashes and ciphers are broken and must not be relied on. MD4 comes from pycryptodome, because `cryptography` lacks it; DES is
+3DES with the same key three times.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: RFC 2759, section 8.7.
 _MAGIC1: Final = b"Magic server to client signing constant"
 _MAGIC2: Final = b"Pad to make it do more than one iteration"
-#: RFC 3079, section 3.4; on the client's side the second is for sending, the third for receiving.
+#: RFC 3079, section 3.4; the client sends with the second key and receives with the third.
 _MASTER: Final = b"This is the MPPE Master Key"
 _CLIENT_SENDS: Final = b"On the client side, this is the send key; on the server side, it is the receive key."
 _CLIENT_RECEIVES: Final = b"On the client side, this is the receive key; on the server side, it is the send key."
@@ -25,55 +25,55 @@ _PAD1: Final = bytes(40)
 _PAD2: Final = b"\xf2" * 40
 _KEY: Final = 16
 _DES_BLOCKS: Final = 3
-_HASH: Final = 21  # bytes of the password's hash with the zeros behind it: three DES keys of 7 bytes
+_HASH: Final = 21  # bytes of the password's hash padded with zeros: three DES keys of 7 bytes
 _MSK: Final = 64
 
 
 class Md4MissingError(RuntimeError):
-    """The library that has MD4 is not installed; one line for the user."""
+    """pycryptodome, which provides MD4, is not installed; one line for the user."""
 
     def __init__(self) -> None:
         super().__init__("EAP-MSCHAPv2 needs MD4 from pycryptodome: pip install 'ikeanalyze[replay]'")
 
 
 def require_md4() -> None:
-    """Raise `Md4MissingError` if there is no MD4."""
-    _md4()
+    """Raise `Md4MissingError` if MD4 is not available."""
+    _load_md4()
 
 
-def _md4() -> "ModuleType":
+def _load_md4() -> "ModuleType":
     try:
-        from Crypto.Hash import MD4
+        from Crypto.Hash import MD4  # optional dependency
     except ImportError:
         raise Md4MissingError from None
     return MD4
 
 
 def password_hash(password: str) -> bytes:
-    """NtPasswordHash (RFC 2759, section 8.3), 16 bytes. Raises `Md4MissingError`."""
-    return bytes(_md4().new(password.encode("utf-16-le")).digest())
+    """Return NtPasswordHash (RFC 2759, section 8.3), 16 bytes. Raises `Md4MissingError`."""
+    return bytes(_load_md4().new(password.encode("utf-16-le")).digest())
 
 
 def challenge_hash(peer_challenge: bytes, challenge: bytes, user: str) -> bytes:
-    """ChallengeHash (section 8.2), 8 bytes. `user`: without a domain before a backslash."""
+    """Return ChallengeHash (section 8.2), 8 bytes. `user`: without a domain before a backslash."""
     return _sha1(peer_challenge + challenge + _name(user))[:8]
 
 
 def nt_response(challenge: bytes, peer_challenge: bytes, user: str, password: str) -> bytes:
-    """GenerateNTResponse (section 8.1), 24 bytes. The challenges have 16 bytes each."""
+    """Return GenerateNTResponse (section 8.1), 24 bytes. The challenges have 16 bytes each."""
     block = challenge_hash(peer_challenge, challenge, user)
     padded = password_hash(password).ljust(_HASH, b"\0")
     return b"".join(_des(padded[7 * part : 7 * part + 7], block) for part in range(_DES_BLOCKS))
 
 
 def authenticator_response(challenge: bytes, peer_challenge: bytes, user: str, password: str, response: bytes) -> str:
-    """GenerateAuthenticatorResponse (section 8.7): S= and 40 hex digits, by which the server proves that it knows the password."""
+    """Return GenerateAuthenticatorResponse (section 8.7): S= and 40 hex digits, the server's proof of the password."""
     digest = _sha1(_hash_of_hash(password) + response + _MAGIC1)
     return f"S={_sha1(digest + challenge_hash(peer_challenge, challenge, user) + _MAGIC2).hex().upper()}"
 
 
 def master_session_key(password: str, response: bytes) -> bytes:
-    """The MSK, 64 bytes: the client's master send key and master receive key (RFC 3079, section 3.4), and zeros."""
+    """Return the MSK, 64 bytes: the client's master send key and master receive key (RFC 3079, section 3.4), and zeros."""
     master = _sha1(_hash_of_hash(password) + response + _MASTER)[:_KEY]
     keys = (_sha1(master + _PAD1 + magic + _PAD2)[:_KEY] for magic in (_CLIENT_SENDS, _CLIENT_RECEIVES))
     return b"".join(keys).ljust(_MSK, b"\0")
@@ -81,7 +81,7 @@ def master_session_key(password: str, response: bytes) -> bytes:
 
 def _hash_of_hash(password: str) -> bytes:
     """HashNtPasswordHash (RFC 2759, section 8.4)."""
-    return bytes(_md4().new(password_hash(password)).digest())
+    return bytes(_load_md4().new(password_hash(password)).digest())
 
 
 def _name(user: str) -> bytes:
@@ -93,7 +93,7 @@ def _sha1(data: bytes) -> bytes:
 
 
 def _des(key: bytes, block: bytes) -> bytes:
-    """DES of one block. The key's 56 bits are spread out over 8 bytes, of which the lowest bit is parity, which nobody looks at."""
+    """DES of one block. The 56 bits of the key are spread over 8 bytes, whose lowest bit is an ignored parity bit."""
     bits = int.from_bytes(key)
     spread = bytes(bits >> 49 - 7 * place << 1 & 0xFE for place in range(8))
     return Cipher(TripleDES(spread * 3), ECB()).encryptor().update(block)

@@ -1,15 +1,15 @@
-"""Encrypted messages of IKEv2: opening them, and making them.
+"""Decrypt and encrypt IKEv2 messages.
 
-What is encrypted is the SK payload (RFC 7296, section 3.14) or SKF (RFC 7383, section 2.5), which is the last of its
-message; payloads before it are in the clear and authenticated with it. A message opens if its ICV fits, and in no
-other way: a wrong key gives nothing. Only where the keys themselves say that there is no ICV to check, what comes
-out is looked at instead, and marked.
+The encrypted payload is SK (RFC 7296, section 3.14) or SKF (RFC 7383, section 2.5), always the last payload of its message.
+The payloads before it are in the clear and authenticated with it. A message is decrypted only if its ICV is valid: a wrong
+key gives nothing. Where the key set has no means to check the ICV, the plaintext must be a plausible chain of payloads, and
+the result is marked as unverified.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, EncryptionAlgorithm, IkeSuite, IntegrityAlgorithm
 from ikeanalyze.crypto.ciphers import AeadCipher, PlainCipher, make_aead_cipher, make_cipher
@@ -22,31 +22,19 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
-__all__ = [
-    "UnusableKeyError",
-    "DecryptedMessage",
-    "Decryptor",
-    "EncryptedPayload",
-    "IkeSuite",
-    "find_encrypted_payload",
-    "is_plausible_chain",
-    "get_fragment_capacity",
-    "encrypt_message",
-]
-
-#: Bound once: the lookup of an enum's member takes a fifth of the time of these loops.
+#: Bound once: looking up the member of an enum takes a fifth of the time of these loops.
 _NONE: Final = PayloadType.NONE
 _SKF: Final = PayloadType.SKF
 #: Fragment number, total fragments.
-_FRAGMENT: Final = Struct(">HH")
-_RESERVED: Final = 0x7F  # of a payload's flags: all but the critical bit
+_FRAGMENT_NUMBERS: Final = Struct(">HH")
+_RESERVED_FLAGS: Final = 0x7F  # all flags of a payload but the critical bit
 _PAYLOAD_TYPES: Final = frozenset(PayloadType)
-#: The most that anybody pads to without need: 4 bytes.
-_LARGEST_PADDED_TO: Final = 4
+#: Multiple to which implementations pad without need, in bytes.
+_MAX_PADDING_MULTIPLE: Final = 4
 
 
-class UnusableKeyError(ValueError):  # noqa: N818 - says what is the matter with a key, and is often no error
-    """A key set can open nothing, and why. Has no secret in it."""
+class UnusableKeyError(ValueError):
+    """A key set cannot be used; `reason` is one clause without secrets."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -55,21 +43,21 @@ class UnusableKeyError(ValueError):  # noqa: N818 - says what is the matter with
 
 @dataclass(frozen=True, slots=True)
 class DecryptedMessage:
-    """What was inside an SK or SKF payload, or inside the fragments of one message together."""
+    """The content of an SK or SKF payload, or of all fragments of a message."""
 
-    plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of it
-    first: int  # type of the first payload; 0: there is none, or this is no first fragment
-    verified: bool  # the ICV fits; False: the keys come without a way to check it
+    plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of the chain
+    first: int  # type of the first payload; 0: no payload, or not the first fragment
+    verified: bool  # the ICV is valid; False: the key set has no means to check it
 
 
 class EncryptedPayload(NamedTuple):
-    """Where the encrypted payload is in a message.
+    """The position of the encrypted payload in a message.
 
-    A named tuple, because one is made for each message of a capture and a dataclass takes three times as long.
+    A named tuple: one is created for each message of a capture, and a dataclass takes three times as long.
     """
 
     message: bytes  # from the header to the end of the encrypted payload
-    start: int  # where the IV begins: behind the payload's header and, in SKF, the fragment's numbers
+    start: int  # offset of the IV: after the payload's header and, in SKF, the fragment numbers
     first: int  # type of the first payload inside
     fragment: tuple[int, int] | None  # fragment number and total fragments; None: the payload is SK
     message_id: int
@@ -77,9 +65,9 @@ class EncryptedPayload(NamedTuple):
 
 
 def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
-    """The encrypted payload of a whole IKEv2 message; None if there is none or it is not whole. Never raises.
+    """Find the encrypted payload of a complete IKEv2 message; None if it has none or is incomplete. Never raises.
 
-    What is behind the message's length is no part of it.
+    Bytes after the message's length are ignored.
     """
     cursor = Cursor(message)
     try:
@@ -100,7 +88,7 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
             return None
         fragment = None
         if kind == _SKF:
-            number, total = cursor.unpack(_FRAGMENT)
+            number, total = cursor.unpack(_FRAGMENT_NUMBERS)
             if not 1 <= number <= total:
                 return None
             fragment = number, total
@@ -109,78 +97,77 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
     return EncryptedPayload(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
 
 
-class _DirectionCipher(Protocol):
-    """One sender's keys, ready for use."""
-
-    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
-        """Plaintext with padding; `start`, `behind_iv`, `end`: where the IV begins, the ciphertext, the ICV."""
-
-    def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
-        """IV, ciphertext and ICV; `associated`: the message before the IV."""
-
-
 class _AeadDirection:
-    """RFC 5282, section 5: what is before the IV is the associated data."""
+    """The AEAD cipher of one sender; the message before the IV is the associated data (RFC 5282, section 5)."""
 
     __slots__ = ("_cipher",)
 
     def __init__(self, cipher: AeadCipher) -> None:
         self._cipher = cipher
 
-    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:  # noqa: ARG002
-        return self._cipher.decrypt(message[start:behind_iv], message[behind_iv:], message[:start])
+    def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:  # noqa: ARG002
+        """Return the padded plaintext, None if the ICV is invalid. `start`, `iv_end`, `end`: offsets of IV, ciphertext, ICV."""
+        return self._cipher.decrypt(message[start:iv_end], message[iv_end:], message[:start])
 
     def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
+        """Return IV, ciphertext and ICV; `associated`: the message before the IV."""
         return iv + self._cipher.encrypt(iv, padded, associated)
 
 
 class _EncryptThenMac:
-    """RFC 7296, section 3.14: the ICV is over all that is before it."""
+    """The cipher and MAC of one sender; the ICV covers the message up to it (RFC 7296, section 3.14)."""
 
     __slots__ = ("_cipher", "_icv")
 
     def __init__(self, cipher: PlainCipher, icv: Callable[[bytes], bytes] | None) -> None:
         self._cipher = cipher
-        self._icv = icv  # None: there is nothing to check
+        self._icv = icv  # None: the ICV cannot be checked
 
-    def decrypt(self, message: bytes, start: int, behind_iv: int, end: int) -> bytes | None:
+    def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:
+        """See `_AeadDirection`."""
         if self._icv is not None and self._icv(message[:end]) != message[end:]:
             return None
-        return self._cipher.decrypt(message[start:behind_iv], message[behind_iv:end])
+        return self._cipher.decrypt(message[start:iv_end], message[iv_end:end])
 
     def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
+        """See `_AeadDirection`."""
         body = iv + self._cipher.encrypt(iv, padded)
         return body if self._icv is None else body + self._icv(associated + body)
 
 
 class Decryptor:
-    """One key set made ready. It may serve any number of messages."""
+    """Decrypts any number of messages with one key set."""
 
     __slots__ = ("_algorithm", "_icv_size", "_initiator", "_responder", "verifies")
 
-    verifies: bool  # whether it can tell that it fits
+    verifies: bool  # whether it checks ICVs, so that it recognizes a wrong key
 
     def __init__(self, keys: MessageKeys, suite: IkeSuite | None = None) -> None:
-        """`suite`: what the IKE SA negotiated, for what the key set does not say itself.
+        """`suite`: the negotiated algorithms, used where the key set does not name its own.
 
-        Raises `UnusableKeyError`: unknown algorithms, keys of another length than theirs, no salt.
+        Raises:
+            UnusableKeyError: the algorithms are unknown, a key has the wrong length, or the salt is missing.
+
         """
         if keys.no_salt:
-            raise UnusableKeyError("the salt that an AEAD cipher needs is not in the file")
-        self._algorithm = _encryption(keys, suite)
+            raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
+        self._algorithm = _encryption_algorithm(keys, suite)
         self._icv_size, mac = self._algorithm.icv, None
         if not self._algorithm.aead:
-            self._icv_size, mac = _integrity(keys, suite)
+            self._icv_size, mac = _integrity_algorithm(keys, suite)
         self.verifies = self._algorithm.aead or mac is not None
-        # some sources have the keys of one direction alone; NULL has no encryption keys at all
+        # Some sources have the keys of one direction only; NULL has no encryption keys at all.
         sides = (keys.sk_ei, keys.sk_ai), (keys.sk_er, keys.sk_ar)
         keyless = 0 in self._algorithm.key_sizes
-        alone = any(any(side) for side in sides)
+        one_sided = any(any(side) for side in sides)
         self._initiator, self._responder = (
-            self._direction(*side, mac) if side[0] or (keyless and (any(side) or not alone)) else None for side in sides
+            self._make_direction(*side, mac) if side[0] or (keyless and (any(side) or not one_sided)) else None
+            for side in sides
         )
 
-    def _direction(self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None) -> _DirectionCipher:
+    def _make_direction(
+        self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None
+    ) -> _AeadDirection | _EncryptThenMac:
         if self._algorithm.aead:
             return _AeadDirection(make_aead_cipher(self._algorithm, sk_e))
         if mac is not None and len(sk_a) != mac.key:
@@ -188,64 +175,50 @@ class Decryptor:
         return _EncryptThenMac(make_cipher(self._algorithm, sk_e), make_icv(mac, sk_a) if mac else None)
 
     def decrypt(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
-        """What is inside a whole IKE message; None if these are not its keys or there is nothing to open.
+        """Decrypt a complete IKE message; None if the keys are wrong or it has no encrypted payload. Never raises.
 
-        `from_initiator`: sent by the original initiator of the IKE SA. Never raises.
+        `from_initiator`: sent by the original initiator of the IKE SA.
         """
-        sealed = find_encrypted_payload(message)
-        return None if sealed is None else self.decrypt_payload(sealed, from_initiator)
+        payload = find_encrypted_payload(message)
+        return None if payload is None else self.decrypt_payload(payload, from_initiator)
 
-    def decrypt_payload(self, sealed: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
-        """`open`, for who has found the encrypted payload already."""
-        message, start = sealed.message, sealed.start
-        behind_iv = start + self._algorithm.iv
+    def decrypt_payload(self, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
+        """Decrypt a payload that `find_encrypted_payload` returned; otherwise as `decrypt`."""
+        message, start = payload.message, payload.start
+        iv_end = start + self._algorithm.iv
         end = len(message) - self._icv_size
-        size = end - behind_iv
+        size = end - iv_end
         if size < 1 or size % self._algorithm.block:
             return None
         direction = self._initiator if from_initiator else self._responder
         if direction is None:
             return None
-        padded = direction.decrypt(message, start, behind_iv, end)
+        padded = direction.decrypt(message, start, iv_end, end)
         if padded is None:
             return None
         pad_length = padded[-1]
         if pad_length >= size:
             return None
-        opened = DecryptedMessage(padded[: size - 1 - pad_length], sealed.first, self.verifies)
-        if self.verifies or self._plausible(opened, sealed.fragment, pad_length):
-            return opened
+        decrypted = DecryptedMessage(padded[: size - 1 - pad_length], payload.first, self.verifies)
+        if self.verifies or self._is_plausible(decrypted, payload.fragment, pad_length):
+            return decrypted
         return None
 
-    def _plausible(self, opened: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
-        """Whether the plaintext could be one, where no ICV tells."""
+    def _is_plausible(self, decrypted: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
+        """Whether the plaintext may be right, where no ICV is checked."""
         if fragment is None:
-            return is_plausible_chain(opened.plaintext, opened.first)
-        # A part of a chain tells little. All of it is looked at when the fragments are together.
+            return is_plausible_chain(decrypted.plaintext, decrypted.first)
+        # A part of a chain shows little; the complete chain is checked when the fragments are reassembled.
         number, total = fragment
         return (
-            pad_length < max(self._algorithm.block, _LARGEST_PADDED_TO)
-            and len(opened.plaintext) > 0
-            and (number > 1 or is_plausible_chain(opened.plaintext, opened.first, cut=total > 1))
+            pad_length < max(self._algorithm.block, _MAX_PADDING_MULTIPLE)
+            and len(decrypted.plaintext) > 0
+            and (number > 1 or is_plausible_chain(decrypted.plaintext, decrypted.first, cut=total > 1))
         )
-
-    def _seal(self, before: bytes, from_initiator: bool, plaintext: bytes, iv: bytes) -> bytes:
-        """IV, ciphertext and ICV; `before`: the message up to there. Its lengths are those that `_sizes` gives."""
-        pad_length = -(len(plaintext) + 1) % self._algorithm.block
-        padded = plaintext + bytes(pad_length) + bytes([pad_length])
-        direction = self._initiator if from_initiator else self._responder
-        if direction is None:
-            raise UnusableKeyError("there are no keys for this direction")
-        return direction.encrypt(before, iv, padded)
-
-    def _body_size(self, plaintext: bytes) -> int:
-        """Bytes of IV, ciphertext and ICV."""
-        padded = len(plaintext) + 1
-        return self._algorithm.iv + padded + -padded % self._algorithm.block + self._icv_size
 
 
 def encrypt_message(
-    opener: Decryptor,
+    decryptor: Decryptor,
     header: Header,
     first: int,
     plaintext: bytes,
@@ -254,64 +227,73 @@ def encrypt_message(
     fragment: tuple[int, int] | None = None,
     clear: Sequence[tuple[int, bytes]] = (),
 ) -> bytes:
-    """An encrypted message, padded no more than its cipher needs.
+    """Return an encrypted message, padded no more than its cipher requires.
 
-    `header`: its next payload and length are set to what the message has; its initiator bit chooses the keys.
-    `first`, `plaintext`: the chain of payloads inside, and the type of the first. `fragment`: fragment number and
-    total, for a message with SKF. `clear`: type and body of payloads before the encrypted one.
+    `header`: its next payload and length are replaced; its initiator flag selects the keys. `first`, `plaintext`: type of
+    the first inner payload, and the inner chain. `fragment`: fragment number and total fragments, for a message with SKF.
+    `clear`: type and body of the payloads before the encrypted one.
 
-    Raises `UnusableKeyError` for keys that cannot make an ICV too, `ValueError` for an IV of a wrong length.
+    Raises:
+        UnusableKeyError: the key set has no integrity algorithm, or no keys of this direction.
+        ValueError: the IV has the wrong length.
+
     """
-    if not opener.verifies:
-        raise UnusableKeyError("without an integrity algorithm there is no ICV to be made")
-    if len(iv) != opener._algorithm.iv:
-        raise ValueError(f"{opener._algorithm.name} takes IVs of {opener._algorithm.iv} bytes, not {len(iv)}")
-    kind = PayloadType.SK if fragment is None else PayloadType.SKF
-    numbers = b"" if fragment is None else _FRAGMENT.pack(*fragment)
-    kinds = [*(kind for kind, _ in clear), kind]
+    algorithm = decryptor._algorithm
+    if not decryptor.verifies:
+        raise UnusableKeyError("the keys have no integrity algorithm, so no ICV can be computed")
+    if len(iv) != algorithm.iv:
+        raise ValueError(f"{algorithm.name} takes IVs of {algorithm.iv} bytes, not {len(iv)}")
+    direction = decryptor._initiator if header.initiator else decryptor._responder
+    if direction is None:
+        raise UnusableKeyError("the key set has no keys for this direction")
+    pad_length = -(len(plaintext) + 1) % algorithm.block
+    padded = plaintext + bytes(pad_length) + bytes([pad_length])
+    numbers = b"" if fragment is None else _FRAGMENT_NUMBERS.pack(*fragment)
+    types = [*(payload_type for payload_type, _ in clear), PayloadType.SK if fragment is None else PayloadType.SKF]
     chain = b"".join(
         PAYLOAD_HEADER.pack(following, 0, PAYLOAD_HEADER.size + len(body)) + body
-        for (_, body), following in zip(clear, kinds[1:], strict=True)
+        for (_, body), following in zip(clear, types[1:], strict=True)
     )
-    size = PAYLOAD_HEADER.size + len(numbers) + opener._body_size(plaintext)
-    before = (
+    size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + decryptor._icv_size
+    length = HEADER.size + len(chain) + size
+    associated = (
         HEADER.pack(
             header.spi_i,
             header.spi_r,
-            kinds[0],
+            types[0],
             header.version,
             header.exchange_type,
             header.flags,
             header.message_id,
-            HEADER.size + len(chain) + size,
+            length,
         )
         + chain
         + PAYLOAD_HEADER.pack(first, 0, size)
         + numbers
     )
-    return before + opener._seal(before, header.initiator, plaintext, iv)
+    return associated + direction.encrypt(associated, iv, padded)
 
 
-def get_fragment_capacity(opener: Decryptor, largest: int) -> int:
-    """Bytes of inner payloads that fit into a fragment whose message has at most `largest` bytes; may be negative."""
-    algorithm = opener._algorithm
-    around = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT.size + algorithm.iv + opener._icv_size
-    padded = largest - around
-    return padded - padded % algorithm.block - 1  # the pad length takes one
+def get_fragment_capacity(decryptor: Decryptor, max_bytes: int) -> int:
+    """Return the bytes of inner payloads that fit into a fragment whose message has at most `max_bytes`; may be negative."""
+    algorithm = decryptor._algorithm
+    overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + decryptor._icv_size
+    padded = max_bytes - overhead
+    return padded - padded % algorithm.block - 1  # the pad length takes one byte
 
 
 def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
-    """Whether decrypted bytes are a chain of known payloads from their beginning to their end. Never raises.
+    """Whether decrypted bytes are a chain of known payloads from beginning to end. Never raises.
 
-    `cut`: the chain goes on elsewhere, and may end in the middle of a payload.
+    `cut`: the chain continues in another fragment, and may end in the middle of a payload.
     """
-    cursor, kind = Cursor(plaintext), first
+    cursor, payload_type = Cursor(plaintext), first
     try:
-        while kind != _NONE:
-            if kind not in _PAYLOAD_TYPES:
+        while payload_type != _NONE:
+            if payload_type not in _PAYLOAD_TYPES:
                 return False
-            kind, flags, size = cursor.unpack(PAYLOAD_HEADER)
-            if flags & _RESERVED or size < PAYLOAD_HEADER.size:
+            payload_type, flags, size = cursor.unpack(PAYLOAD_HEADER)
+            if flags & _RESERVED_FLAGS or size < PAYLOAD_HEADER.size:
                 return False
             cursor.skip(size - PAYLOAD_HEADER.size)
     except WireError:
@@ -319,44 +301,44 @@ def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
     return not cursor.remaining()
 
 
-def _encryption(keys: MessageKeys, suite: IkeSuite | None) -> EncryptionAlgorithm:
-    """The key set's own algorithm, else the negotiated one, if the keys have its length."""
-    number, key_bits = keys.encryption, None
-    if number is None:
+def _encryption_algorithm(keys: MessageKeys, suite: IkeSuite | None) -> EncryptionAlgorithm:
+    """The key set's algorithm, or else the negotiated one, if the keys have its length."""
+    transform, key_bits = keys.encryption, None
+    if transform is None:
         if suite is None:
-            raise UnusableKeyError("neither the file nor the capture says which cipher the keys are for")
-        number, key_bits = suite.encryption, suite.key_bits
-    algorithm = ENCRYPTION.get(number)
+            raise UnusableKeyError("unknown cipher: neither the key file nor the capture specifies it")
+        transform, key_bits = suite.encryption, suite.key_bits
+    algorithm = ENCRYPTION.get(transform)
     if algorithm is None:
-        raise UnusableKeyError(f"encryption algorithm {get_name(Encryption, number)} cannot be decrypted")
+        raise UnusableKeyError(f"encryption algorithm {get_name(Encryption, transform)} is not supported")
     if key_bits is None:
         sizes = [size + algorithm.salt for size in algorithm.key_sizes]
     else:
-        wanted = algorithm.get_key_bytes(key_bits)
-        if wanted is None:
+        negotiated = algorithm.get_key_bytes(key_bits)
+        if negotiated is None:
             raise UnusableKeyError(f"{algorithm.name} has no keys of {key_bits} bits")
-        sizes = [wanted]
+        sizes = [negotiated]
     size = len(keys.sk_ei) or len(keys.sk_er)
     if keys.sk_ei and keys.sk_er and len(keys.sk_er) != size:
         raise UnusableKeyError(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
     if size not in sizes:
-        salt = ", the salt included" if algorithm.salt else ""
+        salt = ", including the salt" if algorithm.salt else ""
         raise UnusableKeyError(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
     return algorithm
 
 
-def _integrity(keys: MessageKeys, suite: IkeSuite | None) -> tuple[int, IntegrityAlgorithm | None]:
-    """Bytes of the ICV, and what checks it; None: nothing does."""
+def _integrity_algorithm(keys: MessageKeys, suite: IkeSuite | None) -> tuple[int, IntegrityAlgorithm | None]:
+    """Bytes of the ICV, and the algorithm that checks it; None: it cannot be checked."""
     if keys.unchecked_icv is not None:
         return keys.unchecked_icv, None
-    number = keys.integrity
-    if number is None:
+    transform = keys.integrity
+    if transform is None:
         if suite is None:
-            raise UnusableKeyError("neither the file nor the capture says which integrity algorithm the keys are for")
-        number = suite.integrity
-    if number == Integrity.NONE:
+            raise UnusableKeyError("unknown integrity algorithm: neither the key file nor the capture specifies it")
+        transform = suite.integrity
+    if transform == Integrity.NONE:
         return 0, None
-    mac = INTEGRITY.get(number)
+    mac = INTEGRITY.get(transform)
     if mac is None:
-        raise UnusableKeyError(f"integrity algorithm {get_name(Integrity, number)} cannot be checked")
+        raise UnusableKeyError(f"integrity algorithm {get_name(Integrity, transform)} is not supported")
     return mac.icv, mac

@@ -1,7 +1,4 @@
-"""An encrypted message in as many fragments as it takes (RFC 7383, section 2.5); `defragment` puts them together.
-
-Putting the opened fragments of one IKE message together (RFC 7383, section 2.6).
-"""
+"""Fragment encrypted IKE messages and reassemble decrypted fragments (RFC 7383, sections 2.5 and 2.6)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,11 +14,11 @@ from ikeanalyze.crypto.sk_payload import (
 )
 from ikeanalyze.wire.header import Header
 
-_MOST: Final = 0xFFFF
+_MAX_FRAGMENTS: Final = 0xFFFF
 
 
 class FragmentTooSmallError(ValueError):
-    """Fragments would be too small to hold anything, or too many."""
+    """The maximum size of fragments leaves no room for payloads, or there would be too many fragments."""
 
 
 def encrypt_message_or_fragments(
@@ -29,39 +26,43 @@ def encrypt_message_or_fragments(
     header: Header,
     first: int,
     plaintext: bytes,
-    largest: int | None,
+    max_bytes: int | None,
     randomness: Callable[[int], bytes],
     *,
     suite: IkeSuite,
 ) -> list[bytes]:
-    """One message with SK, or if that has more than `largest` bytes, fragments with SKF that do not.
+    """Return a message with SK or, if that is longer than `max_bytes`, its fragments with SKF.
 
-    `header`, `first`, `plaintext`: as in `sealed.seal`. `largest`: bytes of an IKE message, header included; None: never
-    cut. `randomness`: gives so many bytes, for IVs. Raises `KeyUnusable`; `FragmentTooSmallError` if a fragment has no room for anything.
+    `header`, `first`, `plaintext`: as in `encrypt_message`. `max_bytes`: of an IKE message including its header; None: do not
+    fragment. `randomness`: returns that many random bytes, for IVs.
+
+    Raises:
+        UnusableKeyError: the keys do not fit the suite.
+        FragmentTooSmallError: fragments of this size cannot hold the message.
+
     """
-    opener, iv_size = Decryptor(keys, suite), ENCRYPTION[suite.encryption].iv
-    whole = encrypt_message(opener, header, first, plaintext, randomness(iv_size))
-    if largest is None or len(whole) <= largest:
-        return [whole]
-    room = get_fragment_capacity(opener, largest)
+    decryptor, iv_size = Decryptor(keys, suite), ENCRYPTION[suite.encryption].iv
+    message = encrypt_message(decryptor, header, first, plaintext, randomness(iv_size))
+    if max_bytes is None or len(message) <= max_bytes:
+        return [message]
+    room = get_fragment_capacity(decryptor, max_bytes)
     parts = [plaintext[at : at + room] for at in range(0, len(plaintext), room)] if room > 0 else []
-    if not 0 < len(parts) <= _MOST:
-        raise FragmentTooSmallError(f"fragments of {largest} bytes have no room for a message of {len(whole)}")
+    if not 0 < len(parts) <= _MAX_FRAGMENTS:
+        raise FragmentTooSmallError(
+            f"fragments of {max_bytes} bytes have no room for a message of {len(message)} bytes"
+        )
     return [
         encrypt_message(
-            opener, header, first if number == 1 else 0, part, randomness(iv_size), fragment=(number, len(parts))
+            decryptor, header, first if number == 1 else 0, part, randomness(iv_size), fragment=(number, len(parts))
         )
         for number, part in enumerate(parts, 1)
     ]
 
 
-_HIGHEST = 0xFFFF
-
-
 class SkfReassembler:
-    """The fragments of one message of one sender, in any order and as often as they come.
+    """Reassembles the decrypted fragments of one message of one sender, in any order and with repetitions.
 
-    Holds what was put into it and nothing for what was merely announced.
+    Allocates memory only for fragments that were added, not for the announced total.
     """
 
     __slots__ = ("_first", "_parts", "_total", "_verified")
@@ -77,17 +78,16 @@ class SkfReassembler:
 
     @property
     def total(self) -> int:
-        """Fragments that the message has; 0 before the first was added."""
+        """Total fragments of the message; 0 before the first was added."""
         return self._total
 
     def add(self, number: int, total: int, first: int, plaintext: bytes, verified: bool = True) -> bool:
-        """Take in one opened fragment; whether it was new and counts.
+        """Add a decrypted fragment; returns whether it is new.
 
-        One that is there already is left out, be its content another or not. A higher total means that the sender
-        cuts the message anew into smaller fragments, and replaces what there is; one with a lower total is old.
-        A fragment whose number cannot be is left out.
+        Repeated numbers are ignored, even with other content, as are invalid numbers. A higher total means that the sender
+        fragmented the message again into smaller fragments, and discards those before; a lower total is ignored as outdated.
         """
-        if not 1 <= number <= total <= _HIGHEST or total < self._total:
+        if not 1 <= number <= total <= _MAX_FRAGMENTS or total < self._total:
             return False
         if total > self._total:
             self._restart(total)
@@ -100,7 +100,7 @@ class SkfReassembler:
         return True
 
     def get_missing_ranges(self) -> tuple[range, ...]:
-        """Numbers of the fragments that are not there, in rising runs."""
+        """Return the numbers of missing fragments as ascending ranges."""
         runs, expected = [], 1
         for number in [*sorted(self._parts), self._total + 1]:
             if number > expected:
@@ -109,9 +109,9 @@ class SkfReassembler:
         return tuple(runs)
 
     def get_message(self) -> DecryptedMessage | None:
-        """What was inside the message; None while fragments are missing.
+        """Return the content of the message; None while fragments are missing.
 
-        None too for fragments without an ICV that together are no chain of payloads: a wrong key.
+        Also None if the fragments have no ICV that was checked and are not a plausible chain of payloads: a wrong key.
         """
         if not self._total or len(self._parts) < self._total:
             return None

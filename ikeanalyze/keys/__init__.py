@@ -1,1 +1,1 @@
-"""Key files of every origin to key sets, and decryption."""
+"""Read key files of all formats into key sets, assign key sets to IKE SAs, and export keys."""

@@ -1,30 +1,30 @@
-"""What one file with keys turns out to have in it, and what of it cannot be used."""
+"""Collect the keys of one file, and warnings about entries that cannot be used."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 
-#: Warnings kept of one file; of more there is but the number.
-MOST_WARNINGS: Final = 100
+#: Warnings of one file that are kept; the others are only counted.
+MAX_WARNINGS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class KeyWarning:
-    """Something in a key file that is not used, or that one should know of. Never with a key in it."""
+    """An entry of a key file that is not used or incomplete. The text never contains a key."""
 
-    path: str  # as it was given
+    path: str  # as given
     line: int | None  # from 1; None: about the whole file
-    what: str  # one clause
+    message: str  # one clause
 
     def __str__(self) -> str:
         where = "" if self.line is None else f"line {self.line}: "
-        return f"{self.path}: {where}{self.what}"
+        return f"{self.path}: {where}{self.message}"
 
 
 @dataclass(slots=True)
 class KeyCollector:
-    """Where the readers of all formats put what they find in one file."""
+    """The keys and warnings of one file, filled by the readers of all formats."""
 
     path: str
     formats: list[str] = field(default_factory=list)  # names for people, in order of appearance
@@ -32,32 +32,32 @@ class KeyCollector:
     phase1: list[Phase1Key] = field(default_factory=list)
     esp: list[EspKey] = field(default_factory=list)
     warnings: list[KeyWarning] = field(default_factory=list)
-    unsaid: int = 0  # warnings beyond `MOST_WARNINGS`
+    dropped_warnings: int = 0  # warnings beyond `MAX_WARNINGS`
 
-    def warn(self, line: int | None, what: str) -> None:
-        """Note what is wrong in a line."""
-        if len(self.warnings) < MOST_WARNINGS:
-            self.warnings.append(KeyWarning(self.path, line, what))
+    def warn(self, line: int | None, message: str) -> None:
+        """Add a warning; beyond `MAX_WARNINGS`, only count it."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(KeyWarning(self.path, line, message))
         else:
-            self.unsaid += 1
+            self.dropped_warnings += 1
 
     def add_format(self, name: str) -> None:
-        """Note that something of this format is in the file."""
+        """Record that the file contains entries of this format."""
         if name not in self.formats:
             self.formats.append(name)
 
     def make_origin(self, line: int | None) -> Origin:
-        """Where a key stands."""
+        """Return the origin of a key in this file."""
         return Origin(self.path, line)
 
     @property
-    def keys(self) -> int:
-        """How many there are, of whatever kind."""
+    def key_count(self) -> int:
+        """Number of keys of all kinds."""
         return len(self.key_sets) + len(self.phase1) + len(self.esp)
 
 
 def parse_hex(text: str) -> bytes | None:
-    """Bytes of hexadecimal digits, of either case, with or without 0x in front; None: these are none."""
+    """Return the bytes of hexadecimal digits of either case, with an optional 0x prefix; None if invalid."""
     text = text.strip()
     if text[:2] in ("0x", "0X"):
         text = text[2:]

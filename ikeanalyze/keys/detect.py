@@ -78,12 +78,12 @@ def read_keys(path: str) -> KeyFile:
                 log, hint = _read_lines(text, findings)
         except OSError as error:
             raise KeyFileError(f"{name}: cannot be read ({error.strerror or error})") from None
-    if not findings.keys:
+    if not findings.key_count:
         if findings.warnings:
             raise KeyFileError(f"{name}: no usable key in it. {_first(findings.warnings[0])}")
         raise KeyFileError(f"{name}: no key in it. {hint}")
-    if findings.unsaid:
-        findings.warnings.append(KeyWarning(name, None, f"{findings.unsaid:,} more warnings"))
+    if findings.dropped_warnings:
+        findings.warnings.append(KeyWarning(name, None, f"{findings.dropped_warnings:,} more warnings"))
     return KeyFile(
         name,
         tuple(findings.formats),
@@ -97,7 +97,7 @@ def read_keys(path: str) -> KeyFile:
 
 def _first(warning: KeyWarning) -> str:
     where = "" if warning.line is None else f"Line {warning.line}: "
-    return f"{where}{warning.what}"
+    return f"{where}{warning.message}"
 
 
 def _opened(path: str, name: str) -> AbstractContextManager[BinaryIO]:
@@ -248,7 +248,7 @@ def _read_lines(text: _LineReader, findings: KeyCollector) -> tuple[CharonLog | 
     if not is_log and (rows or findings.formats):
         for number in unread:
             findings.warn(number, "is no row of a key table; not used")
-        findings.unsaid += more_unread
+        findings.dropped_warnings += more_unread
     return log, _hint(charon=charon_lines, pluto=pluto, readable=readable)
 
 

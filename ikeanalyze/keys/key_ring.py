@@ -1,184 +1,174 @@
-"""Which key set opens which message: the chain of key sets of each IKE SA.
+"""Assign key sets to IKE SAs and decrypt their messages.
 
-An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, section 2.2.2),
-all with the same SPIs. Files give key sets in the order in which they were derived, some with SPIs, some without,
-those of several IKE SAs mixed. The rules:
+An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, section 2.2.2), all
+with the same SPIs. Files give key sets in the order of their derivation, some with SPIs, some without, those of several IKE
+SAs mixed. The rules:
 
 1. Key sets with SPIs belong to the IKE SA with these SPIs; its chain begins with them, in file order.
-2. One without SPIs belongs to the IKE SA that it opens a message of, and to no other from then on. Without an ICV to
-   check, a key set is never tried on an IKE SA that it does not name.
-3. Where nonces are known of both an IKE SA and a key set, only equal ones belong together.
-4. An exchange is protected by one key set, request and response. Once a later one was used, one that was used before
-   it opens earlier exchanges only, that is their retransmissions.
-5. The same keys in two files (both peers' logs) are one key set, which knows what either file says.
+2. A key set without SPIs belongs to the IKE SA whose message it decrypts, and from then on to no other. A key set that cannot
+   check an ICV is never tried on an IKE SA that it does not name.
+3. Where nonces are known of both an IKE SA and a key set, they must be equal.
+4. An exchange is protected by one key set, request and response. After a later key set was used, an earlier one decrypts
+   earlier exchanges only, that is their retransmissions.
+5. The same keys in two files (the logs of both peers) are one key set, with the attributes of both files.
 
-Logs and captures have their IKE SAs in about the same order, so key sets are tried from where the last one was
-found, nearest first, which finds nearly all at once. What fits nothing would be tried over and over; that ends after
-a fixed number of trials, from when on only the nearest are tried.
+Logs and captures list their IKE SAs in about the same order. So key sets are tried from the place of the last match, nearest
+first, which finds nearly all at once. Messages that match nothing would be tried again and again; after a fixed number of
+trials only the nearest key sets are tried.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
+from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
     Decryptor,
     EncryptedPayload,
-    IkeSuite,
     UnusableKeyError,
     find_encrypted_payload,
 )
-from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.keys.key_set import KeySet
 
-_T = TypeVar("_T")
-
-#: Trials of key sets that fit nothing, before only the nearest are tried: a second or two.
-_TRIALS: Final = 500_000
-#: How many the nearest are.
-_NEAREST: Final = 64
-#: Exchanges of one IKE SA that are tried on key sets that are nobody's: seven additional key exchanges make eight
-#: key sets, twice that for what is damaged.
-_EXCHANGES_TRIED: Final = 16
+#: Unsuccessful trials before only the nearest key sets are tried: a second or two.
+_MAX_TRIALS: Final = 500_000
+#: Key sets that are tried after that.
+_MAX_NEAREST: Final = 64
+#: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges make eight key sets, and
+#: twice that allows for damaged messages.
+_MAX_EXCHANGES_TRIED: Final = 16
 #: Trials of one exchange's messages from one side: the first may be a damaged transmission.
-_TRANSMISSIONS_TRIED: Final = 2
-#: Suites for which a key set that belongs to nobody is kept ready.
-_SUITES_KEPT: Final = 8
+_MAX_TRANSMISSIONS_TRIED: Final = 2
+#: Suites for which the decryptors of an unassigned key set are cached.
+_MAX_CACHED_SUITES: Final = 8
+
+#: Attributes that must not differ between two key sets with the same keys, and those that one may lack.
+_IDENTIFYING: Final = ("spi_i", "spi_r", "encryption", "integrity")
+_OPTIONAL: Final = (*_IDENTIFYING, "sk_d", "sk_pi", "sk_pr", "derivation")
 
 
 class KeyRing:
     """Key sets of any number of files, for the IKE SAs of a capture."""
 
-    __slots__ = (
-        "_by_nonces", "_by_spis", "_last", "_marked", "_openers", "_owned", "_plain", "_sas", "_sets", "_trials",
-    )  # fmt: skip
-
     def __init__(self, key_sets: Iterable[KeySet]) -> None:
         """`key_sets`: in file order."""
-        self._sets = _without_repeats(key_sets)
+        self._key_sets = _merge_repeated(key_sets)
         self._by_spis: dict[tuple[bytes | None, bytes | None], list[int]] = {}
         self._by_nonces: dict[bytes, list[int]] = {}
-        marked, plain = [], []  # key sets without SPIs, with and without nonces
-        for index, keys in enumerate(self._sets):
+        with_nonces, without_nonces = [], []  # key sets without SPIs
+        for index, keys in enumerate(self._key_sets):
             nonces = keys.derivation.nonces if keys.derivation else None
             if keys.spi_i is not None or keys.spi_r is not None:
                 self._by_spis.setdefault((keys.spi_i, keys.spi_r), []).append(index)
             elif nonces:
-                marked.append(index)
+                with_nonces.append(index)
                 self._by_nonces.setdefault(nonces, []).append(index)
             else:
-                plain.append(index)
-        self._marked, self._plain = _SortedNumbers(marked), _SortedNumbers(plain)
-        self._owned: set[int] = set()
-        self._openers: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
-        self._sas: dict[tuple[bytes, bytes], SaKeyChain] = {}
+                without_nonces.append(index)
+        self._with_nonces, self._without_nonces = _SortedNumbers(with_nonces), _SortedNumbers(without_nonces)
+        self._assigned: set[int] = set()
+        self._decryptors: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
+        self._chains: dict[tuple[bytes, bytes], SaKeyChain] = {}
         self._last = 0
-        self._trials = _TRIALS
+        self._trials_left = _MAX_TRIALS
 
     def get_sa_keys(
         self, spi_i: bytes, spi_r: bytes, suite: IkeSuite | None = None, nonces: bytes | None = None
     ) -> "SaKeyChain":
-        """The chain of one IKE SA, the same object each time.
+        """Return the chain of an IKE SA, the same object each time.
 
-        `suite`: what it negotiated, None as long as it is not known. `nonces`: Ni | Nr of the exchange that made it;
-        where key sets have nonces, nothing needs to be tried.
+        `suite`: the negotiated algorithms, None while they are unknown. `nonces`: Ni | Nr of the exchange that created the
+        IKE SA; they identify key sets that have nonces, without trials.
         """
-        sa = self._sas.get((spi_i, spi_r))
-        if sa is None:
-            sa = self._sas[spi_i, spi_r] = SaKeyChain(self, spi_i, spi_r)
-        sa._learn(suite, nonces)
-        return sa
+        chain = self._chains.get((spi_i, spi_r))
+        if chain is None:
+            chain = self._chains[spi_i, spi_r] = SaKeyChain(self, spi_i, spi_r)
+        chain._learn(suite, nonces)
+        return chain
 
     @property
     def unusable(self) -> tuple[str, ...]:
-        """Why key sets can open nothing in any capture: file, line and reason."""
+        """The key sets that cannot decrypt anything in any capture: file, line and reason."""
         reasons = []
-        for keys in self._sets:
-            if keys.no_salt or _complete(keys):
+        for keys in self._key_sets:
+            if keys.no_salt or _names_algorithms(keys):
                 try:
                     Decryptor(keys)
-                except UnusableKeyError as problem:
-                    reasons.append(f"{_place(keys.origin)}: {problem.reason}")
+                except UnusableKeyError as error:
+                    reasons.append(f"{keys.origin}: {error.reason}")
         return tuple(reasons)
 
     @property
     def reached_limit(self) -> bool:
-        """So many messages fitted no key that not every key set was tried on every IKE SA."""
-        return self._trials <= 0
+        """Whether so many trials failed that not every key set was tried on every IKE SA."""
+        return self._trials_left <= 0
 
-    def _named(self, spi_i: bytes, spi_r: bytes) -> list[int]:
-        return self._by_spis.get((spi_i, spi_r), [])
-
-    def _candidates(self, sa: "SaKeyChain", near: int | None) -> Iterator[int]:
-        """Key sets that could be the IKE SA's and are nobody's yet, likely ones first."""
-        for spis in ((sa.spi_i, None), (None, sa.spi_r)):
-            yield from self._free(self._by_spis.get(spis, ()))
+    def _candidates(self, chain: "SaKeyChain", near: int | None) -> Iterator[int]:
+        """Unassigned key sets that may belong to the IKE SA, likely ones first."""
+        listed = [self._by_spis.get(spis, []) for spis in ((chain.spi_i, None), (None, chain.spi_r))]
+        if chain._nonces is not None:
+            listed.append(self._by_nonces.get(chain._nonces, []))
+        for indices in listed:
+            yield from (index for index in indices if index not in self._assigned)
         near = self._last if near is None else near
-        if sa._nonces is not None:
-            yield from self._free(self._by_nonces.get(sa._nonces, ()))
-        yield from self._plain.near(near)
-        if sa._nonces is None:
-            yield from self._marked.near(near)
+        yield from self._without_nonces.iterate_near(near)
+        if chain._nonces is None:
+            yield from self._with_nonces.iterate_near(near)
 
-    def _free(self, indices: Iterable[int]) -> Iterator[int]:
-        return (index for index in indices if index not in self._owned)
-
-    def _opener(self, index: int, suite: IkeSuite | None) -> Decryptor | None:
-        keys = self._sets[index]
-        if _complete(keys):
+    def _get_decryptor(self, index: int, suite: IkeSuite | None) -> Decryptor | None:
+        keys = self._key_sets[index]
+        if _names_algorithms(keys):
             suite = None
-        kept = self._openers.setdefault(index, {})
-        if suite not in kept:
-            if len(kept) >= _SUITES_KEPT:
-                kept.clear()
+        by_suite = self._decryptors.setdefault(index, {})
+        if suite not in by_suite:
+            if len(by_suite) >= _MAX_CACHED_SUITES:
+                by_suite.clear()
             try:
-                kept[suite] = Decryptor(keys, suite)
+                by_suite[suite] = Decryptor(keys, suite)
             except UnusableKeyError:
-                kept[suite] = None
-        return kept[suite]
+                by_suite[suite] = None
+        return by_suite[suite]
 
     def _try(
-        self, sa: "SaKeyChain", near: int | None, sealed: EncryptedPayload, from_initiator: bool
+        self, chain: "SaKeyChain", near: int | None, payload: EncryptedPayload, from_initiator: bool
     ) -> tuple[DecryptedMessage, int] | None:
-        """What is in the message and the index of the key set that opens it, which is the IKE SA's from now on."""
-        candidates = self._candidates(sa, near)
-        if self._trials <= 0:
-            candidates = islice(candidates, _NEAREST)
+        """Decrypt with an unassigned key set and assign it; returns the message and the key set's index."""
+        candidates = self._candidates(chain, near)
+        if self._trials_left <= 0:
+            candidates = islice(candidates, _MAX_NEAREST)
         for index in candidates:
-            opener = self._opener(index, sa._suite)
-            self._trials -= 1
-            if opener is None or not opener.verifies:
+            decryptor = self._get_decryptor(index, chain._suite)
+            self._trials_left -= 1
+            if decryptor is None or not decryptor.verifies:
                 continue
-            opened = opener.decrypt_payload(sealed, from_initiator)
-            if opened is not None:
-                self._owned.add(index)
-                self._plain.remove(index)
-                self._marked.remove(index)
+            decrypted = decryptor.decrypt_payload(payload, from_initiator)
+            if decrypted is not None:
+                self._assigned.add(index)
+                self._without_nonces.remove(index)
+                self._with_nonces.remove(index)
                 self._last = index + 1
-                self._trials += 1
-                return opened, index
+                self._trials_left += 1
+                return decrypted, index
         return None
 
 
 class _ChainEntry:
     """One key set of a chain."""
 
-    __slots__ = ("index", "opener")
+    __slots__ = ("decryptor", "index")
 
-    def __init__(self, index: int, opener: Decryptor | None) -> None:
+    def __init__(self, index: int, decryptor: Decryptor | None) -> None:
         self.index = index  # in the ring
-        self.opener = opener  # None: unusable, as far as is known
+        self.decryptor = decryptor  # None: unusable, or the algorithms are unknown so far
 
 
 class SaKeyChain:
-    """The key sets of one IKE SA. Made by `KeyRing.for_sa`."""
+    """The key sets of one IKE SA. Created by `KeyRing.get_sa_keys`."""
 
-    __slots__ = ("_failures", "_links", "_nonces", "_reasons", "_ring", "_starts", "_suite", "spi_i", "spi_r")
-
-    spi_i: bytes
-    spi_r: bytes
+    __slots__ = ("_entries", "_failures", "_nonces", "_reasons", "_ring", "_starts", "_suite", "spi_i", "spi_r")
 
     def __init__(self, ring: KeyRing, spi_i: bytes, spi_r: bytes) -> None:
         self.spi_i = spi_i
@@ -187,10 +177,10 @@ class SaKeyChain:
         self._suite: IkeSuite | None = None
         self._nonces: bytes | None = None
         self._reasons: dict[int, str] = {}
-        self._links = [_ChainEntry(index, None) for index in ring._named(spi_i, spi_r)]
-        # By whose request an exchange begins (True: the initiator's): for each key set in use the first message ID.
+        self._entries = [_ChainEntry(index, None) for index in ring._by_spis.get((spi_i, spi_r), [])]
+        # The first message ID of each key set in use, by the side that sends the requests (True: initiator).
         self._starts: dict[bool, dict[int, int]] = {True: {}, False: {}}
-        # Messages that nothing fitted, by side and exchange: how many transmissions.
+        # Transmissions that could not be decrypted, by sender, response flag and message ID.
         self._failures: dict[tuple[bool, bool, int], int] = {}
         self._prepare()
 
@@ -198,86 +188,81 @@ class SaKeyChain:
     def key_sets(self) -> tuple[KeySet, ...]:
         """The key sets that belong to the IKE SA, by position.
 
-        Those that name it come first, in file order, the others behind them as they are found; positions stay.
+        Those that name it come first, in file order; the others are appended when they are found. Positions do not change.
         """
-        return tuple(self._ring._sets[link.index] for link in self._links)
+        return tuple(self._ring._key_sets[entry.index] for entry in self._entries)
 
     @property
     def used(self) -> tuple[int, ...]:
-        """Positions of the key sets that opened a message, rising."""
+        """Positions of the key sets that decrypted a message, ascending."""
         return tuple(sorted(self._starts[True].keys() | self._starts[False].keys()))
 
     @property
     def unusable(self) -> list[str]:
-        """Why key sets that name this IKE SA can open nothing: file, line and reason."""
+        """The key sets that name this IKE SA and cannot be used: file, line and reason."""
         return [self._reasons[index] for index in sorted(self._reasons)]
 
     def decrypt(self, message: bytes, from_initiator: bool) -> tuple[DecryptedMessage, int] | None:
-        """What is inside a whole message or fragment, and the position of the key set that opens it.
+        """Decrypt a complete message or fragment; returns its content and the position of the key set.
 
-        `from_initiator`: sent by the original initiator of the IKE SA. Messages come in the order of the capture.
-        None: no key fits, or there is nothing to open. Never raises.
+        `from_initiator`: sent by the original initiator of the IKE SA. Messages must come in the order of the capture.
+        None: no key set matches, or the message has no encrypted payload. Never raises.
         """
-        sealed = find_encrypted_payload(message)
-        if sealed is None:
+        payload = find_encrypted_payload(message)
+        if payload is None:
             return None
-        by_initiator = from_initiator != sealed.response
-        message_id = sealed.message_id
-        starts = self._starts[by_initiator]
-        for position in self._order(starts, message_id):
-            opener = self._links[position].opener
-            opened = opener.decrypt_payload(sealed, from_initiator) if opener else None
-            if opened is not None:
-                self._note(starts, position, message_id)
-                return opened, position
-        return self._claim(sealed, from_initiator, starts)
+        message_id = payload.message_id
+        starts = self._starts[from_initiator != payload.response]
+        for position in self._positions_to_try(starts, message_id):
+            decryptor = self._entries[position].decryptor
+            decrypted = decryptor.decrypt_payload(payload, from_initiator) if decryptor else None
+            if decrypted is not None:
+                starts[position] = min(starts.get(position, message_id), message_id)
+                return decrypted, position
+        return self._try_unassigned(payload, from_initiator, starts)
 
-    def _order(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
-        """Positions that may open the exchange: the one in use, those after it, those before it."""
-        count = len(self._links)
+    def _positions_to_try(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
+        """Positions that may decrypt the exchange: the one in use, those after it, those before it."""
+        count = len(self._entries)
         if count < 2:
             return range(count)
         if starts:
-            current = max(starts, key=lambda at: (starts[at] <= message_id, starts[at], at))
+            current = max(starts, key=lambda position: (starts[position] <= message_id, starts[position], position))
         else:
             current = max(self._starts[True], default=0)
         return [
             position
             for position in (current, *range(current + 1, count), *range(current))
-            if self._open_to(starts, position, message_id)
+            if self._may_decrypt(starts, position, message_id)
         ]
 
-    def _open_to(self, starts: dict[int, int], position: int, message_id: int) -> bool:
-        """Rule 4. Where no ICV tells, a key set that was left out does not come back either."""
+    def _may_decrypt(self, starts: dict[int, int], position: int, message_id: int) -> bool:
+        """Rule 4. A key set that was skipped is not tried again if it cannot check ICVs."""
         start = starts.get(position)
         if start is not None:
             return not any(start < other <= message_id for other in starts.values())
-        opener = self._links[position].opener
-        if opener is None or opener.verifies:
+        decryptor = self._entries[position].decryptor
+        if decryptor is None or decryptor.verifies:
             return True
         return not any(other > position and starts[other] <= message_id for other in starts)
 
-    def _note(self, starts: dict[int, int], position: int, message_id: int) -> None:
-        if starts.get(position, message_id) >= message_id:
-            starts[position] = message_id
-
-    def _claim(
-        self, sealed: EncryptedPayload, from_initiator: bool, starts: dict[int, int]
+    def _try_unassigned(
+        self, payload: EncryptedPayload, from_initiator: bool, starts: dict[int, int]
     ) -> tuple[DecryptedMessage, int] | None:
-        side = from_initiator, sealed.response, sealed.message_id
-        failures = self._failures.get(side, 0)
-        if failures >= _TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _EXCHANGES_TRIED):
+        message_key = from_initiator, payload.response, payload.message_id
+        failures = self._failures.get(message_key, 0)
+        if failures >= _MAX_TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _MAX_EXCHANGES_TRIED):
             return None
-        near = self._links[-1].index + 1 if self._links else None
-        found = self._ring._try(self, near, sealed, from_initiator)
-        if found is None:
-            self._failures[side] = failures + 1
+        near = self._entries[-1].index + 1 if self._entries else None
+        match = self._ring._try(self, near, payload, from_initiator)
+        if match is None:
+            self._failures[message_key] = failures + 1
             return None
-        opened, index = found
-        self._links.append(_ChainEntry(index, self._ring._opener(index, self._suite)))
-        position = len(self._links) - 1
-        self._note(starts, position, sealed.message_id)
-        return opened, position
+        decrypted, index = match
+        position = len(self._entries)
+        self._entries.append(_ChainEntry(index, self._ring._get_decryptor(index, self._suite)))
+        starts[position] = payload.message_id
+        return decrypted, position
 
     def _learn(self, suite: IkeSuite | None, nonces: bytes | None) -> None:
         if nonces is not None:
@@ -288,27 +273,25 @@ class SaKeyChain:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make those ready that name the IKE SA and are not ready yet."""
-        for link in self._links:
-            if link.opener is None:
-                keys = self._ring._sets[link.index]
+        """Create the decryptors that could not be created before."""
+        for entry in self._entries:
+            if entry.decryptor is None:
+                keys = self._ring._key_sets[entry.index]
                 try:
-                    link.opener = Decryptor(keys, self._suite)
-                    self._reasons.pop(link.index, None)
-                except UnusableKeyError as problem:
-                    self._reasons[link.index] = f"{_place(keys.origin)}: {problem.reason}"
+                    entry.decryptor = Decryptor(keys, self._suite)
+                    self._reasons.pop(entry.index, None)
+                except UnusableKeyError as error:
+                    self._reasons[entry.index] = f"{keys.origin}: {error.reason}"
 
 
 class _SortedNumbers:
-    """Numbers in rising order, of which some are taken out."""
-
-    __slots__ = ("_numbers",)
+    """Numbers in ascending order that can be removed."""
 
     def __init__(self, numbers: list[int]) -> None:
         self._numbers = numbers
 
-    def near(self, number: int) -> Iterator[int]:
-        """All of them, the nearest first, from `number` on and before it in turn."""
+    def iterate_near(self, number: int) -> Iterator[int]:
+        """All of them, nearest first, alternating between those from `number` on and those before it."""
         numbers = self._numbers
         above = bisect_left(numbers, number)
         below = above - 1
@@ -321,62 +304,35 @@ class _SortedNumbers:
                 below -= 1
 
     def remove(self, number: int) -> None:
-        """Take one out, if it is there."""
-        at = bisect_left(self._numbers, number)
-        if at < len(self._numbers) and self._numbers[at] == number:
-            del self._numbers[at]
+        """Remove a number, if present."""
+        position = bisect_left(self._numbers, number)
+        if position < len(self._numbers) and self._numbers[position] == number:
+            del self._numbers[position]
 
 
-def _complete(keys: KeySet) -> bool:
-    """Whether the key set says itself which algorithms it is for."""
+def _names_algorithms(keys: KeySet) -> bool:
     return keys.encryption is not None and (keys.integrity is not None or keys.unchecked_icv is not None)
 
 
-def _place(origin: Origin) -> str:
-    return origin.path if origin.line is None else f"{origin.path}:{origin.line}"
-
-
-def _without_repeats(key_sets: Iterable[KeySet]) -> list[KeySet]:
-    """Rule 5. Each stands where its keys stood first."""
-    kept: list[KeySet] = []
+def _merge_repeated(key_sets: Iterable[KeySet]) -> list[KeySet]:
+    """Rule 5. A merged key set keeps the place of the first one."""
+    merged: list[KeySet] = []
     by_keys: dict[tuple[bytes, ...], list[int]] = {}
     for keys in key_sets:
         same = by_keys.setdefault((keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar), [])
         for index in same:
-            if _compatible(kept[index], keys):
-                kept[index] = _merged(kept[index], keys)
+            if _are_compatible(merged[index], keys):
+                added = {name: getattr(keys, name) for name in _OPTIONAL if getattr(merged[index], name) is None}
+                merged[index] = replace(merged[index], **added)
                 break
         else:
-            same.append(len(kept))
-            kept.append(keys)
-    return kept
+            same.append(len(merged))
+            merged.append(keys)
+    return merged
 
 
-def _compatible(first: KeySet, second: KeySet) -> bool:
+def _are_compatible(first: KeySet, second: KeySet) -> bool:
     if (first.unchecked_icv, first.no_salt) != (second.unchecked_icv, second.no_salt):
         return False
-    pairs = (
-        (first.spi_i, second.spi_i),
-        (first.spi_r, second.spi_r),
-        (first.encryption, second.encryption),
-        (first.integrity, second.integrity),
-    )
+    pairs = ((getattr(first, name), getattr(second, name)) for name in _IDENTIFYING)
     return all(a is None or b is None or a == b for a, b in pairs)
-
-
-def _either(a: _T | None, b: _T | None) -> _T | None:
-    return b if a is None else a
-
-
-def _merged(first: KeySet, second: KeySet) -> KeySet:
-    return replace(
-        first,
-        spi_i=_either(first.spi_i, second.spi_i),
-        spi_r=_either(first.spi_r, second.spi_r),
-        encryption=_either(first.encryption, second.encryption),
-        integrity=_either(first.integrity, second.integrity),
-        sk_d=_either(first.sk_d, second.sk_d),
-        sk_pi=_either(first.sk_pi, second.sk_pi),
-        sk_pr=_either(first.sk_pr, second.sk_pr),
-        derivation=_either(first.derivation, second.derivation),
-    )

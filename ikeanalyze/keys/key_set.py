@@ -1,35 +1,36 @@
-"""Keys as they come out of files, whatever the file: one object per set, with where it stood.
+"""Keys of all file formats with their origin, their fingerprints, and the epochs of an IKE SA.
 
-No `repr` of these shows a secret: an exception or a log line that has one in it is harmless.
-
-Which key sets are the same, and which are epochs of one IKE SA.
+No `repr` of these classes shows a secret, so they may appear in exceptions and log lines.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
 
 from ikeanalyze.crypto.key_schedule import MessageKeys
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where keys stand."""
+    """The place of keys in a file."""
 
-    path: str  # of the file, as it was given
+    path: str  # of the file, as given
     line: int | None  # from 1; None: the format has no lines
+
+    def __str__(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What a daemon logged of how it derived a key set (RFC 7296, sections 2.14 and 2.18; RFC 9370, 2.2.2)."""
+    """The inputs from which a daemon derived a key set, as logged (RFC 7296, sections 2.14 and 2.18; RFC 9370, 2.2.2)."""
 
     secret: bytes | None = field(repr=False)  # g^ir, or SK(n) of an additional key exchange
-    additional: tuple[bytes, ...] = field(repr=False)  # more of a rekeying (RFC 9370, 2.2.4): SK(1)...
+    additional: tuple[bytes, ...] = field(repr=False)  # of a rekeying (RFC 9370, 2.2.4): SK(1)...
     nonces: bytes | None = field(repr=False)  # Ni | Nr
     skeyseed: bytes | None = field(repr=False)
-    prf: str | None  # as the log names it: PRF_HMAC_SHA2_256
+    prf: str | None  # the name in the log: PRF_HMAC_SHA2_256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class KeySet(MessageKeys):
     """The SK_* of one epoch of an IKE SA (RFC 7296, section 2.14)."""
 
     origin: Origin
-    spi_i: bytes | None  # 8 bytes; None: the file does not say for which IKE SA the keys are
+    spi_i: bytes | None  # 8 bytes; None: the file does not name the IKE SA
     spi_r: bytes | None
     sk_d: bytes | None = field(repr=False, default=None)
     sk_pi: bytes | None = field(repr=False, default=None)
@@ -47,7 +48,7 @@ class KeySet(MessageKeys):
 
 @dataclass(frozen=True, slots=True)
 class Phase1Key:
-    """The encryption key of an IKEv1 IKE SA, as Wireshark has it: already of the cipher's length (RFC 2409, app. B)."""
+    """The encryption key of an IKEv1 IKE SA, cut to the cipher's length as in Wireshark (RFC 2409, app. B)."""
 
     origin: Origin
     cookie_i: bytes  # 8 bytes
@@ -56,7 +57,7 @@ class Phase1Key:
 
 @dataclass(frozen=True, slots=True)
 class EspKey:
-    """The keys of one ESP SA, that is of one direction. Names are those of Wireshark's table."""
+    """The keys of one ESP SA, that is of one direction, with the names of Wireshark's esp_sa table."""
 
     origin: Origin
     protocol: str  # "IPv4" or "IPv6"
@@ -69,15 +70,10 @@ class EspKey:
     integrity_key: bytes = field(repr=False)
 
 
-pass
-
-_SHOWN: Final = 8  # hexadecimal digits of a fingerprint
-
-
 def compute_fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
-    """What tells keys from others without giving them away: the first 8 digits of a SHA-256.
+    """Identify keys without revealing them: the first 8 hexadecimal digits of a SHA-256.
 
-    It is made of what decrypts and checks messages alone, so that a set has the same one in every format.
+    The hash covers only the keys that decrypt and authenticate messages, so that it is the same in every format.
     """
     values: tuple[bytes, ...]
     match keys:
@@ -87,37 +83,33 @@ def compute_fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
             values = (keys.key,)
         case EspKey():
             values = (keys.encryption_key, keys.integrity_key)
-    return sha256(b"".join(len(value).to_bytes(4) + value for value in values)).hexdigest()[:_SHOWN]
+    return sha256(b"".join(len(value).to_bytes(4) + value for value in values)).hexdigest()[:8]
 
 
 def number_epochs(key_sets: Sequence[KeySet]) -> list[int | None]:
-    """For each key set of a file how many of its IKE SA stand before it; None: it is not said of which IKE SA it is.
+    """Return the epoch of each key set of a file: how many key sets of its IKE SA come before it.
 
-    One IKE SA has the same SPIs in all its epochs or, as far as a log has them, the same nonces.
+    Key sets belong to the same IKE SA if they have the same SPIs or, without SPIs, the same nonces. None: the key set has
+    neither.
     """
-    seen: dict[object, int] = {}
-    found: list[int | None] = []
+    counts: Counter[tuple[bytes, ...]] = Counter()
+    epochs: list[int | None] = []
     for keys in key_sets:
-        sa: object = None
         if keys.spi_i is not None and keys.spi_r is not None:
-            sa = (keys.spi_i, keys.spi_r)
+            sa: tuple[bytes, ...] = (keys.spi_i, keys.spi_r)
         elif keys.derivation is not None and keys.derivation.nonces:
-            sa = keys.derivation.nonces
-        if sa is None:
-            found.append(None)
+            sa = (keys.derivation.nonces,)
         else:
-            found.append(seen.get(sa, 0))
-            seen[sa] = seen.get(sa, 0) + 1
-    return found
+            epochs.append(None)
+            continue
+        epochs.append(counts[sa])
+        counts[sa] += 1
+    return epochs
 
 
 def remove_repeated_key_sets(key_sets: Sequence[KeySet]) -> list[KeySet]:
-    """Key sets of several files without those that stand in one before, as in the logs of both peers."""
-    seen: set[object] = set()
-    left = []
+    """Return the key sets of several files without repetitions, such as those in the logs of both peers."""
+    unique: dict[object, KeySet] = {}
     for keys in key_sets:
-        what = (keys.spi_i, keys.spi_r, keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar)
-        if what not in seen:
-            seen.add(what)
-            left.append(keys)
-    return left
+        unique.setdefault((keys.spi_i, keys.spi_r, keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar), keys)
+    return list(unique.values())

@@ -1,17 +1,15 @@
-"""Wireshark's key tables: ikev2_decryption_table, which is also what strongSwan's save-keys writes, ikev1_decryption_table and esp_sa.
+"""Wireshark's key tables: ikev2_decryption_table (also written by strongSwan's save-keys), ikev1_decryption_table and esp_sa.
 
-Comma separated, names in quotation marks, bytes as hexadecimal digits, comments behind #:
+The columns are separated by commas, names are in quotation marks, bytes are hexadecimal digits, comments begin with #:
 
     SPIi,SPIr,SK_ei,SK_er,"encryption",SK_ai,SK_ar,"integrity"
     cookie of the initiator,key
     "IPv4","source","destination","SPI","encryption","key","integrity","key"
 
-Where Wireshark lets a later row of the same IKE SA replace the one before, the rows are epochs here, in their order:
-save-keys writes one after each key exchange (RFC 9370).
+In Wireshark, a later row of the same IKE SA replaces the one before. Here the rows are epochs, in their order: save-keys writes
+one row after each key exchange (RFC 9370).
 
-Names of algorithms in Wireshark's key tables, and how many bytes a key of each has.
-
-The same in all versions from 3.2 to 4.6. ESP's newer names are those of 4.6.
+The names of algorithms are the same in all versions from 3.2 to 4.6; the newer names of esp_sa are those of 4.6.
 """
 
 import re
@@ -22,26 +20,26 @@ from typing import Final
 
 from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
 from ikeanalyze.keys.collector import KeyCollector, parse_hex
-from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
+from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionName:
-    """A value of the column "Encryption algorithm"."""
+    """A value of the column "Encryption algorithm" of ikev2_decryption_table."""
 
     transform: int  # transform ID (type 1)
-    key: int  # bytes of SK_ei and SK_er, with the salt
-    aead: bool  # the table then wants no integrity algorithm
+    key: int  # bytes of SK_ei and SK_er, including the salt
+    aead: bool  # the table then requires "NONE [RFC4306]" as integrity algorithm
 
 
 @dataclass(frozen=True, slots=True)
 class IntegrityName:
-    """A value of the column "Integrity algorithm"."""
+    """A value of the column "Integrity algorithm" of ikev2_decryption_table."""
 
-    transform: int | None  # transform ID (type 3); None: there is an ICV that is not checked
+    transform: int | None  # transform ID (type 3); None: the ICV is not checked
     key: int  # bytes of SK_ai and SK_ar
-    unchecked_icv: int | None = None  # bytes of the ICV that is not checked
+    unchecked_icv: int | None = None  # bytes of an ICV that is not checked
 
 
 def _encryption() -> dict[str, EncryptionName]:
@@ -85,26 +83,22 @@ IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = MappingProxyType(_encrypti
 #: Integrity algorithms of ikev2_decryption_table.
 IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = MappingProxyType(_integrity())
 
-#: What strongSwan 5.9.8 writes though Wireshark does not take it.
+#: Names that strongSwan 5.9.8 writes and Wireshark does not accept.
 IKE_ENCRYPTION_MISNAMED: Final[Mapping[str, str]] = MappingProxyType({"TripleDes-CBC": "3DES [RFC2451]"})
 
-#: Encryption algorithms of esp_sa, and the bytes that a key may have, a salt with them; none: any.
+#: Encryption algorithms of esp_sa, and the allowed bytes of a key, including the salt; empty: any.
 ESP_ENCRYPTION: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
         "NULL": (),
         "TripleDES-CBC [RFC2451]": (24,),
-        "TripleDes-CBC [RFC2451]": (24,),  # so in older versions
+        "TripleDes-CBC [RFC2451]": (24,),  # in older versions
         "AES-CBC [RFC3602]": (16, 24, 32),
         "AES-CTR [RFC3686]": (20, 28, 36),
         "DES-CBC [RFC2405]": (8,),
         "CAST5-CBC [RFC2144]": (),
         "BLOWFISH-CBC [RFC2451]": (),
         "TWOFISH-CBC": (16, 24, 32),
-        "AES-GCM [RFC4106]": (
-            20,
-            28,
-            36,
-        ),  # since 3.0 for old files only: it does not say how long the ICV is
+        "AES-GCM [RFC4106]": (20, 28, 36),  # since 3.0 for old files only: the length of the ICV is missing
         "AES-GCM with 8 octet ICV [RFC4106]": (20, 28, 36),
         "AES-GCM with 12 octet ICV [RFC4106]": (20, 28, 36),
         "AES-GCM with 16 octet ICV [RFC4106]": (20, 28, 36),
@@ -114,7 +108,7 @@ ESP_ENCRYPTION: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     }
 )
 
-#: Integrity algorithms of esp_sa, and the bytes of a key; none: any.
+#: Integrity algorithms of esp_sa, and the allowed bytes of a key; empty: any.
 ESP_INTEGRITY: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
         "NULL": (),
@@ -130,8 +124,26 @@ ESP_INTEGRITY: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 )
 
 
+IKEV2: Final = "Wireshark ikev2_decryption_table"
+IKEV1: Final = "Wireshark ikev1_decryption_table"
+ESP: Final = "Wireshark esp_sa"
+
+_PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
+_SPI_BYTES: Final = 8
+#: A cell and the character that ends it; names are in quotation marks.
+_CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
+_ESCAPED: Final = re.compile(r"\\(.)")
+_DIGITS: Final = re.compile(r"[0-9A-Fa-f]{10}")
+#: The beginning of a row: hexadecimal digits and a comma, or a protocol of esp_sa.
+_ROW: Final = re.compile(r'\s*(?:"?(?:0[xX])?[0-9A-Fa-f]{8,40}"?\s*,|"(?i:ipv4|ipv6)"\s*,)')
+
+
+class _InvalidRowError(Exception):
+    """A row cannot be used; one clause without keys."""
+
+
 def get_wireshark_encryption_name(transform: int, key: int) -> str | None:
-    """Wireshark's name of an encryption algorithm with keys of so many bytes; None: it knows no such."""
+    """Return Wireshark's name of an encryption algorithm with keys of `key` bytes, or None if it has none."""
     for name, known in IKE_ENCRYPTION.items():
         if (known.transform, known.key) == (transform, key):
             return name
@@ -139,7 +151,7 @@ def get_wireshark_encryption_name(transform: int, key: int) -> str | None:
 
 
 def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | None) -> str | None:
-    """Wireshark's name of an integrity algorithm; None: it knows no such."""
+    """Return Wireshark's name of an integrity algorithm or of an unchecked ICV, or None if it has none."""
     for name, known in IKE_INTEGRITY.items():
         if unchecked_icv is not None:
             if known.unchecked_icv == unchecked_icv:
@@ -149,176 +161,135 @@ def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | Non
     return None
 
 
-pass
-
-IKEV2: Final = "Wireshark ikev2_decryption_table"
-IKEV1: Final = "Wireshark ikev1_decryption_table"
-ESP: Final = "Wireshark esp_sa"
-
-_PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
-_SPI: Final = 8
-#: A cell, and what ends it; names are in quotation marks.
-_CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
-_ESCAPED: Final = re.compile(r"\\(.)")
-_DIGITS: Final = re.compile(r"[0-9A-Fa-f]{10}")
-
-#: What may be a row: hexadecimal digits and a comma, or a protocol of esp_sa. The rest is up to `TableReader.unread`.
-_ROW: Final = re.compile(r'\s*(?:"?(?:0[xX])?[0-9A-Fa-f]{8,40}"?\s*,|"(?i:ipv4|ipv6)"\s*,)')
-
-
 class TableReader:
-    """Reads rows; gives what it finds to `findings`."""
+    """Reads the rows of any of the three tables into `collector`."""
 
-    def __init__(self, findings: KeyCollector) -> None:
-        self._findings = findings
+    def __init__(self, collector: KeyCollector) -> None:
+        self._collector = collector
 
     def feed(self, number: int, line: str) -> bool:
-        """Read a line; whether it is a row, be it a bad one."""
+        """Read a line; returns whether it is a row, valid or not. An invalid row is a warning."""
         if not _ROW.match(line):
             return False
-        self.row(number, line)
+        try:
+            self._read_row(number, _split_columns(line))
+        except _InvalidRowError as error:
+            self._collector.warn(number, f"{error}; row not used")
         return True
 
-    def row(self, number: int, line: str) -> None:
-        """Read a line of a table; a bad one is a warning."""
-        columns = _columns(line)
-        if columns is None:
-            self._findings.warn(number, "quotation marks that do not match; row not used")
-        elif columns[0].lower() in _PROTOCOLS:
-            self._esp(number, columns)
-        elif len(columns) == 2:
-            self._ikev1(number, columns)
-        elif len(columns) == 8:
-            self._ikev2(number, columns)
+    def _read_row(self, number: int, columns: list[str]) -> None:
+        origin, count = self._collector.make_origin(number), len(columns)
+        if columns[0].lower() in _PROTOCOLS:
+            self._collector.esp.append(_parse_esp(origin, columns))
+            self._collector.add_format(ESP)
+        elif count == 2:
+            self._collector.phase1.append(_parse_ikev1(origin, columns))
+            self._collector.add_format(IKEV1)
+        elif count == 8:
+            self._collector.key_sets.append(_parse_ikev2(origin, columns))
+            self._collector.add_format(IKEV2)
         else:
-            self._findings.warn(
-                number,
-                f"{len(columns)} columns; a row of a Wireshark key table has 8 (IKEv2, ESP) or 2 (IKEv1). Row not used",
-            )
-
-    def _ikev2(self, number: int, columns: list[str]) -> None:
-        names = ("SPIi", "SPIr", "SK_ei", "SK_er", "", "SK_ai", "SK_ar", "")
-        values: dict[str, bytes] = {}
-        for name, text in zip(names, columns, strict=True):
-            if name:
-                value = parse_hex(text)
-                if value is None:
-                    self._refuse(number, f"{name} is not whole bytes in hexadecimal")
-                    return
-                values[name] = value
-        encryption = IKE_ENCRYPTION.get(IKE_ENCRYPTION_MISNAMED.get(columns[4], columns[4]))
-        integrity = IKE_INTEGRITY.get(columns[7])
-        if encryption is None:
-            self._refuse(number, f"no encryption algorithm of Wireshark has the name {_short(columns[4])}")
-            return
-        if integrity is None:
-            self._refuse(number, f"no integrity algorithm of Wireshark has the name {_short(columns[7])}")
-            return
-        sizes = {
-            "SPIi": _SPI,
-            "SPIr": _SPI,
-            "SK_ei": encryption.key,
-            "SK_er": encryption.key,
-            "SK_ai": integrity.key,
-            "SK_ar": integrity.key,
-        }
-        for name, size in sizes.items():
-            if len(values[name]) != size:
-                algorithm = columns[4] if name.startswith("SK_e") else columns[7]
-                of = "" if name.startswith("SPI") else f" with {_short(algorithm)}"
-                self._refuse(number, f"{name} is {len(values[name])} bytes long and not {size}{of}")
-                return
-        if encryption.aead and integrity.transform != 0:
-            self._refuse(number, f'{_short(columns[4])} goes with "NONE [RFC4306]" only')
-            return
-        self._findings.add_format(IKEV2)
-        self._findings.key_sets.append(
-            KeySet(
-                origin=self._findings.make_origin(number),
-                spi_i=values["SPIi"],
-                spi_r=values["SPIr"],
-                encryption=encryption.transform,
-                integrity=integrity.transform,
-                sk_ei=values["SK_ei"],
-                sk_er=values["SK_er"],
-                sk_ai=values["SK_ai"],
-                sk_ar=values["SK_ar"],
-                unchecked_icv=integrity.unchecked_icv,
-            )
-        )
-
-    def _ikev1(self, number: int, columns: list[str]) -> None:
-        cookie, key = parse_hex(columns[0]), parse_hex(columns[1])
-        if cookie is None or len(cookie) != _SPI:
-            self._refuse(number, "the initiator's cookie is not 8 bytes in hexadecimal")
-        elif not key:
-            self._refuse(number, "the encryption key is not whole bytes in hexadecimal")
-        else:
-            self._findings.add_format(IKEV1)
-            self._findings.phase1.append(Phase1Key(self._findings.make_origin(number), cookie, key))
-
-    def _esp(self, number: int, columns: list[str]) -> None:
-        # Some versions of Wireshark have two more columns: how long sequence numbers are, and their high bits.
-        if not 8 <= len(columns) <= 10:
-            self._refuse(number, f"{len(columns)} columns; a row of esp_sa has 8")
-            return
-        protocol, source, destination, spi_text, encryption, key_text, integrity, mac_key_text = columns[:8]
-        spi: int | None = None
-        if spi_text != "*":
-            octets = parse_hex(spi_text.removeprefix("0x").rjust(8, "0") if len(spi_text) < 10 else spi_text)
-            if octets is None or len(octets) != 4:
-                self._refuse(number, "the SPI is not 4 bytes in hexadecimal, nor *")
-                return
-            spi = int.from_bytes(octets)
-        keys = []
-        for text, algorithm, known, kind in (
-            (key_text, encryption, ESP_ENCRYPTION, "encryption"),
-            (mac_key_text, integrity, ESP_INTEGRITY, "authentication"),
-        ):
-            if algorithm not in known:
-                self._refuse(number, f"no {kind} algorithm of Wireshark's esp_sa has the name {_short(algorithm)}")
-                return
-            key = parse_hex(text)
-            if key is None:
-                self._refuse(number, f"the {kind} key is not whole bytes in hexadecimal")
-                return
-            if known[algorithm] and len(key) not in known[algorithm]:
-                sizes = ", ".join(map(str, known[algorithm]))
-                self._refuse(number, f"the {kind} key is {len(key)} bytes long; {_short(algorithm)} takes {sizes}")
-                return
-            keys.append(key)
-        self._findings.add_format(ESP)
-        self._findings.esp.append(
-            EspKey(
-                origin=self._findings.make_origin(number),
-                protocol=_PROTOCOLS[protocol.lower()],
-                source=source,
-                destination=destination,
-                spi=spi,
-                encryption=encryption,
-                encryption_key=keys[0],
-                integrity=integrity,
-                integrity_key=keys[1],
-            )
-        )
-
-    def _refuse(self, number: int, why: str) -> None:
-        self._findings.warn(number, f"{why}; row not used")
+            raise _InvalidRowError(f"{count} columns, but a Wireshark key table has 8 (IKEv2, ESP) or 2 (IKEv1)")
 
 
-def _columns(line: str) -> list[str] | None:
-    """The columns of a row; None: its quotation marks do not match."""
+def _parse_ikev2(origin: Origin, columns: list[str]) -> KeySet:
+    spi_i, spi_r, sk_ei, sk_er, encryption_name, sk_ai, sk_ar, integrity_name = columns
+    texts = {"SPIi": spi_i, "SPIr": spi_r, "SK_ei": sk_ei, "SK_er": sk_er, "SK_ai": sk_ai, "SK_ar": sk_ar}
+    values = {name: _parse_bytes(name, text) for name, text in texts.items()}
+    encryption = IKE_ENCRYPTION.get(IKE_ENCRYPTION_MISNAMED.get(encryption_name, encryption_name))
+    integrity = IKE_INTEGRITY.get(integrity_name)
+    if encryption is None:
+        raise _InvalidRowError(f"Wireshark has no encryption algorithm {_shorten(encryption_name)}")
+    if integrity is None:
+        raise _InvalidRowError(f"Wireshark has no integrity algorithm {_shorten(integrity_name)}")
+    for name, value in values.items():
+        size, algorithm = _SPI_BYTES, ""
+        if name.startswith("SK_e"):
+            size, algorithm = encryption.key, f" with {_shorten(encryption_name)}"
+        elif name.startswith("SK_a"):
+            size, algorithm = integrity.key, f" with {_shorten(integrity_name)}"
+        if len(value) != size:
+            raise _InvalidRowError(f"{name} has {len(value)} bytes instead of {size}{algorithm}")
+    if encryption.aead and integrity.transform != 0:
+        raise _InvalidRowError(f'{_shorten(encryption_name)} requires "NONE [RFC4306]"')
+    return KeySet(
+        origin=origin,
+        spi_i=values["SPIi"],
+        spi_r=values["SPIr"],
+        encryption=encryption.transform,
+        integrity=integrity.transform,
+        sk_ei=values["SK_ei"],
+        sk_er=values["SK_er"],
+        sk_ai=values["SK_ai"],
+        sk_ar=values["SK_ar"],
+        unchecked_icv=integrity.unchecked_icv,
+    )
+
+
+def _parse_ikev1(origin: Origin, columns: list[str]) -> Phase1Key:
+    cookie, key = parse_hex(columns[0]), parse_hex(columns[1])
+    if cookie is None or len(cookie) != _SPI_BYTES:
+        raise _InvalidRowError("the initiator's cookie is not 8 bytes in hexadecimal")
+    if not key:
+        raise _InvalidRowError("the encryption key is not whole bytes in hexadecimal")
+    return Phase1Key(origin, cookie, key)
+
+
+def _parse_esp(origin: Origin, columns: list[str]) -> EspKey:
+    # Some versions of Wireshark have two more columns: the length of sequence numbers, and their upper half.
+    if not 8 <= len(columns) <= 10:
+        raise _InvalidRowError(f"{len(columns)} columns, but esp_sa has 8")
+    protocol, source, destination, spi_text, encryption, key_text, integrity, mac_key_text = columns[:8]
+    spi: int | None = None
+    if spi_text != "*":
+        octets = parse_hex(spi_text.removeprefix("0x").rjust(8, "0") if len(spi_text) < 10 else spi_text)
+        if octets is None or len(octets) != 4:
+            raise _InvalidRowError("the SPI is neither 4 bytes in hexadecimal nor *")
+        spi = int.from_bytes(octets)
+    keys = []
+    for text, algorithm, key_sizes, kind in (
+        (key_text, encryption, ESP_ENCRYPTION, "encryption"),
+        (mac_key_text, integrity, ESP_INTEGRITY, "authentication"),
+    ):
+        if algorithm not in key_sizes:
+            raise _InvalidRowError(f"Wireshark's esp_sa has no {kind} algorithm {_shorten(algorithm)}")
+        key = _parse_bytes(f"the {kind} key", text)
+        if key_sizes[algorithm] and len(key) not in key_sizes[algorithm]:
+            allowed = ", ".join(map(str, key_sizes[algorithm]))
+            raise _InvalidRowError(f"the {kind} key has {len(key)} bytes; {_shorten(algorithm)} takes {allowed}")
+        keys.append(key)
+    return EspKey(
+        origin=origin,
+        protocol=_PROTOCOLS[protocol.lower()],
+        source=source,
+        destination=destination,
+        spi=spi,
+        encryption=encryption,
+        encryption_key=keys[0],
+        integrity=integrity,
+        integrity_key=keys[1],
+    )
+
+
+def _parse_bytes(name: str, text: str) -> bytes:
+    value = parse_hex(text)
+    if value is None:
+        raise _InvalidRowError(f"{name} is not whole bytes in hexadecimal")
+    return value
+
+
+def _split_columns(line: str) -> list[str]:
     columns, position = [], 0
     while cell := _CELL.match(line, position):
         columns.append(cell[2].strip() if cell[1] is None else _ESCAPED.sub(r"\1", cell[1]))
         if cell[3] != ",":  # the end, or a comment
             return columns
         position = cell.end()
-    return None
+    raise _InvalidRowError("quotation marks that do not match")
 
 
-def _short(name: str) -> str:
-    """A name for a message. It may be a key in the wrong column: what looks so is not shown."""
+def _shorten(name: str) -> str:
+    """A name for a message. It may be a key in the wrong column: hexadecimal digits are not shown."""
     if _DIGITS.search(name):
         return "(hexadecimal digits)"
     return f'"{name}"' if len(name) <= 60 else f'"{name[:60]}..."'

@@ -391,7 +391,7 @@ def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
             "--format", "json", "-w", str(tmp_path / "x.pcapng"),
         )  # fmt: skip
     assert done.exit_code == 1
-    assert "x.keys.json: cannot be written: is no regular file. Name another output with -w" in done.stderr
+    assert "x.keys.json: cannot be written: not a regular file. Name another output with -w" in done.stderr
     found = json.loads(done.stdout)
     assert (found["runs"][0]["report_blowup"], found["keys"]) == (1, None)
     assert found["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --port")

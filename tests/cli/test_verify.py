@@ -39,7 +39,7 @@ def test_a_psk_that_cannot_be_read(run, tmp_path):
     psk.write_text("0xsword")
     done = run(*arguments(), "--psk", str(psk))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"ikeanalyze: {psk}: what is behind 0x is no hex digits\n"
+    assert done.stderr == f"ikeanalyze: {psk}: 0x must be followed by hexadecimal digits\n"
 
 
 def test_nothing_can_be_checked(run):

@@ -118,5 +118,5 @@ def test_no_octets_of_other_messages():
     opened = DecryptedMessage(b"", 0, True)
     second = ike.skf(SPI_I, SPI_R, 43, 0x08, 1, 34, [bytes(40), bytes(40)])[1]
     for message in (b"", ike.message(SPI_I, SPI_R, 34, 0x08, 0, [ike.nonce(bytes(32))]), second):
-        with pytest.raises(ValueError, match="no message with an encrypted payload"):
+        with pytest.raises(ValueError, match="not a message with an encrypted payload"):
             get_int_auth_octets(message, opened)

@@ -131,7 +131,7 @@ def test_a_certificate_that_is_trusted_itself():
 
 def test_nothing_to_check():
     chain = CHAINS["by the root"][0]()
-    assert check_certificate_chain([], [chain.root]) == "there is no certificate"
+    assert check_certificate_chain([], [chain.root]) == "the peer sent no certificate"
     assert check_certificate_chain(chain.der, []) == "no authority is trusted"
     assert check_certificate_chain([b"\x30\x03abc"], [chain.root]) == "a certificate cannot be read (ValueError)"
 
@@ -164,6 +164,6 @@ def test_identities():
         (9, subject[:-1]),
         (11, b""),
     ):
-        assert "is not that of" in check_identity(end, Identification(kind, data))
+        assert "does not name" in check_identity(end, Identification(kind, data))
     plain = Issuer().issue("root", CA).issue("plain").der[0]
-    assert check_identity(plain, Identification(2, b"plain")) == "the certificate is not that of plain"
+    assert check_identity(plain, Identification(2, b"plain")) == "the certificate does not name plain"

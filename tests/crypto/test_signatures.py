@@ -71,7 +71,7 @@ def other(authentication: Authentication) -> Authentication:
 def holds(authentication: Authentication, certificate: Certificate) -> None:
     """It fits, and does not with one bit changed anywhere."""
     assert check_signature(authentication, certificate, OCTETS) is None
-    assert "not that of the certificate's key" in check_signature(authentication, certificate, OCTETS + b"x")
+    assert "not made with the certificate's key" in check_signature(authentication, certificate, OCTETS + b"x")
     assert check_signature(other(authentication), certificate, OCTETS) is not None
 
 
@@ -176,7 +176,7 @@ def test_what_signs_the_octets_themselves(dotted, key):
         (Authentication(3, b"x"), raw(RSA_KEY), "method DSS"),
         (Authentication(14, der(0x30, oid("1.2.3.4"))), raw(RSA_KEY), None),
         (method_14(der(0x30, oid("1.2.3.4")), b"x"), raw(RSA_KEY), "1.2.3.4 is not known"),
-        (Authentication(1, b"x"), Certificate(12, bytes(20) + b"http://x"), "has no public key in it"),
+        (Authentication(1, b"x"), Certificate(12, bytes(20) + b"http://x"), "does not contain a public key"),
         (Authentication(1, b"x"), Certificate(4, b"no certificate"), "cannot be read"),
         (Authentication(1, b"x"), Certificate(4, b""), "cannot be read"),
         (Authentication(1, b"x"), Certificate(15, bytes(40)), "cannot be read"),

@@ -106,7 +106,7 @@ def test_edwards_curves(key, identifier):
 
 
 def test_no_hash_that_both_have():
-    with pytest.raises(NoSuitableSignatureError, match="the peer takes signatures with STREEBOG_256, 99"):
+    with pytest.raises(NoSuitableSignatureError, match="the peer accepts signatures with STREEBOG_256, 99"):
         sign_octets(RSA, OCTETS, (6, 99))
     with pytest.raises(NoSuitableSignatureError, match="secp256k1"):
         sign_octets(ec.generate_private_key(ec.SECP256K1()), OCTETS, ALL)

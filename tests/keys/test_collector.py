@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.keys.collector import MOST_WARNINGS, KeyCollector, KeyWarning, parse_hex
+from ikeanalyze.keys.collector import MAX_WARNINGS, KeyCollector, KeyWarning, parse_hex
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ def test_hexadecimal(text, value):
 
 def test_warnings_are_bounded():
     findings = KeyCollector("a file")
-    for line in range(MOST_WARNINGS + 5):
+    for line in range(MAX_WARNINGS + 5):
         findings.warn(line, "wrong")
-    assert len(findings.warnings) == MOST_WARNINGS
-    assert findings.unsaid == 5
+    assert len(findings.warnings) == MAX_WARNINGS
+    assert findings.dropped_warnings == 5
 
 
 def test_a_warning_as_a_line():

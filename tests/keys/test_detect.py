@@ -80,13 +80,13 @@ def test_several_formats_in_one_file(file):
 
 def test_what_is_no_row_among_rows(file):
     found = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
-    assert [(w.line, w.what) for w in found.warnings] == [(n, "is no row of a key table; not used") for n in (1, 3)]
+    assert [(w.line, w.message) for w in found.warnings] == [(n, "is no row of a key table; not used") for n in (1, 3)]
 
 
 def test_warnings_are_bounded(file):
     found = read_keys(file(ROW + "rubbish\n" * 1000))
     assert len(found.warnings) == 101
-    assert found.warnings[-1].what == "900 more warnings"
+    assert found.warnings[-1].message == "900 more warnings"
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
@@ -94,7 +94,7 @@ def test_compressed_data_that_ends_too_early(file, compress):
     more = b"\n".join(os.urandom(50).hex().encode() for _ in range(5000))  # blocks of zstd have 128 KiB
     found = read_keys(file(compress(LOG + more)[:-200]))
     assert plain(found.key_sets) == expected("pq-mlkem768-psk")
-    assert "the compressed data ends too early" in found.warnings[-1].what
+    assert "the compressed data ends too early" in found.warnings[-1].message
 
 
 def test_damaged_compressed_data(file):
@@ -102,7 +102,7 @@ def test_damaged_compressed_data(file):
     data[-2000] ^= 0xFF
     found = read_keys(file(bytes(data)))
     assert plain(found.key_sets)[:2] == expected("pq-mlkem768-psk")
-    assert any("compressed data" in w.what for w in found.warnings)
+    assert any("compressed data" in w.message for w in found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_damaged_compressed_data(file):
             b"Nov 21 10:53:36: Starting Pluto (Libreswan Version 4.10)\n",
             "which has keys with plutodebug=private",
         ),
-        (ROW.replace(KEY, KEY[2:], 1), "no usable key in it. Line 1: SK_ei is 15 bytes long"),
+        (ROW.replace(KEY, KEY[2:], 1), "no usable key in it. Line 1: SK_ei has 15 bytes"),
         (b'{"schema": "ikeanalyze.keys/1"}', "no key in it. JSON with keys has the schema"),
         (b'{"schema": "ikeanalyze.keys/7"}', "its schema is not ikeanalyze.keys/1"),
         (b'{"a": ', "no usable key in it. Line 1: is no JSON"),

@@ -99,8 +99,8 @@ def test_ike_sas_with_fewer_epochs_are_in_all_tables():
 )
 def test_what_wireshark_has_no_room_for(change, why):
     made = build_wireshark_tables([replace(PQ[0], **change), PQ[1]], [], [])
-    (left,) = made.left_out
-    assert why in left.why
+    (left,) = made.unexported
+    assert why in left.reason
     assert left.origin is PQ[0].origin
     assert len(made.files) == 1
     assert PQ[0].sk_ei.hex() not in repr(made)

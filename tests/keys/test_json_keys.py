@@ -114,9 +114,9 @@ def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
     findings = decoded(f'{{"schema": "ikeanalyze.keys/1", "key_sets": [{item}, {{"sk_ei": "00"}}]}}')
     assert len(findings.key_sets) == 1
     (warning,) = findings.warnings
-    assert warning.what.startswith("key set 1: ")
-    assert why in warning.what
-    assert "5ec4" not in warning.what.lower()
+    assert warning.message.startswith("key set 1: ")
+    assert why in warning.message
+    assert "5ec4" not in warning.message.lower()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
     ],
 )
 def test_other_things_wrong(text, why):
-    assert why in decoded(text).warnings[0].what
+    assert why in decoded(text).warnings[0].message
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_other_documents(text):
 def test_a_later_schema():
     findings = KeyCollector("x")
     assert not parse_key_document({"schema": "ikeanalyze.keys/2"}, findings)
-    assert "later ikeanalyze" in findings.warnings[0].what
+    assert "later ikeanalyze" in findings.warnings[0].message
 
 
 def test_labels():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikeanalyze.crypto.sk_payload import Decryptor, IkeSuite, encrypt_message, find_encrypted_payload
+from ikeanalyze.crypto.algorithms import IkeSuite
+from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message, find_encrypted_payload
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import Derivation, KeySet, Origin
 from ikeanalyze.wire.header import Header
@@ -193,10 +194,10 @@ def test_both_peers_logs():
     ring = KeyRing([keys, made(2), with_spis])
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.key_sets == (replace(keys, spi_i=SPI_I, spi_r=SPI_R, sk_d=b"SK_d"),)
-    assert len(ring._sets) == 2
+    assert len(ring._key_sets) == 2
     # the same keys for two IKE SAs are no repetition
     other = replace(with_spis, spi_i=b"another.")
-    assert len(KeyRing([with_spis, other])._sets) == 2
+    assert len(KeyRing([with_spis, other])._key_sets) == 2
 
 
 def test_nonces_tell_without_trying():
@@ -234,14 +235,14 @@ def test_unusable():
     unknown = made(5, encryption=Encryption.BLOWFISH, integrity=0)
     ring = KeyRing([bad, salt, unknown])
     sa = ring.get_sa_keys(SPI_I, SPI_R)
-    assert sa.unusable == ["log:3: neither the file nor the capture says which cipher the keys are for"]
+    assert sa.unusable == ["log:3: unknown cipher: neither the key file nor the capture specifies it"]
     ring.get_sa_keys(SPI_I, SPI_R, IkeSuite(Encryption.AES_GCM_16, 128, 0))
-    assert sa.unusable == ["log:3: SK_e has 36 bytes, AES-GCM-16 takes 20, the salt included"]
+    assert sa.unusable == ["log:3: SK_e has 36 bytes, AES-GCM-16 takes 20, including the salt"]
     ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.unusable == []
     assert ring.unusable == (
-        "log:4: the salt that an AEAD cipher needs is not in the file",
-        "log:5: encryption algorithm BLOWFISH cannot be decrypted",
+        "log:4: the key file lacks the salt that an AEAD cipher needs",
+        "log:5: encryption algorithm BLOWFISH is not supported",
     )
     assert made(3).sk_ei.hex() not in repr((ring, sa, sa.key_sets))
 

@@ -51,7 +51,7 @@ def test_no_salt():
     findings = read(lines("libreswan-4.10-gcm.i"))
     (keys,) = findings.key_sets
     assert (keys.encryption, keys.integrity, keys.no_salt, len(keys.sk_ei)) == (20, 0, True, 32)
-    assert "does not log the salt of AES-GCM-16" in findings.warnings[0].what
+    assert "does not log the salt of AES-GCM-16" in findings.warnings[0].message
 
 
 def test_a_salt_that_somebody_added():
@@ -65,7 +65,7 @@ def test_long_integrity_keys_are_cut_by_libreswan():
     findings = read(lines("libreswan-4.10-sha512.i"))
     (keys,) = findings.key_sets
     assert (keys.encryption, keys.integrity, keys.unchecked_icv, keys.sk_ai) == (12, None, 32, b"")
-    assert "32 bytes of the integrity keys" in findings.warnings[0].what
+    assert "32 bytes of the integrity keys" in findings.warnings[0].message
 
 
 @pytest.mark.parametrize(("kept", "empty"), [(0, "sk_er"), (1, "sk_ei")])
@@ -74,7 +74,7 @@ def test_one_direction(kept, empty):
     (keys,) = findings.key_sets
     assert getattr(keys, empty) == b""
     assert len(keys.sk_ei + keys.sk_er) == 16
-    assert "messages only" in findings.warnings[0].what
+    assert "messages only" in findings.warnings[0].message
 
 
 def test_the_same_lines_again():
@@ -112,8 +112,8 @@ def test_directions_that_disagree():
 def test_bad_lines(old, new, why):
     findings = read([SECRETS[0].replace(old, new)])
     assert findings.key_sets == []
-    assert why in findings.warnings[0].what
-    assert "d50bf9f3" not in findings.warnings[0].what
+    assert why in findings.warnings[0].message
+    assert "d50bf9f3" not in findings.warnings[0].message
 
 
 def test_ikev1():
@@ -123,12 +123,12 @@ def test_ikev1():
     assert [(key.cookie_i.hex(), key.key) for key in findings.phase1] == [("586cf36e19ac9cf2", b"\x5a" * 16)]
     findings = read([line.replace(b"aes128", b"aes256")[:-2] % b"I"])
     assert findings.phase1 == []
-    assert "needs more" in findings.warnings[0].what
+    assert "needs more" in findings.warnings[0].message
 
 
 def test_secrets_of_esp():
     findings = read([b"0x12345678@192.0.2.1 aes128-cbc-hmac96:0x00112233445566778899aabbccddeeff"])
-    assert "esp_sa" in findings.warnings[0].what
+    assert "esp_sa" in findings.warnings[0].message
 
 
 @pytest.mark.parametrize("line", [b"", b"ikev2 I", b"ikev2 X 0x1 0x2 a:0x b:0x", b"user@host: x", b"ikev2=insist"])

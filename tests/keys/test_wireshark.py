@@ -84,21 +84,21 @@ def test_spellings(row):
     [
         (
             f"904a132d2b0878,{SPIS[17:]},{K16},{K16},{CBC},{K20},{K20},{SHA1}",
-            "SPIi is 7 bytes long and not 8",
+            "SPIi has 7 bytes instead of 8",
         ),
-        (f"{SPIS},{K16}ab,{K16},{CBC},{K20},{K20},{SHA1}", "SK_ei is 17 bytes long and not 16"),
+        (f"{SPIS},{K16}ab,{K16},{CBC},{K20},{K20},{SHA1}", "SK_ei has 17 bytes instead of 16"),
         (f"{SPIS},{K16},{K16[1:]},{CBC},{K20},{K20},{SHA1}", "SK_er is not whole bytes in hexadecimal"),
         (f"{SPIS},{K16},xyz,{CBC},{K20},{K20},{SHA1}", "SK_er is not whole bytes in hexadecimal"),
-        (f"{SPIS},{K16},{K16},{CBC},{K20},{K32},{SHA1}", "SK_ar is 32 bytes long and not 20"),
-        (f'{SPIS},{K16},{K16},"AES-CBC-512",{K20},{K20},{SHA1}', 'has the name "AES-CBC-512"'),
-        (f'{SPIS},{K16},{K16},{CBC},{K20},{K20},"HMAC"', 'has the name "HMAC"'),
-        (f"{SPIS},{K16},{K16},{K32},{K20},{K20},{SHA1}", "has the name (hexadecimal digits)"),
+        (f"{SPIS},{K16},{K16},{CBC},{K20},{K32},{SHA1}", "SK_ar has 32 bytes instead of 20"),
+        (f'{SPIS},{K16},{K16},"AES-CBC-512",{K20},{K20},{SHA1}', 'no encryption algorithm "AES-CBC-512"'),
+        (f'{SPIS},{K16},{K16},{CBC},{K20},{K20},"HMAC"', 'no integrity algorithm "HMAC"'),
+        (f"{SPIS},{K16},{K16},{K32},{K20},{K20},{SHA1}", "algorithm (hexadecimal digits)"),
         (f"{SPIS},{K16},{K16},{CBC},{K20},{K20}", "7 columns"),
         (f"{SPIS},{K16},{K16},{CBC},{K20},{K20},{SHA1},", "9 columns"),
         (f'{SPIS},{K16},{K16},"AES-CBC-128,{K20},{K20}', "quotation marks"),
         (
             f'{SPIS},{K20},{K20},"AES-GCM-128 with 16 octet ICV [RFC5282]",{K20},{K20},{SHA1}',
-            'goes with "NONE [RFC4306]" only',
+            'requires "NONE [RFC4306]"',
         ),
         ("904a132d2b087803,", "the encryption key is not"),
         ("904a132d2b0878,00ff", "cookie is not 8 bytes"),
@@ -110,9 +110,9 @@ def test_bad_rows_are_warnings_and_the_rest_is_used(row, why):
     assert (len(findings.key_sets), len(findings.phase1)) == (1, 1)
     (warning,) = findings.warnings
     assert warning.line == 2
-    assert why in warning.what
+    assert why in warning.message
     for secret in (K16, K20, K32, K16[1:]):
-        assert secret not in warning.what
+        assert secret not in warning.message
 
 
 def test_ikev1():
@@ -144,18 +144,18 @@ def test_esp():
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (f'"IPv4","*","*","*","AES-CBC [RFC3602]","0x{K20}","NULL",""', "20 bytes long"),
-        (f'"IPv4","*","*","*","AES","0x{K20}","NULL",""', 'the name "AES"'),
-        (f'"IPv4","*","*","*","NULL","","SHA","0x{K20}"', 'the name "SHA"'),
+        (f'"IPv4","*","*","*","AES-CBC [RFC3602]","0x{K20}","NULL",""', "has 20 bytes"),
+        (f'"IPv4","*","*","*","AES","0x{K20}","NULL",""', 'no encryption algorithm "AES"'),
+        (f'"IPv4","*","*","*","NULL","","SHA","0x{K20}"', 'no authentication algorithm "SHA"'),
         ('"IPv4","*","*","*","NULL","0xz","NULL",""', "not whole bytes"),
-        ('"IPv4","*","*","0x123456789","NULL","","NULL",""', "the SPI is not 4 bytes"),
+        ('"IPv4","*","*","0x123456789","NULL","","NULL",""', "the SPI is neither 4 bytes"),
         ('"IPv4","*","*","*"', "4 columns"),
     ],
 )
 def test_bad_rows_of_esp(row, why):
     findings = read(row)
     assert findings.esp == []
-    assert why in findings.warnings[0].what
+    assert why in findings.warnings[0].message
 
 
 @pytest.mark.parametrize("line", ["", "# comment", "text, with commas", "09[IKE] <c|1> x", '"a","b"'])

@@ -111,7 +111,7 @@ WRONG = {
     '[local]\npsk = ["swordfish"]': "local.psk must be text of 1 to 1,024 characters",
     'local = "swordfish"': "local must be a table",
     '[local]\npsk = ""': "local.psk must be text of 1 to 1,024 characters",
-    '[local]\npsk = "0xswordfish"': "local.psk cannot be used: what is behind 0x is no hex digits",
+    '[local]\npsk = "0xswordfish"': "local.psk cannot be used: 0x must be followed by hexadecimal digits",
     '[local]\nidentity = "O=x, =y"': "local.identity is not a distinguished name such as C=CH, O=Lab, CN=gw, although it has a =",
     '[local]\ncertificate = "chain.pem"': "local.certificate needs local.key",
     '[local]\nkey = "key.pem"': "local.key needs local.certificate",

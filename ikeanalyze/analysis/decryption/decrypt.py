@@ -32,8 +32,8 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.crypto.algorithms import get_suite
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, IkeSuite, find_encrypted_payload
+from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
+from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key

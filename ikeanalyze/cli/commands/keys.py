@@ -118,9 +118,9 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
             return
     else:
         converted = build_wireshark_tables(key_sets, phase1, esp)
-        for left in converted.left_out:
+        for left in converted.unexported:
             where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
-            messages.remark(f"{where}: not in Wireshark's table: {left.why}")
+            messages.remark(f"{where}: not in Wireshark's table: {left.reason}")
         if not converted.files:
             raise CommandError("Wireshark's tables cannot hold any of the keys. --to json writes all of them")
         if output != "-":

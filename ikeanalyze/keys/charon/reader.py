@@ -140,9 +140,9 @@ class CharonReader:
             self._message(message)
         for thread in list(self._threads.values()):
             self._end_block(thread)
-        keys = self._findings.keys
+        keys = self._findings.key_count
         log = self._records.finish(self._findings, self._version, tuple(self._msks))
-        if self._findings.keys > keys or log.auths or log.int_auths:
+        if self._findings.key_count > keys or log.auths or log.int_auths:
             self._findings.add_format("charon log")
             return log
         return None

@@ -68,5 +68,5 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
             }
             for key in file.esp
         ],
-        "warnings": [{"line": warning.line, "message": warning.what} for warning in file.warnings],
+        "warnings": [{"line": warning.line, "message": warning.message} for warning in file.warnings],
     }
