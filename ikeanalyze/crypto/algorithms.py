@@ -1,8 +1,6 @@
-"""Sizes of the algorithms that protect IKE messages: keys, salts, IVs, blocks and ICVs, by transform ID.
+"""Algorithms that protect IKE messages, with the sizes of keys, salts, IVs, blocks and ICVs, and those of a chosen proposal.
 
-What is not in these tables cannot be decrypted or checked; it is no error to meet it.
-
-What a chosen proposal means for the keys of its IKE SA.
+An algorithm that is missing from these tables is not an error, but its messages cannot be decrypted or checked.
 """
 
 from collections.abc import Mapping
@@ -14,24 +12,24 @@ from typing import Final
 from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf, TransformType
 
-#: Truncated to 96 bits, as a draft had it before RFC 4868: never assigned by IANA, but known to Wireshark's key
-#: table and, under this number for private use, to strongSwan.
+#: Truncated to 96 bits as in a draft before RFC 4868. IANA never assigned it, but Wireshark's key table supports it, and
+#: strongSwan under this private-use number.
 HMAC_SHA2_256_96: Final = 1027
 
 
 class CipherPrimitive(Enum):
-    """What encrypts."""
+    """Block or stream cipher."""
 
     AES = "AES"
     CAMELLIA = "Camellia"
     TRIPLE_DES = "3DES"
-    DES = "DES"  # IKEv1 alone has it
+    DES = "DES"  # IKEv1 only
     CHACHA20 = "ChaCha20"
     NULL = "NULL"
 
 
 class CipherMode(Enum):
-    """How it is used."""
+    """Mode of operation of a cipher."""
 
     CBC = "CBC"
     CTR = "CTR"
@@ -42,7 +40,7 @@ class CipherMode(Enum):
 
 
 class MacAlgorithm(Enum):
-    """What authenticates, and what derives keys: an HMAC by its hash, or a MAC made of AES."""
+    """MAC of an integrity algorithm or PRF."""
 
     MD5 = "HMAC-MD5"
     SHA1 = "HMAC-SHA1"
@@ -60,15 +58,15 @@ class EncryptionAlgorithm:
     transform: int  # transform ID
     primitive: CipherPrimitive
     mode: CipherMode
-    key_sizes: tuple[int, ...]  # bytes that a key may have, the salt not counted
+    key_sizes: tuple[int, ...]  # allowed bytes of a key, without the salt
     salt: int  # bytes of salt (or of RFC 5930's nonce) at the end of SK_e
     iv: int  # bytes of the IV before the ciphertext
-    block: int  # plaintext with padding and pad length is a multiple of so many bytes
-    icv: int  # bytes of the ICV of an AEAD cipher; 0: it has none, a transform of type 3 checks the message
+    block: int  # bytes; plaintext, padding and pad length together are a multiple of it
+    icv: int  # bytes of the ICV of an AEAD cipher; 0: a transform of type 3 authenticates the message
 
     @property
     def aead(self) -> bool:
-        """It encrypts and authenticates in one (RFC 5282)."""
+        """Whether it encrypts and authenticates (RFC 5282)."""
         return self.icv > 0
 
     @property
@@ -77,9 +75,9 @@ class EncryptionAlgorithm:
         return Encryption(self.transform).label
 
     def get_key_bytes(self, key_bits: int | None) -> int | None:
-        """Bytes of SK_ei and of SK_er, the salt with them; `key_bits`: the proposal's attribute Key Length.
+        """Return the bytes of SK_ei and SK_er, including the salt; `key_bits`: the attribute Key Length of the proposal.
 
-        None if there is no such key: the length is not the cipher's, or is missing where there are several.
+        None if the cipher does not allow this length, or if the length is missing and the cipher has several.
         """
         if key_bits is None:
             size = self.key_sizes[0] if len(self.key_sizes) == 1 else None
@@ -92,10 +90,10 @@ class EncryptionAlgorithm:
 class IntegrityAlgorithm:
     """A transform of type 3."""
 
-    transform: int  # transform ID; `HMAC_SHA2_256_96` is none of IANA's
+    transform: int  # transform ID; `HMAC_SHA2_256_96` is not assigned by IANA
     mac: MacAlgorithm
     key: int  # bytes of SK_ai and of SK_ar
-    icv: int  # bytes of the MAC that are sent
+    icv: int  # bytes of the truncated MAC
 
     @property
     def name(self) -> str:
@@ -109,8 +107,8 @@ class PrfAlgorithm:
 
     transform: int  # transform ID
     mac: MacAlgorithm
-    size: int  # bytes of output, which is also the length of the keys that are derived for it
-    half_nonces: bool  # SKEYSEED's key is the first 8 bytes of each nonce only (RFC 7296, section 2.14)
+    size: int  # bytes of output and of the keys derived for it
+    half_nonces: bool  # the key of SKEYSEED is only the first 8 bytes of each nonce (RFC 7296, section 2.14)
 
     @property
     def name(self) -> str:
@@ -120,10 +118,10 @@ class PrfAlgorithm:
 
 @dataclass(frozen=True, slots=True)
 class IkeSuite:
-    """What an IKE SA negotiated for the protection of its messages."""
+    """The negotiated algorithms that protect the messages of an IKE SA."""
 
     encryption: int  # transform ID (type 1)
-    key_bits: int | None  # its attribute Key Length; None: the proposal has none
+    key_bits: int | None  # attribute Key Length; None: missing in the proposal
     integrity: int  # transform ID (type 3); 0 with an AEAD cipher
 
 
@@ -153,10 +151,10 @@ def _encryption() -> dict[int, EncryptionAlgorithm]:
     return {row.transform: row for row in rows}
 
 
-#: By transform ID: what can be decrypted.
+#: Supported encryption algorithms by transform ID.
 ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = MappingProxyType(_encryption())
 
-#: By transform ID: what can be checked. NONE is not in it.
+#: Supported integrity algorithms by transform ID, without NONE.
 INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = MappingProxyType(
     {
         row.transform: row
@@ -175,7 +173,7 @@ INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = MappingProxyType(
     }
 )
 
-#: By transform ID: what keys can be derived with.
+#: Supported PRFs by transform ID.
 PRF: Final[Mapping[int, PrfAlgorithm]] = MappingProxyType(
     {
         row.transform: row
@@ -193,13 +191,13 @@ PRF: Final[Mapping[int, PrfAlgorithm]] = MappingProxyType(
 
 
 def find_prf(name: str) -> PrfAlgorithm | None:
-    """The PRF that a log names as IANA does, PRF_HMAC_SHA2_256; None if it is not known."""
+    """Return the PRF with an IANA name such as PRF_HMAC_SHA2_256, or None if it is not supported."""
     member = Prf.__members__.get(name.removeprefix("PRF_"))
     return None if member is None else PRF.get(member)
 
 
 def get_suite(chosen: Proposal | None) -> IkeSuite | None:
-    """What protects the messages; None: nothing was chosen, or no encryption."""
+    """Return the suite of a chosen proposal; None if there is no proposal or it has no encryption algorithm."""
     if chosen is None:
         return None
     transforms = {transform.type: transform for transform in chosen.transforms}
@@ -211,7 +209,7 @@ def get_suite(chosen: Proposal | None) -> IkeSuite | None:
 
 
 def get_prf(chosen: Proposal | None) -> PrfAlgorithm | None:
-    """What derives the keys; None: nothing was chosen, or a PRF that is not known."""
+    """Return the PRF of a chosen proposal; None if there is no proposal or its PRF is not supported."""
     for transform in chosen.transforms if chosen is not None else ():
         if transform.type == TransformType.PRF:
             return PRF.get(transform.id)

@@ -1,7 +1,6 @@
-"""Ciphers of IKE messages, one object for each key.
+"""Ciphers of IKE and ESP, one object for each key. IVs, ciphertexts and associated data come from the callers.
 
-Nothing here knows of messages: IVs, ciphertexts and associated data come from `sealed`. cryptography has
-neither CTR nor CCM for Camellia, and pycryptodome has no Camellia; both modes are built here from the block cipher.
+cryptography has neither CTR nor CCM for Camellia, and pycryptodome lacks Camellia, so both modes are implemented here.
 """
 
 from typing import Final, Protocol
@@ -17,49 +16,47 @@ from ikeanalyze.crypto.algorithms import CipherMode, CipherPrimitive, Encryption
 
 _BLOCK: Final = 16
 _FULL_ICV: Final = 16
-_FIRST_COUNT: Final = (1).to_bytes(4, "big")  # RFC 3686, section 4: the counter starts at one
+_INITIAL_COUNTER: Final = (1).to_bytes(4, "big")  # RFC 3686, section 4: the counter starts at one
 
 
 class PlainCipher(Protocol):
-    """Encrypts without authenticating."""
+    """A cipher without authentication."""
 
     def decrypt(self, iv: bytes, data: bytes) -> bytes:
-        """Plaintext with padding; `data` is a multiple of the algorithm's block."""
+        """Return the padded plaintext; `data` is a multiple of the algorithm's block."""
 
     def encrypt(self, iv: bytes, data: bytes) -> bytes:
-        """Ciphertext of `data`, which is padded."""
+        """Return the ciphertext of padded `data`."""
 
 
 class AeadCipher(Protocol):
-    """Encrypts and authenticates in one."""
+    """A cipher with authentication."""
 
     def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
-        """Plaintext with padding of ciphertext and ICV; None if the ICV is wrong."""
+        """Return the padded plaintext of ciphertext and ICV; None if the ICV is invalid."""
 
     def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
-        """Ciphertext and ICV of `data`."""
+        """Return ciphertext and ICV of padded `data`."""
 
 
 def make_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> PlainCipher:
-    """A cipher that is no AEAD, with SK_e of the algorithm's length, salt and all."""
+    """Return a cipher that is not AEAD. `key`: SK_e of the algorithm's length, including the salt."""
     if algorithm.mode is CipherMode.NULL:
         return _Null()
     size = len(key) - algorithm.salt
     block = _block_cipher(algorithm.primitive, key[:size])
     if algorithm.mode is CipherMode.CBC:
         return _Cbc(block)
-    if algorithm.primitive is CipherPrimitive.AES:
-        return _AesCtr(block, key[size:])
-    return _BlockCtr(block, key[size:])
+    return _Ctr(block, key[size:])
 
 
 def make_cbc_cipher(primitive: CipherPrimitive, key: bytes) -> PlainCipher:
-    """CBC over any block cipher, with a key that it takes."""
+    """Return CBC over any block cipher."""
     return _Cbc(_block_cipher(primitive, key))
 
 
 def make_aead_cipher(algorithm: EncryptionAlgorithm, key: bytes) -> AeadCipher:
-    """An AEAD cipher, with SK_e of the algorithm's length, salt and all."""
+    """Return an AEAD cipher. `key`: SK_e of the algorithm's length, including the salt."""
     size = len(key) - algorithm.salt
     key, salt = key[:size], key[size:]
     if algorithm.mode is CipherMode.GCM and algorithm.icv < _FULL_ICV:
@@ -78,7 +75,7 @@ def _block_cipher(primitive: CipherPrimitive, key: bytes) -> BlockCipherAlgorith
         return AES(key)
     if primitive is CipherPrimitive.CAMELLIA:
         return Camellia(key)
-    return TripleDES(key * 3 if primitive is CipherPrimitive.DES else key)  # three times the same key: once
+    return TripleDES(key * 3 if primitive is CipherPrimitive.DES else key)  # DES is 3DES with three equal keys
 
 
 class _Null:
@@ -106,8 +103,8 @@ class _Cbc:
         return Cipher(self._block, CBC(iv)).encryptor().update(data)
 
 
-class _AesCtr:
-    """RFC 5930: the counter block is nonce, IV, and a count from one."""
+class _Ctr:
+    """The counter block is nonce, IV, and a counter from one (RFC 5930; RFC 5529, section 2.2)."""
 
     __slots__ = ("_block", "_nonce")
 
@@ -116,28 +113,15 @@ class _AesCtr:
         self._nonce = nonce
 
     def decrypt(self, iv: bytes, data: bytes) -> bytes:
-        return Cipher(self._block, CTR(self._nonce + iv + _FIRST_COUNT)).encryptor().update(data)
+        if isinstance(self._block, AES):
+            return Cipher(self._block, CTR(self._nonce + iv + _INITIAL_COUNTER)).encryptor().update(data)
+        return _xor_counter_stream(self._block, self._nonce + iv, 4, 1, data)
 
     encrypt = decrypt
 
 
-class _BlockCtr:
-    """The same counter block (RFC 5529, section 2.2) over a cipher that the library has no CTR for."""
-
-    __slots__ = ("_block", "_nonce")
-
-    def __init__(self, block: BlockCipherAlgorithm, nonce: bytes) -> None:
-        self._block = block
-        self._nonce = nonce
-
-    def decrypt(self, iv: bytes, data: bytes) -> bytes:
-        return _with_counters(self._block, self._nonce + iv, 4, 1, data)
-
-    encrypt = decrypt
-
-
-def _with_counters(block: BlockCipherAlgorithm, prefix: bytes, size: int, first: int, data: bytes) -> bytes:
-    """`data` XOR the encrypted counter blocks: `prefix`, and a count of `size` bytes from `first` on."""
+def _xor_counter_stream(block: BlockCipherAlgorithm, prefix: bytes, size: int, first: int, data: bytes) -> bytes:
+    """`data` XOR the encrypted counter blocks: `prefix`, and a counter of `size` bytes from `first` on."""
     count = -(-len(data) // _BLOCK)
     counters = b"".join(prefix + number.to_bytes(size, "big") for number in range(first, first + count))
     stream = Cipher(block, ECB()).encryptor().update(counters)[: len(data)]
@@ -146,9 +130,7 @@ def _with_counters(block: BlockCipherAlgorithm, prefix: bytes, size: int, first:
 
 
 class _LibraryAead:
-    """What the library does in one call. One object serves all messages of a key: making it costs as much as
-    using it.
-    """
+    """An AEAD cipher of the library. One object serves all messages of a key, since creating it costs as much as using it."""
 
     __slots__ = ("_cipher", "_salt")
 
@@ -167,7 +149,7 @@ class _LibraryAead:
 
 
 class _ShortGcm:
-    """GCM with an ICV of 8 or 12 bytes, which the library's one call refuses."""
+    """GCM with an ICV of 8 or 12 bytes, which `AESGCM` does not support."""
 
     __slots__ = ("_block", "_icv", "_salt")
 
@@ -194,7 +176,7 @@ class _ShortGcm:
 
 
 class BlockCcm:
-    """CCM (RFC 3610) over a block cipher that the library has no CCM for."""
+    """CCM (RFC 3610) over a block cipher for which the library lacks CCM."""
 
     __slots__ = ("_block", "_icv", "_salt")
 
@@ -206,17 +188,17 @@ class BlockCcm:
     def decrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes | None:
         """See `AeadCipher`."""
         nonce = self._salt + iv
-        plaintext = self._encrypted(nonce, 1, data[: -self._icv])
+        plaintext = self._encrypt_counter(nonce, 1, data[: -self._icv])
         return plaintext if self._mac(nonce, plaintext, associated) == data[-self._icv :] else None
 
     def encrypt(self, iv: bytes, data: bytes, associated: bytes) -> bytes:
         """See `AeadCipher`."""
         nonce = self._salt + iv
-        return self._encrypted(nonce, 1, data) + self._mac(nonce, data, associated)
+        return self._encrypt_counter(nonce, 1, data) + self._mac(nonce, data, associated)
 
-    def _encrypted(self, nonce: bytes, first: int, data: bytes) -> bytes:
-        size = 15 - len(nonce)  # bytes of a length, and of a count: L
-        return _with_counters(self._block, bytes([size - 1]) + nonce, size, first, data)
+    def _encrypt_counter(self, nonce: bytes, first: int, data: bytes) -> bytes:
+        size = 15 - len(nonce)  # L: bytes of the length and of the counter
+        return _xor_counter_stream(self._block, bytes([size - 1]) + nonce, size, first, data)
 
     def _mac(self, nonce: bytes, data: bytes, associated: bytes) -> bytes:
         """Sections 2.2 and 2.3: CBC-MAC over flags, nonce and lengths, associated data, message; encrypted."""
@@ -225,16 +207,12 @@ class BlockCcm:
         blocks = bytes([flags]) + nonce + len(data).to_bytes(size, "big")
         if associated:
             short = len(associated) < 0xFF00
-            length = len(associated).to_bytes(2, "big") if short else _long_length(associated)
-            blocks += _zero_filled(length + associated)
-        blocks += _zero_filled(data)
+            length = len(associated).to_bytes(2) if short else b"\xff\xfe" + len(associated).to_bytes(4)
+            blocks += _pad_with_zeros(length + associated)
+        blocks += _pad_with_zeros(data)
         tag = Cipher(self._block, CBC(bytes(_BLOCK))).encryptor().update(blocks)[-_BLOCK:]
-        return self._encrypted(nonce, 0, tag[: self._icv])
+        return self._encrypt_counter(nonce, 0, tag[: self._icv])
 
 
-def _long_length(associated: bytes) -> bytes:
-    return b"\xff\xfe" + len(associated).to_bytes(4, "big")
-
-
-def _zero_filled(data: bytes) -> bytes:
+def _pad_with_zeros(data: bytes) -> bytes:
     return data + bytes(-len(data) % _BLOCK)

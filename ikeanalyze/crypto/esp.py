@@ -1,8 +1,8 @@
-"""Opening ESP packets with the keys of Wireshark's esp_sa table (RFC 4303, sections 2 and 3.4.4).
+"""Decrypt ESP packets with the keys of Wireshark's esp_sa table (RFC 4303, sections 2 and 3.4.4).
 
-A packet carries the lower half of an extended sequence number alone (section 2.2.1), and its ICV covers both. So the upper
-half is tried: the one that opened the last packet of the SA, the next, which follows it behind 2^32 - 1, and the one before, which
-packets have that were overtaken there.
+A packet carries only the lower half of an extended sequence number (section 2.2.1), but its ICV covers both halves. So several
+upper halves are tried: that of the last packet of the SA, the next one, for packets after 2^32 - 1, and the one before, for
+packets that were overtaken there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,8 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 _HEADER: Final = 8  # SPI and sequence number
 _UPPER_BYTES: Final = 4  # of an extended sequence number
 _UPPERS: Final = 1 << 32
-_FIRST_UPPERS: Final = 4  # that are tried with the first packet: it may be the seventeen billionth of its SA
-_IMPLICIT: Final = "IIV"  # RFC 8750: the sequence number is the IV
+_FIRST_UPPERS: Final = 4  # tried on the first packet, which may be number 17 billion of its SA
+_IMPLICIT_IV: Final = "IIV"  # RFC 8750: the sequence number is the IV
 
 _GCM: Final = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
 _ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
@@ -49,24 +49,24 @@ _INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class EspKeyError(ValueError):
-    """Packets cannot be opened with such a key; the text names the algorithm and no key."""
+    """The key cannot decrypt packets; the message names the algorithm, not the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class EspPayload:
-    """What was in an ESP packet."""
+    """The content of an ESP packet."""
 
-    payload: bytes  # without padding and what stands behind it; with the padding of RFC 4303, section 2.7
+    payload: bytes  # without padding and the bytes after it, but with the TFC padding of RFC 4303, section 2.7
     padding: int  # bytes
     next_header: int  # protocol of the payload: 4 and 41 in tunnel mode
-    upper: int | None = None  # half of the extended sequence number; None: the sequence number has 32 bits
+    upper: int | None = None  # upper half of the extended sequence number; None: sequence numbers have 32 bits
 
 
 class EspDecryptor:
-    """Opens the packets of one SA.
+    """Decrypts the packets of one SA.
 
     Raises:
-        EspKeyError: the algorithm is not supported, or nothing would tell whether the key is right.
+        EspKeyError: the algorithm is not supported, or a wrong key could not be detected.
     """
 
     def __init__(self, encryption: str, encryption_key: bytes, integrity: str, integrity_key: bytes) -> None:
@@ -74,7 +74,7 @@ class EspDecryptor:
         cipher = ENCRYPTION.get(_ENCRYPTION.get(encryption, -1))
         if cipher is None:
             raise EspKeyError(f"{encryption} is not supported")
-        self._implicit = _IMPLICIT in encryption
+        self._implicit = _IMPLICIT_IV in encryption
         self._iv = 0 if self._implicit else cipher.iv
         try:
             if cipher.aead:
@@ -91,19 +91,19 @@ class EspDecryptor:
         except EspKeyError:
             raise
         except ValueError:
-            raise EspKeyError(f"a key of {len(encryption_key)} bytes is none of {encryption}") from None
+            raise EspKeyError(f"{encryption} does not take a key of {len(encryption_key)} bytes") from None
 
     def open(self, packet: bytes, near: int | None = None) -> EspPayload | None:
-        """What is in a packet, from its SPI to its ICV; None: the key does not fit. Never raises.
+        """Decrypt a packet, from its SPI to its ICV; None if the key is wrong. Never raises.
 
-        `near` is the upper half of the SA's last packet (its `EspPayload.upper`), None before there was one.
+        `near`: `EspPayload.upper` of the last packet of the SA, None for the first.
         """
         if len(packet) < _HEADER + self._iv + self._icv_bytes + 2:
             return None
-        for upper in _uppers(near):
+        for upper in _upper_halves(near):
             try:
-                plaintext = self._decrypted(packet, upper)
-            except ValueError:  # no whole blocks
+                plaintext = self._decrypt(packet, upper)
+            except ValueError:  # not whole blocks
                 return None
             if plaintext is not None:
                 break
@@ -114,23 +114,23 @@ class EspDecryptor:
         padding = plaintext[-2]
         return EspPayload(plaintext[: len(plaintext) - 2 - padding], padding, plaintext[-1], upper)
 
-    def _decrypted(self, packet: bytes, upper: int | None) -> bytes | None:
-        """The plaintext, padding and next header included; None: the ICV does not fit."""
+    def _decrypt(self, packet: bytes, upper: int | None) -> bytes | None:
+        """Plaintext including padding and next header; None if the ICV is invalid."""
         high = b"" if upper is None else upper.to_bytes(_UPPER_BYTES)
-        behind_iv = _HEADER + self._iv
+        iv_end = _HEADER + self._iv
         if self._icv is not None:
             end = len(packet) - self._icv_bytes
             if packet[end:] != self._icv(packet[:end] + high):
                 return None
-            return self._plain.decrypt(packet[_HEADER:behind_iv], packet[behind_iv:end])
+            return self._plain.decrypt(packet[_HEADER:iv_end], packet[iv_end:end])
         sequence = packet[4:_HEADER]
         # RFC 8750, section 4: 64 bits, whatever sequence numbers are in use
-        iv = (high or bytes(_UPPER_BYTES)) + sequence if self._implicit else packet[_HEADER:behind_iv]
-        return self._aead.decrypt(iv, packet[behind_iv:], packet[:4] + high + sequence)
+        iv = (high or bytes(_UPPER_BYTES)) + sequence if self._implicit else packet[_HEADER:iv_end]
+        return self._aead.decrypt(iv, packet[iv_end:], packet[:4] + high + sequence)
 
 
-def _uppers(near: int | None) -> Iterator[int | None]:
-    """Upper halves to try, the likeliest first; None: there is none, which an SA has for all its packets or for none."""
+def _upper_halves(near: int | None) -> Iterator[int | None]:
+    """Upper halves to try, likeliest first; None stands for sequence numbers of 32 bits, which hold for a whole SA."""
     if near is None:
         yield from (None, *range(_FIRST_UPPERS))
         return

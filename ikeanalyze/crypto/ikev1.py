@@ -1,14 +1,14 @@
-"""Opening encrypted messages of IKEv1 with the key of phase 1 (RFC 2409, appendix B).
+"""Decrypt IKEv1 messages with the encryption key of phase 1 (RFC 2409, appendix B).
 
-CBC throughout, and no ICV: the IV of a message is the last block of ciphertext before it in the same exchange. The first
-is a hash: in phase 1 of both public values, in an exchange after it of phase 1's last block and the message ID. Messages
-are lost, repeated and captured in part, so all blocks that could be the IV are tried, the newest first; a wrong one
-spoils the first block, which is the header of the first payload. What comes out must be a chain of payloads.
+All ciphers use CBC without an ICV. The IV of a message is the last ciphertext block before it in the same exchange. The first IV is
+a hash: in phase 1 of both public values, in later exchanges of phase 1's last block and the message ID. Messages may be lost,
+repeated or missing in the capture, so all blocks that can be the IV are tried, newest first. A wrong IV damages the first block,
+which has the header of the first payload, so the plaintext must be a chain of payloads.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import chain as joined
+from itertools import chain
 from typing import Final
 
 from cryptography.hazmat.primitives import hashes
@@ -24,14 +24,14 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType, Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Encryption, Phase1Hash
 
-#: Cipher, bytes of keys, bytes of a block, by phase 1's attribute.
+#: Cipher, allowed bytes of a key, bytes of a block, by phase 1 attribute.
 _CIPHERS: Final[dict[int, tuple[CipherPrimitive, tuple[int, ...], int]]] = {
     Phase1Encryption.DES_CBC: (CipherPrimitive.DES, (8,), 8),
     Phase1Encryption.TRIPLE_DES_CBC: (CipherPrimitive.TRIPLE_DES, (24,), 8),
     Phase1Encryption.AES_CBC: (CipherPrimitive.AES, (16, 24, 32), 16),
     Phase1Encryption.CAMELLIA_CBC: (CipherPrimitive.CAMELLIA, (16, 24, 32), 16),
 }
-#: The hash, which is also that of the PRF.
+#: Hash, also of the PRF, by phase 1 attribute.
 _HASHES: Final[dict[int, MacAlgorithm]] = {
     Phase1Hash.MD5: MacAlgorithm.MD5,
     Phase1Hash.SHA1: MacAlgorithm.SHA1,
@@ -41,39 +41,38 @@ _HASHES: Final[dict[int, MacAlgorithm]] = {
 }
 _IKEV1: Final = 1
 _PHASE_1: Final = frozenset({Ikev1ExchangeType.MAIN_MODE, Ikev1ExchangeType.AGGRESSIVE_MODE})
-#: Types that a payload of a chain can have: proposals and transforms are inside SA.
+#: Types of the payloads of a chain; proposals and transforms are inside SA.
 _PAYLOAD_TYPES: Final = frozenset(Ikev1PayloadType) - {
     Ikev1PayloadType.NONE,
     Ikev1PayloadType.PROPOSAL,
     Ikev1PayloadType.TRANSFORM,
 }
-#: Blocks that are kept of an exchange, and exchanges.
-_BLOCKS_KEPT: Final = 16
-_EXCHANGES_KEPT: Final = 1024
+#: Blocks of an exchange, and exchanges, that are kept.
+_MAX_BLOCKS: Final = 16
+_MAX_EXCHANGES: Final = 1024
 
 
 class Phase1Decryptor:
-    """The key of one IKEv1 IKE SA made ready, and how far its exchanges have come."""
+    """Decrypts the messages of one IKEv1 IKE SA and keeps the state of its exchanges."""
 
     __slots__ = ("_block", "_cipher", "_exchanges", "_hash", "_hash_size", "_phase1")
 
     def __init__(self, key: bytes, encryption: int, hash_algorithm: int, public_i: bytes, public_r: bytes) -> None:
-        """`encryption`, `hash_algorithm`: phase 1's attributes; `public_i`, `public_r`: bodies of both KE payloads.
+        """`encryption`, `hash_algorithm`: attributes of phase 1; `public_i`, `public_r`: bodies of both KE payloads.
 
-        Raises `UnusableKeyError`: unknown algorithms, a key of another length than the cipher's.
+        Raises:
+            UnusableKeyError: the algorithms are unknown, or the key has the wrong length.
+
         """
         row = _CIPHERS.get(encryption)
         if row is None:
-            raise UnusableKeyError(f"encryption algorithm {get_name(Phase1Encryption, encryption)} cannot be decrypted")
-        mac = _HASHES.get(hash_algorithm)
-        if mac is None:
-            raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
+            raise UnusableKeyError(f"encryption algorithm {get_name(Phase1Encryption, encryption)} is not supported")
+        mac = _find_hash(hash_algorithm)
         primitive, sizes, self._block = row
         if len(key) not in sizes:
-            takes = " or ".join(map(str, sizes))
-            raise UnusableKeyError(
-                f"the key has {len(key)} bytes, {get_name(Phase1Encryption, encryption)} takes {takes}"
-            )
+            allowed = " or ".join(map(str, sizes))
+            name = get_name(Phase1Encryption, encryption)
+            raise UnusableKeyError(f"the key has {len(key)} bytes, {name} takes {allowed}")
         self._cipher = make_cbc_cipher(primitive, key)
         self._hash = HASHES[mac]
         self._hash_size = self._hash.digest_size
@@ -81,10 +80,9 @@ class Phase1Decryptor:
         self._exchanges: OrderedDict[int, list[bytes]] = OrderedDict()
 
     def open(self, message: bytes) -> DecryptedMessage | None:
-        """What is inside a whole encrypted message (fragments put together before); `verified` is always False.
+        """Decrypt a complete message, reassembled from its fragments; `verified` of the result is always False.
 
-        Messages come in the order of the capture. None: the key does not fit, or there is nothing to open. Never
-        raises.
+        Messages must come in the order of the capture. None if the key is wrong or the message is not encrypted. Never raises.
         """
         try:
             header = parse_header(message)
@@ -105,19 +103,19 @@ class Phase1Decryptor:
         if not phase1:
             blocks = self._exchange(header.message_id)
             suffix = header.message_id.to_bytes(4, "big")
-            candidates = joined(reversed(blocks), (self._iv(block + suffix) for block in ivs))
-        opened = self._try(ciphertext, list(candidates), header.exchange_type, header.next_payload)
+            candidates = chain(reversed(blocks), (self._iv(block + suffix) for block in ivs))
+        decrypted = self._try(ciphertext, list(candidates), header.exchange_type, header.next_payload)
         last = ciphertext[-self._block :]
         if last not in blocks:
             blocks.append(last)
-            # The first stays: in phase 1, it is the IV that all begins with.
-            del blocks[1 : len(blocks) - _BLOCKS_KEPT + 1]
-        return opened
+            # Keep the first block: in phase 1 it is the initial IV.
+            del blocks[1 : len(blocks) - _MAX_BLOCKS + 1]
+        return decrypted
 
     def _exchange(self, message_id: int) -> list[bytes]:
         blocks = self._exchanges.setdefault(message_id, [])
         self._exchanges.move_to_end(message_id)
-        if len(self._exchanges) > _EXCHANGES_KEPT:
+        if len(self._exchanges) > _MAX_EXCHANGES:
             self._exchanges.popitem(last=False)
         return blocks
 
@@ -127,7 +125,7 @@ class Phase1Decryptor:
         return digest.finalize()[: self._block]
 
     def _try(self, ciphertext: bytes, ivs: Iterable[bytes], exchange_type: int, first: int) -> DecryptedMessage | None:
-        # The IV takes part in the first block alone: one decryption does for all of them.
+        # The IV affects only the first block, so one decryption serves all IVs.
         block = self._block
         raw = self._cipher.decrypt(bytes(block), ciphertext)
         for iv in ivs:
@@ -139,7 +137,7 @@ class Phase1Decryptor:
         return None
 
     def _chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
-        """Bytes of the chain of payloads, with less than a block of padding behind; None if there is none.
+        """Length of the chain of payloads, which at most one block of padding follows; None if it is invalid.
 
         Main mode begins with the identification (RFC 2409, section 5), exchanges after phase 1 with a hash.
         """
@@ -147,29 +145,31 @@ class Phase1Decryptor:
             return None
         if exchange_type == Ikev1ExchangeType.MAIN_MODE and first != Ikev1PayloadType.ID:
             return None
-        cursor, kind = Cursor(plaintext), first
+        cursor, payload_type = Cursor(plaintext), first
         try:
-            while kind != Ikev1PayloadType.NONE:
-                if kind not in _PAYLOAD_TYPES:
+            while payload_type != Ikev1PayloadType.NONE:
+                if payload_type not in _PAYLOAD_TYPES:
                     return None
                 following, reserved, size = cursor.unpack(PAYLOAD_HEADER)
-                if reserved or (kind == Ikev1PayloadType.HASH and size != PAYLOAD_HEADER.size + self._hash_size):
+                if reserved or (
+                    payload_type == Ikev1PayloadType.HASH and size != PAYLOAD_HEADER.size + self._hash_size
+                ):
                     return None
                 cursor.skip(size - PAYLOAD_HEADER.size)
-                kind = following
+                payload_type = following
         except WireError:
             return None
         return cursor.position if cursor.position > 0 and cursor.remaining() <= self._block else None
 
 
 def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int) -> bytes:
-    """The key of phase 1's cipher, `size` bytes, from SKEYID_e (RFC 2409, appendix B).
+    """Derive the key of phase 1's cipher, `size` bytes, from SKEYID_e (RFC 2409, appendix B).
 
-    `UnusableKeyError` if the hash is not known.
+    Raises:
+        UnusableKeyError: the hash is unknown.
+
     """
-    mac = _HASHES.get(hash_algorithm)
-    if mac is None:
-        raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
+    mac = _find_hash(hash_algorithm)
     if size <= len(skeyid_e):
         return skeyid_e[:size]
     prf = make_mac(mac, skeyid_e)
@@ -178,3 +178,10 @@ def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int
         block = prf(block)
         stream += block
     return stream[:size]
+
+
+def _find_hash(hash_algorithm: int) -> MacAlgorithm:
+    mac = _HASHES.get(hash_algorithm)
+    if mac is None:
+        raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
+    return mac

@@ -1,4 +1,4 @@
-"""Our own key files: JSON of schema "ikeanalyze.keys/1". All that other formats have can be kept in it.
+"""Read and write keys as JSON of schema "ikeanalyze.keys/1", which can hold everything that the other formats hold.
 
     {"schema": "ikeanalyze.keys/1",
      "key_sets": [{"spi_i": "904a132d2b087803", "spi_r": ..., "encryption": "AES-GCM-16", "integrity": "NONE",
@@ -9,18 +9,18 @@
      "phase1": [{"cookie_i", "key", "origin"}],
      "esp": [{"protocol", "source", "destination", "spi", "encryption", "encryption_key", "integrity", "integrity_key", "origin"}]}
 
-Bytes are hexadecimal digits, algorithms are IANA's names as the report has them, or numbers; null or missing is unknown. Sets of
-one IKE SA are its epochs, in their order. "origin" tells people where a key was found and is not read.
+Bytes are hexadecimal digits, algorithms are IANA names as in the report, or numbers; null or missing means unknown. The key sets
+of one IKE SA are its epochs, in their order. "origin" is for people and ignored on reading, as are unknown keys.
 
-A plain list of objects {"Sk_ei": "...", "Sk_er": "...", ...} is read too.
+A plain list of objects {"Sk_ei": "...", "Sk_er": "...", ...} is also read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
 from ikeanalyze.keys.collector import KeyCollector, parse_hex
-from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Origin, Phase1Key
+from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Phase1Key
 from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
@@ -29,56 +29,54 @@ OURS: Final = "ikeanalyze JSON"
 PLAIN: Final = "list of key sets in JSON"
 
 _HMAC_SHA2_256_96: Final = "HMAC-SHA2-256-96"
-_SPI: Final = 8
+_SPI_BYTES: Final = 8
 _KEYS: Final = ("sk_ei", "sk_er", "sk_ai", "sk_ar")
 
 
 class _InvalidObjectError(Exception):
-    """What is wrong with an object, in one clause, without its values."""
+    """An object cannot be used; one clause without its values."""
 
 
-def parse_key_document(document: object, findings: KeyCollector) -> bool:
-    """Take keys out of a decoded JSON document; whether it is one of ours, or a plain list of key sets.
+def parse_key_document(document: object, collector: KeyCollector) -> bool:
+    """Collect the keys of a decoded JSON document; returns whether it has this schema or is a plain list of key sets.
 
-    An object in it that cannot be used is a warning.
+    An object that cannot be used becomes a warning.
     """
     if isinstance(document, list):
-        if not document or not all(_is_plain(item) for item in document):
+        if not document or not all(_is_plain_key_set(item) for item in document):
             return False
-        findings.add_format(PLAIN)
-        _each("key set", document, findings, _plain)
+        collector.add_format(PLAIN)
+        _parse_each("key set", document, collector, _parse_plain_key_set)
         return True
     if not isinstance(document, dict) or not isinstance(document.get("schema"), str):
         return False
     schema = document["schema"]
     if schema != SCHEMA:
         if schema.startswith(SCHEMA.rpartition("/")[0]):
-            findings.warn(None, f"its schema is not {SCHEMA} but another one; a later ikeanalyze may read it")
+            collector.warn(None, f"unsupported schema, expected {SCHEMA}; a later ikeanalyze may read it")
         return False
-    findings.add_format(OURS)
-    for name, singular, take in (
-        ("key_sets", "key set", _key_set),
-        ("phase1", "IKEv1 key", _phase1),
-        ("esp", "ESP key", _esp),
+    collector.add_format(OURS)
+    for name, singular, parse in (
+        ("key_sets", "key set", _parse_key_set),
+        ("phase1", "IKEv1 key", _parse_phase1),
+        ("esp", "ESP key", _parse_esp),
     ):
         items = document.get(name, [])
         if isinstance(items, list):
-            _each(singular, items, findings, take)
+            _parse_each(singular, items, collector, parse)
         else:
-            findings.warn(None, f'"{name}" is no list; not used')
+            collector.warn(None, f'"{name}" is not a list; not used')
     return True
 
 
 def build_key_document(
     key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]
 ) -> dict[str, Any]:
-    """Keys as a document of our schema, with all secrets."""
+    """Return keys, including all secrets, as a document of schema `SCHEMA`."""
     return {
         "schema": SCHEMA,
-        "key_sets": [_set_object(keys) for keys in key_sets],
-        "phase1": [
-            {"cookie_i": key.cookie_i.hex(), "key": key.key.hex(), "origin": _where(key.origin)} for key in phase1
-        ],
+        "key_sets": [_build_key_set(keys) for keys in key_sets],
+        "phase1": [{"cookie_i": key.cookie_i.hex(), "key": key.key.hex(), "origin": str(key.origin)} for key in phase1],
         "esp": [
             {
                 "protocol": key.protocol,
@@ -89,7 +87,7 @@ def build_key_document(
                 "encryption_key": key.encryption_key.hex(),
                 "integrity": key.integrity,
                 "integrity_key": key.integrity_key.hex(),
-                "origin": _where(key.origin),
+                "origin": str(key.origin),
             }
             for key in esp
         ],
@@ -97,108 +95,110 @@ def build_key_document(
 
 
 def get_encryption_name(transform: int | None) -> str | None:
-    """Name of an encryption algorithm in output; its number where it has none."""
+    """Return the name of an encryption algorithm for output, or its number if it has none."""
     return None if transform is None else get_name(Encryption, transform)
 
 
 def get_integrity_name(transform: int | None) -> str | None:
-    """Name of an integrity algorithm in output; its number where it has none."""
+    """Return the name of an integrity algorithm for output, or its number if it has none."""
     if transform == HMAC_SHA2_256_96:
         return _HMAC_SHA2_256_96
     return None if transform is None else get_name(Integrity, transform)
 
 
-def _each(what: str, items: list[Any], findings: KeyCollector, take: Any) -> None:
+def _parse_each(
+    singular: str, items: list[Any], collector: KeyCollector, parse: Callable[[Mapping[str, Any], KeyCollector], None]
+) -> None:
     for number, item in enumerate(items, 1):
         try:
             if not isinstance(item, dict):
-                raise _InvalidObjectError("is no object")
-            take(item, findings)
+                raise _InvalidObjectError("not an object")
+            parse(item, collector)
         except _InvalidObjectError as error:
-            findings.warn(None, f"{what} {number}: {error}; not used")
+            collector.warn(None, f"{singular} {number}: {error}; not used")
 
 
-def _is_plain(item: object) -> bool:
+def _is_plain_key_set(item: object) -> bool:
     return isinstance(item, dict) and {"sk_ei", "sk_er"} <= {str(name).lower() for name in item}
 
 
-def _plain(item: Mapping[str, Any], findings: KeyCollector) -> None:
-    _key_set({str(name).lower(): value for name, value in item.items()}, findings)
+def _parse_plain_key_set(item: Mapping[str, Any], collector: KeyCollector) -> None:
+    _parse_key_set({str(name).lower(): value for name, value in item.items()}, collector)
 
 
-def _key_set(item: Mapping[str, Any], findings: KeyCollector) -> None:
-    spi_i, spi_r = (_octets(item, name, _SPI) for name in ("spi_i", "spi_r"))
-    keys = {name: _octets(item, name) or b"" for name in _KEYS}
-    encryption = _transform(item, "encryption", Encryption)
+def _parse_key_set(item: Mapping[str, Any], collector: KeyCollector) -> None:
+    spi_i, spi_r = (_get_bytes(item, name, _SPI_BYTES) for name in ("spi_i", "spi_r"))
+    keys = {name: _get_bytes(item, name) or b"" for name in _KEYS}
+    encryption = _get_transform(item, "encryption", Encryption)
     if not keys["sk_ei"] and not keys["sk_er"] and encryption != Encryption.NULL:
         raise _InvalidObjectError('has neither "sk_ei" nor "sk_er"')
-    findings.key_sets.append(
+    collector.key_sets.append(
         KeySet(
-            origin=findings.make_origin(None),
+            origin=collector.make_origin(None),
             spi_i=spi_i,
             spi_r=spi_r,
             encryption=encryption,
-            integrity=_transform(item, "integrity", Integrity),
+            integrity=_get_transform(item, "integrity", Integrity),
             **keys,
-            sk_d=_octets(item, "sk_d"),
-            sk_pi=_octets(item, "sk_pi"),
-            sk_pr=_octets(item, "sk_pr"),
-            unchecked_icv=_number(item, "unchecked_icv"),
+            sk_d=_get_bytes(item, "sk_d"),
+            sk_pi=_get_bytes(item, "sk_pi"),
+            sk_pr=_get_bytes(item, "sk_pr"),
+            unchecked_icv=_get_icv_bytes(item, "unchecked_icv"),
             no_salt=item.get("no_salt") is True,
-            derivation=_derivation(item.get("derivation")),
+            derivation=_parse_derivation(item.get("derivation")),
         )
     )
 
 
-def _derivation(item: object) -> Derivation | None:
+def _parse_derivation(item: object) -> Derivation | None:
     if item is None:
         return None
     if not isinstance(item, dict):
-        raise _InvalidObjectError('"derivation" is no object')
+        raise _InvalidObjectError('"derivation" is not an object')
     additional = item.get("additional") or []
     if not isinstance(additional, list):
-        raise _InvalidObjectError('"additional" is no list')
-    secrets = [_bytes("additional", secret) for secret in additional]
+        raise _InvalidObjectError('"additional" is not a list')
+    secrets = [_parse_bytes("additional", secret) for secret in additional]
     return Derivation(
-        secret=_octets(item, "secret"),
+        secret=_get_bytes(item, "secret"),
         additional=tuple(secret for secret in secrets if secret is not None),
-        nonces=_octets(item, "nonces"),
-        skeyseed=_octets(item, "skeyseed"),
-        prf=_text(item, "prf"),
+        nonces=_get_bytes(item, "nonces"),
+        skeyseed=_get_bytes(item, "skeyseed"),
+        prf=_get_text(item, "prf"),
     )
 
 
-def _phase1(item: Mapping[str, Any], findings: KeyCollector) -> None:
-    cookie, key = _octets(item, "cookie_i", _SPI), _octets(item, "key")
+def _parse_phase1(item: Mapping[str, Any], collector: KeyCollector) -> None:
+    cookie, key = _get_bytes(item, "cookie_i", _SPI_BYTES), _get_bytes(item, "key")
     if cookie is None or not key:
         raise _InvalidObjectError('lacks "cookie_i" or "key"')
-    findings.phase1.append(Phase1Key(findings.make_origin(None), cookie, key))
+    collector.phase1.append(Phase1Key(collector.make_origin(None), cookie, key))
 
 
-def _esp(item: Mapping[str, Any], findings: KeyCollector) -> None:
-    texts = {name: _text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")}
+def _parse_esp(item: Mapping[str, Any], collector: KeyCollector) -> None:
+    texts = {name: _get_text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")}
     if None in texts.values():
         raise _InvalidObjectError("lacks " + ", ".join(f'"{name}"' for name, value in texts.items() if value is None))
-    spi = _octets(item, "spi", 4)
-    findings.esp.append(
+    spi = _get_bytes(item, "spi", 4)
+    collector.esp.append(
         EspKey(
-            origin=findings.make_origin(None),
+            origin=collector.make_origin(None),
             spi=None if spi is None else int.from_bytes(spi),
-            encryption_key=_octets(item, "encryption_key") or b"",
-            integrity_key=_octets(item, "integrity_key") or b"",
+            encryption_key=_get_bytes(item, "encryption_key") or b"",
+            integrity_key=_get_bytes(item, "integrity_key") or b"",
             **{name: value or "" for name, value in texts.items()},
         )
     )
 
 
-def _octets(item: Mapping[str, Any], name: str, size: int | None = None) -> bytes | None:
-    value = _bytes(name, item.get(name))
+def _get_bytes(item: Mapping[str, Any], name: str, size: int | None = None) -> bytes | None:
+    value = _parse_bytes(name, item.get(name))
     if value is not None and size is not None and len(value) != size:
-        raise _InvalidObjectError(f'"{name}" is {len(value)} bytes long and not {size}')
+        raise _InvalidObjectError(f'"{name}" has {len(value)} bytes instead of {size}')
     return value
 
 
-def _bytes(name: str, value: object) -> bytes | None:
+def _parse_bytes(name: str, value: object) -> bytes | None:
     if value is None:
         return None
     octets = parse_hex(value) if isinstance(value, str) else None
@@ -207,21 +207,21 @@ def _bytes(name: str, value: object) -> bytes | None:
     return octets
 
 
-def _text(item: Mapping[str, Any], name: str) -> str | None:
+def _get_text(item: Mapping[str, Any], name: str) -> str | None:
     value = item.get(name)
     if value is not None and not isinstance(value, str):
-        raise _InvalidObjectError(f'"{name}" is no text')
+        raise _InvalidObjectError(f'"{name}" is not text')
     return value
 
 
-def _number(item: Mapping[str, Any], name: str) -> int | None:
+def _get_icv_bytes(item: Mapping[str, Any], name: str) -> int | None:
     value = item.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 64):
-        raise _InvalidObjectError(f'"{name}" is no number of bytes')
+        raise _InvalidObjectError(f'"{name}" is not a number of bytes from 0 to 64')
     return value
 
 
-def _transform(item: Mapping[str, Any], name: str, registry: type[Registry]) -> int | None:
+def _get_transform(item: Mapping[str, Any], name: str, registry: type[Registry]) -> int | None:
     value = item.get(name)
     if value is None:
         return None
@@ -233,13 +233,13 @@ def _transform(item: Mapping[str, Any], name: str, registry: type[Registry]) -> 
         for member in registry:
             if member.label == value:
                 return int(member)
-        raise _InvalidObjectError(f'"{name}" is no algorithm of IKEv2 by IANA')
+        raise _InvalidObjectError(f'"{name}" is not the IANA name of an IKEv2 algorithm')
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFF:
         return value
-    raise _InvalidObjectError(f'"{name}" is no transform ID')
+    raise _InvalidObjectError(f'"{name}" is not a transform ID')
 
 
-def _set_object(keys: KeySet) -> dict[str, Any]:
+def _build_key_set(keys: KeySet) -> dict[str, Any]:
     derivation = keys.derivation
     return {
         "spi_i": _hex(keys.spi_i),
@@ -258,13 +258,9 @@ def _set_object(keys: KeySet) -> dict[str, Any]:
             "skeyseed": _hex(derivation.skeyseed),
             "prf": derivation.prf,
         },
-        "origin": _where(keys.origin),
+        "origin": str(keys.origin),
     }
 
 
 def _hex(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
-
-
-def _where(origin: Origin) -> str:
-    return origin.path if origin.line is None else f"{origin.path}:{origin.line}"

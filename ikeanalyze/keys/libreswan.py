@@ -1,10 +1,10 @@
-"""libreswan logs with `plutodebug=private`, and secret files of `tcpdump -E`, which are the same lines without the log's time in front:
+"""Read libreswan logs with `plutodebug=private`, and secret files of `tcpdump -E`, which have the same lines without a timestamp:
 
     ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei
     ikev2 R 0xSPIi 0xSPIr sha256:0xSK_ar aes128:0xSK_er
 
-libreswan logs them once, when the IKE SA is established: keys of earlier epochs are not in its log. What else it lacks:
-the salts of AES-GCM, AES-CCM, AES-CTR and ChaCha20-Poly1305, and of SK_ai and SK_ar all that is beyond 32 bytes.
+libreswan logs them once, when the IKE SA is established. Its logs lack the keys of earlier epochs, the salts of AES-GCM, AES-CCM,
+AES-CTR and ChaCha20-Poly1305, and all bytes of SK_ai and SK_ar after the first 32.
 """
 
 import re
@@ -51,13 +51,13 @@ _INTEGRITY: Final = {
     "aes_cmac": int(Integrity.AES_CMAC_96),
     "none": int(Integrity.NONE),
 }
-_LOGGED: Final = 32  # bytes of SK_ai and SK_ar that libreswan logs at most
-_SPI: Final = 8
+_MAX_LOGGED_BYTES: Final = 32  # bytes of SK_ai and SK_ar that libreswan logs at most
+_SPI_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _KeyLine:
-    """One line."""
+    """The keys of one direction."""
 
     line: int
     encryption: int  # transform ID
@@ -65,80 +65,77 @@ class _KeyLine:
     sk_e: bytes = field(repr=False)
     sk_a: bytes = field(repr=False)
     no_salt: bool
-    cut: bool  # of SK_a there is but the beginning
+    cut: bool  # only the beginning of SK_a was logged
 
 
 class LibreswanReader:
-    """Reads lines; gives what it finds to `findings` as pairs of lines become complete."""
+    """Reads lines and adds a key set to `collector` when both directions are complete."""
 
-    def __init__(self, findings: KeyCollector) -> None:
-        self._findings = findings
+    def __init__(self, collector: KeyCollector) -> None:
+        self._collector = collector
         self._pending: dict[tuple[bytes, bytes], dict[str, _KeyLine]] = {}
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Read a line; whether it is one with keys, be they unusable."""
+        """Read a line; returns whether it has keys, usable or not."""
         match = _LINE.search(line)
         if match is None:
             if _ESP_SECRET.match(line):
-                self._findings.warn(
-                    number, "keys of ESP in tcpdump's form are not read; give them as Wireshark's esp_sa"
-                )
+                self._collector.warn(number, "ESP keys of tcpdump -E are not supported; use Wireshark's esp_sa table")
                 return True
             return False
-        self._findings.add_format(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
+        self._collector.add_format(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
         version, role, *values = (value.decode("ascii", "replace") for value in match.groups())
         spi_i, spi_r = parse_hex(values[0]), parse_hex(values[1])
-        if spi_i is None or spi_r is None or len(spi_i) != _SPI or len(spi_r) != _SPI:
+        if spi_i is None or spi_r is None or len(spi_i) != _SPI_BYTES or len(spi_r) != _SPI_BYTES:
             self._refuse(number, "the SPIs are not 8 bytes each in hexadecimal")
         elif version == "1":
             self._ikev1(number, role, spi_i, values[4], values[5])
-        elif (direction := self._direction(number, *values[2:])) is not None:
+        elif (direction := self._parse_direction(number, *values[2:])) is not None:
             self._pair(spi_i, spi_r, role, direction)
         return True
 
     def finish(self) -> None:
-        """Give what has one direction only."""
+        """Add the key sets that have one direction only."""
         for spis in list(self._pending):
-            self._give(spis)
+            self._add_key_set(spis)
 
-    def _direction(
+    def _parse_direction(
         self, number: int, integrity_name: str, sk_a_text: str, encryption_name: str, sk_e_text: str
     ) -> _KeyLine | None:
         sk_a, sk_e = parse_hex(sk_a_text), parse_hex(sk_e_text)
         integrity = _INTEGRITY.get(integrity_name)
-        encryption, size = _encryption(encryption_name)
-        wrong = None
+        encryption, size = _parse_encryption(encryption_name)
         if sk_a is None or sk_e is None:
-            wrong = "a key is not whole bytes in hexadecimal"
+            problem = "a key is not whole bytes in hexadecimal"
         elif encryption is None or size is None:
-            wrong = f'"{encryption_name}" is no encryption algorithm of libreswan'
+            problem = f'"{encryption_name}" is not an encryption algorithm of libreswan'
         elif integrity is None:
-            wrong = f'"{integrity_name}" is no integrity algorithm of libreswan'
+            problem = f'"{integrity_name}" is not an integrity algorithm of libreswan'
         else:
             salt = ENCRYPTION[encryption].salt
-            wanted = INTEGRITY[integrity].key if integrity in INTEGRITY else 0
+            expected = INTEGRITY[integrity].key if integrity in INTEGRITY else 0
             if len(sk_e) not in (size, size + salt):
-                wrong = f"the key is {len(sk_e)} bytes long, that of {encryption_name} is {size}"
-            elif len(sk_a) != wanted and not len(sk_a) == _LOGGED < wanted:
-                wrong = f"the key is {len(sk_a)} bytes long, that of {integrity_name} is {wanted}"
+                problem = f"the key has {len(sk_e)} bytes, but {encryption_name} takes {size}"
+            elif len(sk_a) != expected and not len(sk_a) == _MAX_LOGGED_BYTES < expected:
+                problem = f"the key has {len(sk_a)} bytes, but {integrity_name} takes {expected}"
             else:
                 no_salt = salt > 0 and len(sk_e) == size
-                return _KeyLine(number, encryption, integrity, sk_e, sk_a, no_salt, len(sk_a) < wanted)
-        self._refuse(number, wrong)
+                return _KeyLine(number, encryption, integrity, sk_e, sk_a, no_salt, len(sk_a) < expected)
+        self._refuse(number, problem)
         return None
 
     def _ikev1(self, number: int, role: str, cookie_i: bytes, encryption_name: str, text: str) -> None:
-        """SKEYID_e, of which the key is the beginning if it is long enough (RFC 2409, appendix B)."""
+        """SKEYID_e, whose beginning is the key if it is long enough (RFC 2409, appendix B)."""
         if role == "R":
-            return  # IKEv1 has one key for both directions, and this line nothing
+            return  # IKEv1 has one key for both directions, in the other line
         skeyid_e = parse_hex(text)
-        encryption, size = _encryption(encryption_name)
+        encryption, size = _parse_encryption(encryption_name)
         if encryption is None or size is None or skeyid_e is None:
-            self._refuse(number, "no key of IKEv1 that can be used")
+            self._refuse(number, "unusable IKEv1 key")
         elif len(skeyid_e) < size:
-            self._refuse(number, f"SKEYID_e has {len(skeyid_e)} bytes, and {encryption_name} needs more")
+            self._refuse(number, f"SKEYID_e has {len(skeyid_e)} bytes, but {encryption_name} needs more")
         else:
-            self._findings.phase1.append(Phase1Key(self._findings.make_origin(number), cookie_i, skeyid_e[:size]))
+            self._collector.phase1.append(Phase1Key(self._collector.make_origin(number), cookie_i, skeyid_e[:size]))
 
     def _pair(self, spi_i: bytes, spi_r: bytes, role: str, direction: _KeyLine) -> None:
         pending = self._pending.setdefault((spi_i, spi_r), {})
@@ -146,18 +143,15 @@ class LibreswanReader:
         if known is not None and (known.sk_e, known.sk_a) == (direction.sk_e, direction.sk_a):
             return
         other = next((direction for name, direction in pending.items() if name != role), None)
-        fits = other is None or (other.encryption, other.integrity) == (
-            direction.encryption,
-            direction.integrity,
-        )
-        if known is not None or not fits:
-            self._give((spi_i, spi_r))
+        algorithms = direction.encryption, direction.integrity
+        if known is not None or (other is not None and (other.encryption, other.integrity) != algorithms):
+            self._add_key_set((spi_i, spi_r))
             pending = self._pending.setdefault((spi_i, spi_r), {})
         pending[role] = direction
         if len(pending) == 2:
-            self._give((spi_i, spi_r))
+            self._add_key_set((spi_i, spi_r))
 
-    def _give(self, spis: tuple[bytes, bytes]) -> None:
+    def _add_key_set(self, spis: tuple[bytes, bytes]) -> None:
         pending = self._pending.pop(spis)
         i, r = pending.get("I"), pending.get("R")
         logged = i or r
@@ -165,26 +159,26 @@ class LibreswanReader:
             return
         if i is None or r is None:
             side, other = ("initiator", "responder") if r is None else ("responder", "initiator")
-            self._findings.warn(
-                logged.line, f"keys of the {side}'s messages only; those of the {other} will not be decrypted"
+            self._collector.warn(
+                logged.line, f"keys of the {side}'s messages only; messages of the {other} cannot be decrypted"
             )
-        directions = list(pending.values())
-        if any(direction.no_salt for direction in directions):
-            self._findings.warn(
+        no_salt = any(direction.no_salt for direction in pending.values())
+        if no_salt:
+            self._collector.warn(
                 logged.line,
-                f"libreswan does not log the salt of {ENCRYPTION[logged.encryption].name}, and without it nothing can be "
-                "decrypted. Take the other peer's keys if it is no libreswan, or test with AES-CBC",
+                f"libreswan does not log the salt of {ENCRYPTION[logged.encryption].name}, without which nothing can be "
+                "decrypted. Use the keys of the other peer if it is not libreswan, or test with AES-CBC",
             )
-        cut = any(direction.cut for direction in directions)
+        cut = any(direction.cut for direction in pending.values())
         if cut:
-            self._findings.warn(
+            self._collector.warn(
                 logged.line,
-                f"libreswan logs {_LOGGED} bytes of the integrity keys only, and {INTEGRITY[logged.integrity].name} has "
-                "more: ICVs will not be checked",
+                f"libreswan logs {_MAX_LOGGED_BYTES} bytes of the integrity keys only, but {INTEGRITY[logged.integrity].name} has "
+                "more, so ICVs are not checked",
             )
-        self._findings.key_sets.append(
+        self._collector.key_sets.append(
             KeySet(
-                origin=self._findings.make_origin(logged.line),
+                origin=self._collector.make_origin(logged.line),
                 spi_i=spis[0],
                 spi_r=spis[1],
                 encryption=logged.encryption,
@@ -194,16 +188,16 @@ class LibreswanReader:
                 sk_ai=i.sk_a if i and not cut else b"",
                 sk_ar=r.sk_a if r and not cut else b"",
                 unchecked_icv=INTEGRITY[logged.integrity].icv if cut else None,
-                no_salt=any(direction.no_salt for direction in directions),
+                no_salt=no_salt,
             )
         )
 
-    def _refuse(self, number: int, why: str) -> None:
-        self._findings.warn(number, f"{why}; line not used")
+    def _refuse(self, number: int, problem: str) -> None:
+        self._collector.warn(number, f"{problem}; line not used")
 
 
-def _encryption(name: str) -> tuple[int | None, int | None]:
-    """Transform ID and bytes of the key of an algorithm that is named with its key length in bits: aes_gcm_16256."""
+def _parse_encryption(name: str) -> tuple[int | None, int | None]:
+    """Transform ID and key bytes of a name such as aes_gcm_16256, which ends with the key length in bits."""
     bits = None
     if name not in _ENCRYPTION and name[-3:] in ("128", "192", "256"):
         name, bits = name[:-3], int(name[-3:])

@@ -49,7 +49,7 @@ def test_warnings(run, tmp_path):
     path.write_text(row + "rubbish\n" * 20)
     done = run("keys", str(path))
     assert done.exit_code == 0
-    assert done.stderr.splitlines()[0] == f"ikeanalyze: {path}: line 2: is no row of a key table; not used"
+    assert done.stderr.splitlines()[0] == f"ikeanalyze: {path}: line 2: not a row of a key table; not used"
     assert done.stderr.splitlines()[-1] == f"ikeanalyze: {path}: 10 more warnings. --verbose shows all of them"
     assert len(run("keys", str(path), "--verbose").stderr.splitlines()) == 20
     assert run("keys", str(path), "--quiet").stderr == ""

@@ -178,7 +178,7 @@ def test_a_capture_as_keys_and_keys_as_a_capture(run):
     other = given("pq-mlkem768-psk")[0]
     done = run("report", capture, "--keys", other)
     assert done.exit_code == 3
-    assert done.stderr.endswith(f"{other}: is a capture and no file with keys. Name it as CAPTURE, without --keys\n")
+    assert done.stderr.endswith(f"{other}: this is a capture, not a key file. Name it as CAPTURE, without --keys\n")
     done = run("report", capture, keys)
     assert done.exit_code == 3
     assert done.stderr.endswith("it looks like text. It has keys: name it with --keys\n")

@@ -80,7 +80,7 @@ def test_several_formats_in_one_file(file):
 
 def test_what_is_no_row_among_rows(file):
     found = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
-    assert [(w.line, w.message) for w in found.warnings] == [(n, "is no row of a key table; not used") for n in (1, 3)]
+    assert [(w.line, w.message) for w in found.warnings] == [(n, "not a row of a key table; not used") for n in (1, 3)]
 
 
 def test_warnings_are_bounded(file):
@@ -110,20 +110,20 @@ def test_damaged_compressed_data(file):
     [
         (b"", "the file is empty"),
         (gzip.compress(b"", mtime=0), "no key in it"),
-        (b"some text\n", "no key in it. Known are"),
-        (bytes(range(256)) * 20, "no key in it. It is no text"),
-        (b"09[IKE] initiating IKE_SA c[1]\n", "which has keys where ike = 4 is set"),
+        (b"some text\n", "no key in it. Supported are"),
+        (bytes(range(256)) * 20, "no key in it. The file is not text"),
+        (b"09[IKE] initiating IKE_SA c[1]\n", "it has keys if its filelog section sets ike = 4"),
         (
             b"Nov 21 10:53:36: Starting Pluto (Libreswan Version 4.10)\n",
-            "which has keys with plutodebug=private",
+            "it has keys with plutodebug=private",
         ),
         (ROW.replace(KEY, KEY[2:], 1), "no usable key in it. Line 1: SK_ei has 15 bytes"),
         (b'{"schema": "ikeanalyze.keys/1"}', "no key in it. JSON with keys has the schema"),
-        (b'{"schema": "ikeanalyze.keys/7"}', "its schema is not ikeanalyze.keys/1"),
-        (b'{"a": ', "no usable key in it. Line 1: is no JSON"),
+        (b'{"schema": "ikeanalyze.keys/7"}', "unsupported schema, expected ikeanalyze.keys/1"),
+        (b'{"a": ', "no usable key in it. Line 1: invalid JSON"),
         (b"[" * 100_000, "begins as JSON"),
         (b'{"\xff": 1}', "begins as JSON"),
-        (b"[12:00] some text\n", "no key in it. Known are"),
+        (b"[12:00] some text\n", "no key in it. Supported are"),
         ((CAPTURES / "psk-classic.pcap").read_bytes(), "is a capture"),
         (gzip.compress((CAPTURES / "eap-md5-radius.pcapng").read_bytes(), mtime=0), "is a capture"),
     ],

@@ -85,16 +85,16 @@ def test_ike_sas_with_fewer_epochs_are_in_all_tables():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"spi_i": None}, "SPIs are not known"),
-        ({"encryption": None}, "algorithms are not known"),
-        ({"integrity": None}, "algorithms are not known"),
+        ({"spi_i": None}, "SPIs are unknown"),
+        ({"encryption": None}, "algorithms are unknown"),
+        ({"integrity": None}, "algorithms are unknown"),
         ({"no_salt": True}, "salt"),
         ({"encryption": 28}, "no name for CHACHA20-POLY1305 with a key of 36 bytes"),
         (
             {"encryption": 12, "sk_ei": b"k" * 16, "sk_er": b"k" * 16, "integrity": 5},
             "no name for AES-XCBC-96",
         ),
-        ({"sk_er": b""}, "one direction only"),
+        ({"sk_er": b""}, "keys of one direction"),
     ],
 )
 def test_what_wireshark_has_no_room_for(change, why):

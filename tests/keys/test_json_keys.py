@@ -96,18 +96,18 @@ def test_fields_of_a_document_written_by_hand():
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        ("5", "is no object"),
+        ("5", "not an object"),
         ("{}", "has neither"),
         ('{"sk_ei": "0"}', '"sk_ei" is not whole bytes'),
         ('{"sk_ei": 5}', '"sk_ei" is not whole bytes'),
-        ('{"sk_ei": "5eC4e700", "spi_i": "00"}', '"spi_i" is 1 bytes long and not 8'),
-        ('{"sk_ei": "5eC4e700", "encryption": "AES"}', '"encryption" is no algorithm'),
-        ('{"sk_ei": "5eC4e700", "encryption": true}', '"encryption" is no transform ID'),
-        ('{"sk_ei": "5eC4e700", "integrity": 65536}', '"integrity" is no transform ID'),
-        ('{"sk_ei": "5eC4e700", "unchecked_icv": -1}', '"unchecked_icv" is no number'),
-        ('{"sk_ei": "5eC4e700", "derivation": []}', '"derivation" is no object'),
-        ('{"sk_ei": "5eC4e700", "derivation": {"additional": "00"}}', '"additional" is no list'),
-        ('{"sk_ei": "5eC4e700", "derivation": {"prf": 5}}', '"prf" is no text'),
+        ('{"sk_ei": "5eC4e700", "spi_i": "00"}', '"spi_i" has 1 bytes instead of 8'),
+        ('{"sk_ei": "5eC4e700", "encryption": "AES"}', '"encryption" is not the IANA name'),
+        ('{"sk_ei": "5eC4e700", "encryption": true}', '"encryption" is not a transform ID'),
+        ('{"sk_ei": "5eC4e700", "integrity": 65536}', '"integrity" is not a transform ID'),
+        ('{"sk_ei": "5eC4e700", "unchecked_icv": -1}', '"unchecked_icv" is not a number'),
+        ('{"sk_ei": "5eC4e700", "derivation": []}', '"derivation" is not an object'),
+        ('{"sk_ei": "5eC4e700", "derivation": {"additional": "00"}}', '"additional" is not a list'),
+        ('{"sk_ei": "5eC4e700", "derivation": {"prf": 5}}', '"prf" is not text'),
     ],
 )
 def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
@@ -124,7 +124,7 @@ def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
     [
         ('{"schema": "ikeanalyze.keys/1", "phase1": [{"key": "00"}]}', 'lacks "cookie_i"'),
         ('{"schema": "ikeanalyze.keys/1", "esp": [{"spi": "00000001"}]}', 'lacks "protocol"'),
-        ('{"schema": "ikeanalyze.keys/1", "esp": {}}', '"esp" is no list'),
+        ('{"schema": "ikeanalyze.keys/1", "esp": {}}', '"esp" is not a list'),
     ],
 )
 def test_other_things_wrong(text, why):

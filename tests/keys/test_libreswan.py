@@ -99,12 +99,12 @@ def test_directions_that_disagree():
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        (b"aes128:0x", b"aes256:0x", "16 bytes long"),
-        (b"aes128:0x", b"aes999:0x", "no encryption algorithm"),
-        (b"aes128:0x", b"serpent128:0x", "no encryption algorithm"),
-        (b"aes128:0x", b"aes:0x", "no encryption algorithm"),
-        (b"sha256:0x", b"sha1:0x", "32 bytes long"),
-        (b"sha256:0x", b"whirlpool:0x", "no integrity algorithm"),
+        (b"aes128:0x", b"aes256:0x", "has 16 bytes"),
+        (b"aes128:0x", b"aes999:0x", "is not an encryption algorithm"),
+        (b"aes128:0x", b"serpent128:0x", "is not an encryption algorithm"),
+        (b"aes128:0x", b"aes:0x", "is not an encryption algorithm"),
+        (b"sha256:0x", b"sha1:0x", "has 32 bytes"),
+        (b"sha256:0x", b"whirlpool:0x", "is not an integrity algorithm"),
         (b"aes128:0x", b"aes128:0xz", "hexadecimal"),
         (b"0xdf28", b"0x28", "SPIs"),
     ],

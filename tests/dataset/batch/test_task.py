@@ -135,7 +135,7 @@ def test_a_capture_that_was_named_as_its_own_key(task):
     itself = replace(one, keys=(get_file_state(one.path),))
     found = hidden(task, run_task(replace(task, captures=(itself,))))["captures"]
     assert found["state"].to_list() == ["read"]
-    assert found["warnings"].to_list() == [["0.pcap: not used: is a capture and no file with keys"]]
+    assert found["warnings"].to_list() == [["0.pcap: not used: this is a capture, not a key file"]]
 
 
 def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
