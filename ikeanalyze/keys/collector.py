@@ -61,8 +61,8 @@ def parse_hex(text: str) -> bytes | None:
     text = text.strip()
     if text[:2] in ("0x", "0X"):
         text = text[2:]
-    if not text.isascii() or not text.isalnum():
-        return None if text else b""
+    if text and not (text.isascii() and text.isalnum()):
+        return None
     try:
         return bytes.fromhex(text)
     except ValueError:

@@ -110,7 +110,7 @@ def test_several_files_are_one_output_without_repetitions(run, tmp_path):
 def test_what_wireshark_has_no_room_for(run, tmp_path):
     done = run("keys", str(CAPTURES / "psk-classic.keys.json"), "--to", "wireshark", "-o", str(tmp_path / "x"))
     assert done.exit_code == 1
-    assert "not in Wireshark's table: the SPIs are not known" in done.stderr
+    assert "not in Wireshark's table: the SPIs are unknown" in done.stderr
     assert not (tmp_path / "x").exists()
 
 

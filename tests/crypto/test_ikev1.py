@@ -222,7 +222,7 @@ def test_nothing_to_open():
 @pytest.mark.parametrize(
     ("encryption", "hash_algorithm", "key", "reason"),
     [
-        (Phase1Encryption.BLOWFISH_CBC, Phase1Hash.SHA1, bytes(16), "BLOWFISH-CBC cannot be decrypted"),
+        (Phase1Encryption.BLOWFISH_CBC, Phase1Hash.SHA1, bytes(16), "BLOWFISH-CBC is not supported"),
         (Phase1Encryption.AES_CBC, Phase1Hash.TIGER, bytes(16), "TIGER is not known"),
         (Phase1Encryption.AES_CBC, 99, bytes(16), "99 is not known"),
         (Phase1Encryption.AES_CBC, Phase1Hash.SHA1, b"fifteen of bytes"[:15], "15 bytes, AES-CBC takes 16 or 24 or 32"),

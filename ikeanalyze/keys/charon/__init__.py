@@ -1,1 +1,1 @@
-"""Key material in logs of strongSwan's charon: reads the log lines and assigns secrets to IKE SAs."""
+"""Read the key material in logs of strongSwan's charon and assign it to IKE SAs."""

@@ -1,4 +1,4 @@
-"""strongSwan's names of algorithms, as its log has them: IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
+"""Parse the algorithm names in strongSwan's logs, such as IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
-#: Where its name is not ours.
+#: Names of `Encryption`, and those of strongSwan that differ.
 _ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
     {
         **{member.name: int(member) for member in Encryption},
@@ -31,7 +31,7 @@ _INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
 _KEY_BITS: Final = ("_128", "_192", "_256")
 
 #: Bytes of the shared secret of a key exchange method; those of MODP_n are n / 8.
-_SECRET: Final[Mapping[str, int]] = MappingProxyType(
+_SECRET_BYTES: Final[Mapping[str, int]] = MappingProxyType(
     {
         "ECP_192": 24,
         "ECP_224": 28,
@@ -53,16 +53,16 @@ _SECRET: Final[Mapping[str, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LoggedProposal:
-    """What an IKE SA negotiated; a name that is not known is left out."""
+    """The negotiated algorithms of an IKE SA, without unknown names."""
 
     encryption: int | None  # transform ID (type 1)
-    key_bits: int | None  # None: the name has none, as with one size only
+    key_bits: int | None  # None: missing in the name, as for ciphers with one key size
     integrity: int | None  # transform ID (type 3); 0 with an AEAD cipher
-    prf: str | None  # as the log has it: PRF_HMAC_SHA2_256
+    prf: str | None  # as logged: PRF_HMAC_SHA2_256
     additional: tuple[str, ...]  # methods of the additional key exchanges: ML_KEM_768
 
     def matches_key_lengths(self, sk_e: bytes, sk_a: bytes) -> bool:
-        """Whether keys of these lengths are of these algorithms; True as far as that is not known."""
+        """Whether keys of these lengths fit these algorithms; True if the lengths are unknown."""
         if self.encryption is not None and (algorithm := ENCRYPTION.get(self.encryption)) is not None:
             size = algorithm.get_key_bytes(self.key_bits)
             if size is not None and size != len(sk_e):
@@ -72,9 +72,9 @@ class LoggedProposal:
         return INTEGRITY[self.integrity].key == len(sk_a)
 
     def split_secrets(self, secrets: bytes) -> tuple[bytes, ...]:
-        """The secrets of the additional key exchanges of a rekeying, which the log has one behind the other.
+        """Split the concatenated secrets of the additional key exchanges of a rekeying.
 
-        Undivided if their lengths are not known.
+        Returns them undivided if their lengths are unknown.
         """
         if not secrets:
             return ()
@@ -85,21 +85,21 @@ class LoggedProposal:
                 break
             parts.append(secrets[:size])
             secrets = secrets[size:]
-        whole = not secrets and len(parts) == len(sizes)
-        return tuple(parts) if whole else (b"".join(parts) + secrets,)
+        complete = not secrets and len(parts) == len(sizes)
+        return tuple(parts) if complete else (b"".join(parts) + secrets,)
 
 
 def get_shared_secret_size(method: str) -> int | None:
-    """Bytes of the shared secret of a key exchange method: ECP_256, MODP_2048_256, ML_KEM_768."""
-    if method in _SECRET:
-        return _SECRET[method]
+    """Return the bytes of the shared secret of a key exchange method: ECP_256, MODP_2048_256, ML_KEM_768."""
+    if method in _SECRET_BYTES:
+        return _SECRET_BYTES[method]
     name, _, bits = method.partition("_")
     bits = bits.partition("_")[0]
     return int(bits) // 8 if name == "MODP" and bits.isdecimal() and len(bits) < 6 else None
 
 
 def parse_proposal(text: str) -> LoggedProposal:
-    """A proposal as the log has it, without the protocol in front."""
+    """Parse a logged proposal, without the protocol prefix."""
     encryption = key_bits = integrity = prf = None
     additional = []
     for name in text.strip().split("/"):

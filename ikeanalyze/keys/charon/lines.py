@@ -1,12 +1,12 @@
-"""Lines of a charon log to messages of its threads, and hex dumps put together.
+"""Split a charon log into messages of its threads, and assemble hex dumps.
 
-A line of a file or of syslog has the thread and the group of the message, and where `ike_name` is set its IKE SA:
+A line of a file or of syslog names the thread and the group of the message and, with `ike_name`, the IKE SA:
 
     Nov 21 12:00:00 host charon[812]: 09[IKE] <name|1> Sk_ei secret => 16 bytes @ 0x7f0a
     Nov 21 12:00:00 host charon[812]: 09[IKE] <name|1>    0: 9F 7E 89 CE B0 B5 CA 04 FE 0E 5C 4B 30 C0 18 4E  ..........
 
-charon-systemd's messages in the journal have neither; a dump's further lines are indented there. What stands in front
-depends on `time_format`, syslog or journalctl and is not looked at, but for the process.
+The messages of charon-systemd in the journal have neither; there, the further lines of a dump are indented. The text before
+depends on `time_format`, syslog or journalctl and is ignored, except for the process.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final
 
-#: A thread: the process as syslog names it, and its number; empty, None: not told.
+#: A thread: the process name of syslog, empty if missing, and the thread number, None if missing.
 Thread = tuple[bytes, int | None]
 
 _PREFIX: Final = re.compile(rb"(?:^|[\s:])(\d{2,5})\[([A-Z]{3})\d?\](?: <(?:[^>]*\|)?(\d{1,10})>)? ?")
@@ -23,23 +23,23 @@ _JOURNAL: Final = re.compile(rb"^\S.*? [A-Za-z][\w.@-]*\[\d+\]: ")
 _LABEL: Final = re.compile(rb"(.{1,100}?) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))\s*$")
 _HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
 
-_PER_LINE: Final = 16
-#: A dump is no longer than an IKE message; what says it is, is not ours.
-_LONGEST: Final = 1 << 17
-#: Threads that are remembered. charon has 16; a log of logs may have more.
-_MOST_THREADS: Final = 4096
+_BYTES_PER_LINE: Final = 16
+#: No dump is longer than an IKE message; longer ones are ignored.
+_MAX_DUMP_BYTES: Final = 1 << 17
+#: Threads with an incomplete dump. charon has 16 threads; a merged log may have more.
+_MAX_THREADS: Final = 4096
 
 
 @dataclass(slots=True)
 class LogMessage:
-    """A message of charon, complete."""
+    """A complete message of charon, or a hex dump."""
 
     thread: Thread
-    group: bytes | None  # b"IKE"; None: not told
-    sa: int | None  # unique ID of the IKE SA; None: not told
-    line: int  # where it begins
-    text: bytes  # of a dump: what stands before the arrow
-    data: bytes | None = field(default=None, repr=False)  # of a dump; None: none, or not complete
+    group: bytes | None  # b"IKE"; None: not logged
+    sa: int | None  # unique ID of the IKE SA; None: not logged
+    line: int  # number of its first line, from 1
+    text: bytes  # of a dump: the label before the arrow
+    data: bytes | None = field(default=None, repr=False)  # of a dump; None: not a dump, or incomplete
     dump: bool = False
 
 
@@ -51,22 +51,22 @@ class _Dump:
 
 
 class LogMessageReader:
-    """Takes lines, gives messages. A dump is given when its last line has come, or is clear not to come."""
+    """Converts lines to messages. A dump is returned after its last line, or when its last line is known to be missing."""
 
     def __init__(self, wanted: Container[bytes]) -> None:
-        """Take these dumps only, by what stands before the arrow."""
+        """`wanted`: labels of the dumps to read; others are skipped."""
         self._wanted = wanted
         self._unnumbered: Thread = (b"", None)  # the last thread without number
         self._open: dict[Thread, _Dump] = {}
 
     def feed(self, number: int, line: bytes) -> tuple[bool, list[LogMessage]]:
-        """Whether the line is charon's, and the messages that it completes."""
+        """Read a line; returns whether charon wrote it, and the messages that it completes."""
         prefix = _PREFIX.search(line)
         if prefix is not None:
             before = _PROCESS.search(line, 0, prefix.start(1))
             thread: Thread = (before[1] if before else b"", int(prefix[1]))
             sa = None if prefix[3] is None else int(prefix[3])
-            return True, self._message(thread, prefix[2], sa, number, line[prefix.end() :])
+            return True, self._complete(thread, prefix[2], sa, number, line[prefix.end() :])
         journal = _JOURNAL.match(line)
         if journal is not None:
             process = _PROCESS.search(line, 0, journal.end())
@@ -74,59 +74,59 @@ class LogMessageReader:
             text = line[journal.end() :]
             self._unnumbered = thread
         else:
-            thread, text = self._unnumbered, line  # of whose dump it may be a line
+            thread, text = self._unnumbered, line  # may continue a dump of this thread
         if thread in self._open or _LABEL.fullmatch(text.strip()):
-            return True, self._message(thread, None, None, number, text)
+            return True, self._complete(thread, None, None, number, text)
         return False, [LogMessage(thread, None, None, number, text.strip())] if text.strip() else []
 
     def finish(self) -> list[LogMessage]:
-        """What is left open when the log ends."""
-        left = [dump.message for dump in self._open.values()]
+        """Return the dumps that are incomplete at the end of the log."""
+        incomplete = [dump.message for dump in self._open.values()]
         self._open.clear()
-        return left
+        return incomplete
 
-    def _message(
+    def _complete(
         self, thread: Thread, group: bytes | None, sa: int | None, number: int, text: bytes
     ) -> list[LogMessage]:
-        done = []
+        completed = []
         dump = self._open.get(thread)
         if dump is not None:
-            if self._goes_on(dump, text):
+            if self._append(dump, text):
                 if len(dump.data) < dump.size:
                     return []
                 del self._open[thread]
                 dump.message.data = bytes(dump.data)
                 return [dump.message]
             del self._open[thread]
-            done.append(dump.message)  # without data: the log lacks lines
-        if text[:1] == b" ":  # of a dump that is not wanted, or a detail of the message before
-            return done
+            completed.append(dump.message)  # without data: lines are missing
+        if text[:1] == b" ":  # belongs to a skipped dump or to the message before
+            return completed
         stripped = text.strip()
         label = _LABEL.fullmatch(stripped) if b" => " in stripped else None
         if label is None:
             if stripped:
-                done.append(LogMessage(thread, group, sa, number, stripped))
-            return done
+                completed.append(LogMessage(thread, group, sa, number, stripped))
+            return completed
         if label[1] not in self._wanted:
-            return done
+            return completed
         message = LogMessage(thread, group, sa, number, label[1], dump=True)
         size = int(label[2])
         if size == 0:
             message.data = b""
-            done.append(message)
-        elif size <= _LONGEST:
-            if len(self._open) >= _MOST_THREADS:
-                done.append(self._open.pop(next(iter(self._open))).message)
+            completed.append(message)
+        elif size <= _MAX_DUMP_BYTES:
+            if len(self._open) >= _MAX_THREADS:
+                completed.append(self._open.pop(next(iter(self._open))).message)
             self._open[thread] = _Dump(message, size)
-        return done
+        return completed
 
-    def _goes_on(self, dump: _Dump, text: bytes) -> bool:
-        """Take a line of hexadecimal digits, if it is the next one of the dump."""
+    def _append(self, dump: _Dump, text: bytes) -> bool:
+        """Append a line of hexadecimal digits; returns whether it is the next one of the dump."""
         line = _HEX.match(text)
         if line is None or int(line[1]) != len(dump.data):
             return False
-        count = min(_PER_LINE, dump.size - len(dump.data))
-        # behind the digits stand the same bytes as text, which may look like digits
+        count = min(_BYTES_PER_LINE, dump.size - len(dump.data))
+        # The same bytes follow as text, which may look like digits.
         octets = bytes.fromhex(line[2].decode())[:count]
         if len(octets) < count:
             return False

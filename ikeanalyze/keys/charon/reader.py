@@ -1,14 +1,14 @@
-"""charon logs with `ike = 4`: keys of IKEv2 and IKEv1, and what else a verification of them needs.
+"""Read charon logs with `ike = 4`: keys of IKEv2 and IKEv1, and the values that verify them.
 
-A key derivation is a run of dumps of one thread, in this order:
+A key derivation is a sequence of dumps of one thread, in this order:
 
     key exchange secret (5.9: shared Diffie Hellman secret), additional key exchange secret, nonces, SKEYSEED,
     Sk_d, Sk_ai, Sk_ar, Sk_ei, Sk_er, Sk_pi, Sk_pr secret
 
-It does not say for which IKE SA. That is known by the nonces, which stay the same over the additional key exchanges of
-IKE_INTERMEDIATE; by the IKE SA's number in the line, or by the IKE SA that the thread has checked out; and afterwards by
-values: what is signed in IKE_AUTH begins with a header with the SPIs, and is logged beside the SK_pi or SK_pr that
-goes into it. Where all of that fails, the SPIs stay unknown.
+It does not name the IKE SA. The IKE SA follows from the nonces, which stay the same over the additional key exchanges of
+IKE_INTERMEDIATE; from the number of the IKE SA in the line, or the IKE SA that the thread has checked out; and afterwards from
+the signed octets of IKE_AUTH, which begin with an IKE header with the SPIs and are logged together with the SK_pi or SK_pr that
+they include. Otherwise the SPIs stay unknown.
 """
 
 import re
@@ -29,8 +29,8 @@ from ikeanalyze.keys.charon.resolve import (
 )
 from ikeanalyze.keys.collector import KeyCollector
 
-#: The dumps of a derivation: their place in it, after which places they may come, and the name in `DerivationRecord.values`.
-#: What comes in another order is of several threads, mixed.
+#: The dumps of a derivation: position, positions that may precede it, and the name in `DerivationRecord.values`.
+#: Dumps in another order come from several threads.
 _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
     b"key exchange secret": (0, frozenset(), "secret"),
     b"shared Diffie Hellman secret": (0, frozenset(), "secret"),
@@ -46,8 +46,8 @@ _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
     b"Sk_pi secret": (9, frozenset({4, 8}), "sk_pi"),
     b"Sk_pr secret": (10, frozenset({9}), "sk_pr"),
 }
-_MAY_BEGIN: Final = 4  # a derivation may begin with any dump up to this place: what is before it is not needed
-_LAST: Final = 10
+_LAST_START: Final = 4  # a derivation may begin with any dump up to this position, because those before are optional
+_LAST_POSITION: Final = 10
 
 _CREATED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: CREATED => CONNECTING$")
 _DESTROYED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: \w+ => DESTROYING$")
@@ -58,7 +58,7 @@ _VERSION: Final = re.compile(rb"Starting .*\(strongSwan ([\w.+-]{1,40})")
 _METHOD: Final = re.compile(rb"authentication of '.*' (\(myself\) )?with (pre-shared key|EAP)( successful)?$")
 _SELECTED: Final = re.compile(rb"selected proposal: IKE:(\S{1,400})$")
 
-#: Messages that are not dumps and are looked at, by how they begin.
+#: Beginnings of the messages that are parsed, other than dumps.
 _TEXTS: Final = (
     b"received packet",
     b"parsed ",
@@ -70,35 +70,35 @@ _TEXTS: Final = (
     b"Starting ",
 )
 _ZEROS: Final = bytes(8)
-_MOST: Final = 65_536  # IKE SAs and threads of which something is remembered
+_MAX_REMEMBERED: Final = 65_536  # IKE SAs and threads
 
 
 @dataclass(slots=True)
 class _ThreadState:
-    """What a thread is at."""
+    """The state of a thread."""
 
-    checked_out: int | None = None  # number of the IKE SA, in logs without it in each line
-    sa: LoggedSa | None = None  # of the message that it handles, by the SPIs that it hashed
-    hashed_back: bool = False  # it then compared the hashes: it is the initiator with the response
+    checked_out: int | None = None  # number of the IKE SA, in logs without the number in each line
+    sa: LoggedSa | None = None  # of the message being processed, by the SPIs hashed for NAT detection
+    hashed_back: bool = False  # it compared the hashes afterwards: the initiator, which processes the response
     proposal: str | None = None
     block: DerivationRecord | None = None
     position: int = -1  # in `_DERIVATION`, of the last dump of the block
-    latest: LogMessage | None = None  # with that dump
-    mixed: bool = False  # threads are not told apart, and dumps of two derivations came in between each other
-    phase1: Phase1Record | None = None  # with a cookie yet to come
+    latest: LogMessage | None = None  # message of that dump
+    mixed: bool = False  # the log does not name threads, and dumps of two derivations are interleaved
+    phase1: Phase1Record | None = None  # whose cookie is still unknown
     secret_size: int = 0  # bytes of the last Diffie-Hellman secret
     int_auth: IntAuthRecord | None = None
-    auth: AuthRecord | None = None  # the last one, in which a secret may have to be put
+    auth: AuthRecord | None = None  # the last one, which later dumps complete
     identity: bytes = field(default=b"", repr=False)
     sk_p: bytes = field(default=b"", repr=False)
-    method: str | None = None  # of the AUTH payload that comes next, which is ours
+    method: str | None = None  # of the next AUTH payload, which this daemon sends
 
 
 class CharonReader:
-    """Reads lines; gives what it finds to `findings` when the log ends."""
+    """Reads lines and adds keys to `collector` at the end of the log."""
 
-    def __init__(self, findings: KeyCollector) -> None:
-        self._findings = findings
+    def __init__(self, collector: KeyCollector) -> None:
+        self._collector = collector
         self._threads: dict[Thread, _ThreadState] = {}
         self._numbered: dict[tuple[bytes, int], LoggedSa] = {}
         self._by_spis: dict[tuple[bytes, bytes, bytes], LoggedSa] = {}
@@ -106,10 +106,10 @@ class CharonReader:
         self._records = LogRecords()
         self._msks: list[LoggedMsk] = []
         self._version: str | None = None
-        self._selections: set[str] = set()  # the proposals selected so far, or two of them
+        self._selections: set[str] = set()  # the proposals selected so far, at most two
         self._dumps: dict[bytes, Callable[[LogMessage, bytes, _ThreadState], None]] = {
             b"natd_chunk": self._natd,
-            b"precalculated src_hash": self._compared,
+            b"precalculated src_hash": self._hashes_compared,
             b"encryption key Ka": self._phase1,
             b"HASH_I data": self._hashed,
             b"HASH_R data": self._hashed,
@@ -128,41 +128,39 @@ class CharonReader:
         self._lines = LogMessageReader({*_DERIVATION, *self._dumps})
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Read a line; whether it is charon's."""
+        """Read a line; returns whether charon wrote it."""
         ours, messages = self._lines.feed(number, line)
         for message in messages:
             self._message(message)
         return ours
 
     def finish(self) -> CharonLog | None:
-        """Give what was found to the findings, and what stands beside keys back; None: nothing of all that."""
+        """Add the keys to the collector and return the other values; None if the log has neither."""
         for message in self._lines.finish():
             self._message(message)
         for thread in list(self._threads.values()):
             self._end_block(thread)
-        keys = self._findings.key_count
-        log = self._records.finish(self._findings, self._version, tuple(self._msks))
-        if self._findings.key_count > keys or log.auths or log.int_auths:
-            self._findings.add_format("charon log")
+        keys = self._collector.key_count
+        log = self._records.finish(self._collector, self._version, tuple(self._msks))
+        if self._collector.key_count > keys or log.auths or log.int_auths:
+            self._collector.add_format("charon log")
             return log
         return None
 
     def _message(self, message: LogMessage) -> None:
-        if message.group not in (None, b"IKE"):
-            if not message.dump and message.text.startswith(_TEXTS):
-                self._text(message)
-            return
         if not message.dump:
             if message.text.startswith(_TEXTS):
                 self._text(message)
+            return
+        if message.group not in (None, b"IKE"):
             return
         place = _DERIVATION.get(message.text)
         handler = self._dumps.get(message.text)
         if place is None and handler is None:
             return
         if message.data is None:
-            self._findings.warn(
-                message.line, f'the hex dump of "{message.text.decode("ascii", "replace")}" is cut; not used'
+            self._collector.warn(
+                message.line, f'the hex dump of "{message.text.decode("ascii", "replace")}" is incomplete; not used'
             )
         thread = self._thread(message)
         if place is not None:
@@ -170,7 +168,7 @@ class CharonReader:
         elif handler is not None and message.data is not None:
             handler(message, message.data, thread)
 
-    # What the log says in words
+    # Messages other than dumps
 
     def _text(self, message: LogMessage) -> None:
         text, thread = message.text, self._thread(message)
@@ -201,7 +199,7 @@ class CharonReader:
             number = message.sa or thread.checked_out
             if number is not None and number != int(created[1]):
                 sa = self._sa(process, number)
-                # two at once: peers that rekey at the same time. Which is derived first is not known
+                # Two children: both peers rekey at the same time, and the order of their derivations is unknown.
                 sa.child = int(created[1]) if sa.child is None else 0
         elif destroyed := _DESTROYED.match(text):
             self._numbered.pop((process, int(destroyed[1])), None)
@@ -215,8 +213,8 @@ class CharonReader:
             if sa.child:
                 self._sa(message.thread[0], sa.child).latest = text
 
-    def _selected_here(self, message: LogMessage, thread: _ThreadState) -> str | None:
-        """The proposal of the message that the thread handles; with no threads told apart, if there is but one."""
+    def _current_proposal(self, message: LogMessage, thread: _ThreadState) -> str | None:
+        """The proposal of the message being processed; in logs without threads, only if a single proposal was selected."""
         return thread.proposal if message.thread[1] is not None or len(self._selections) == 1 else None
 
     def _method(self, thread: _ThreadState, *, own: bool, name: str) -> None:
@@ -226,11 +224,10 @@ class CharonReader:
             thread.auth.method = name
 
     def _restarted(self, process: bytes, version: str) -> None:
-        """The daemon begins: numbers of threads and of IKE SAs begin anew."""
+        """The daemon starts: thread and IKE SA numbers are assigned again."""
         self._version = version
         for key in [key for key in self._threads if key[0] == process]:
-            working = self._threads.pop(key)
-            self._end_block(working)
+            self._end_block(self._threads.pop(key))
         for numbered in [key for key in self._numbered if key[0] == process]:
             del self._numbered[numbered]
 
@@ -239,9 +236,8 @@ class CharonReader:
     def _thread(self, message: LogMessage) -> _ThreadState:
         thread = self._threads.get(message.thread)
         if thread is None:
-            if len(self._threads) >= _MOST:
-                oldest = self._threads.pop(next(iter(self._threads)))
-                self._end_block(oldest)
+            if len(self._threads) >= _MAX_REMEMBERED:
+                self._end_block(self._threads.pop(next(iter(self._threads))))
             thread = self._threads[message.thread] = _ThreadState()
         return thread
 
@@ -249,7 +245,7 @@ class CharonReader:
         key = (process, number)
         sa = self._numbered.get(key)
         if sa is None:
-            if len(self._numbered) >= _MOST:
+            if len(self._numbered) >= _MAX_REMEMBERED:
                 del self._numbered[next(iter(self._numbered))]
             sa = self._numbered[key] = LoggedSa()
         return sa
@@ -260,32 +256,32 @@ class CharonReader:
         return None if number is None else self._sa(message.thread[0], number)
 
     def _natd(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
-        """What NAT detection hashes: SPIi | SPIr | address | port (RFC 7296, section 2.23)."""
+        """The input of the hash of NAT detection: SPIi | SPIr | address | port (RFC 7296, section 2.23)."""
         spi_i, spi_r = data[:8], data[8:16]
         if len(spi_r) < 8 or spi_r == _ZEROS:
             return
         process = message.thread[0]
         sa = self._named_sa(message, thread)
         if sa is not None and sa.spi_i not in (None, spi_i) and sa.derived:
-            # tried again from the start, under the same number
+            # A new attempt under the same number.
             sa = self._numbered[process, message.sa or thread.checked_out or 0] = LoggedSa(latest=sa.latest)
         if sa is None:
-            if len(self._by_spis) >= _MOST:
+            if len(self._by_spis) >= _MAX_REMEMBERED:
                 del self._by_spis[next(iter(self._by_spis))]
             sa = self._by_spis.setdefault((process, spi_i, spi_r), LoggedSa())
         sa.spi_i, sa.spi_r = spi_i, spi_r
         thread.sa = sa
         if thread.phase1 is not None:
             thread.phase1.cookie_i, thread.phase1 = spi_i, None
-        if (selected := self._selected_here(message, thread)) is not None:
+        if (selected := self._current_proposal(message, thread)) is not None:
             sa.latest = selected
             self._records.proposals[spi_i, spi_r] = selected
 
-    def _compared(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
+    def _hashes_compared(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.hashed_back = thread.sa is not None
 
     def _owner(self, message: LogMessage, thread: _ThreadState, nonces: bytes | None) -> LoggedSa:
-        """The IKE SA for which keys were derived just now."""
+        """The IKE SA of the keys that were just derived."""
         process = message.thread[0]
         if nonces and (known := self._by_nonces.get((process, nonces))) is not None:
             return known
@@ -297,8 +293,8 @@ class CharonReader:
         if sa.child is not None:
             child, sa.child = sa.child, None
             sa = self._sa(process, child) if child else LoggedSa()
-        # An IKE SA that has keys already, with other nonces or in a version that knows no additional key
-        # exchanges: it was rekeyed, and these are the keys of another one.
+        # The IKE SA already has keys, with other nonces or in a version without additional key exchanges: it was
+        # rekeyed, and these are the keys of the new one.
         return LoggedSa(latest=sa.latest) if sa.derived else sa
 
     # Derivations
@@ -307,7 +303,7 @@ class CharonReader:
         position, after, name = place
         if thread.block is None or thread.position not in after:
             self._end_block(thread)
-            if position > _MAY_BEGIN:
+            if position > _LAST_START:
                 if name == "sk_ei":
                     self._incomplete(message.line)
                 return
@@ -318,7 +314,7 @@ class CharonReader:
             thread.secret_size = len(message.data)
         if name == "sk_d":
             block.line = message.line
-        if position == _LAST:
+        if position == _LAST_POSITION:
             self._derived(message, thread)
 
     def _derived(self, message: LogMessage, thread: _ThreadState) -> None:
@@ -333,7 +329,7 @@ class CharonReader:
         values = block.values
         if values.get("sk_ei") is None and values.get("sk_er") is None:
             if "sk_ei" in values or "sk_er" in values:
-                return  # there were such, and they are cut
+                return  # both dumps are incomplete
             keys = [values.get(name) for name in ("sk_d", "sk_pi", "sk_pr")]
             if all(keys):
                 sk_d, sk_pi, sk_pr = (key or b"" for key in keys)
@@ -342,10 +338,10 @@ class CharonReader:
             return
         owner = self._owner(message, thread, values.get("nonces"))
         if owner.proposal is None:
-            owner.proposal = self._selected_here(message, thread) or owner.latest
+            owner.proposal = self._current_proposal(message, thread) or owner.latest
         thread.proposal = None
         if nonces := values.get("nonces"):
-            if len(self._by_nonces) >= _MOST:
+            if len(self._by_nonces) >= _MAX_REMEMBERED:
                 del self._by_nonces[next(iter(self._by_nonces))]
             self._by_nonces[message.thread[0], nonces] = owner
         block.sa = owner
@@ -353,22 +349,22 @@ class CharonReader:
         self._records.derived.append(block)
 
     def _end_block(self, thread: _ThreadState) -> None:
-        """A derivation that does not go on: the log is cut, lacks lines, or mixes threads that it does not name."""
+        """End an incomplete derivation: the log is cut, lacks lines, or mixes threads without naming them."""
         block, latest = thread.block, thread.latest
         if block is None or latest is None:
             return
         if latest.thread[1] is None:
             thread.mixed = thread.mixed or "sk_d" in block.values
         elif block.values.get("sk_ei") is not None and block.values.get("sk_er") is not None:
-            self._derived(latest, thread)  # what opens messages is there
+            self._derived(latest, thread)  # the keys that decrypt messages are complete
             return
         thread.block, thread.position = None, -1
         if "sk_ei" in block.values:
             self._incomplete(block.line)
 
     def _incomplete(self, line: int) -> None:
-        self._findings.warn(
-            line, "the keys that begin here are not complete, or those of several IKE SAs mixed; not used"
+        self._collector.warn(
+            line, "the keys that begin here are incomplete, or mixed with those of other IKE SAs; not used"
         )
 
     # IKEv1
@@ -386,12 +382,12 @@ class CharonReader:
             thread.phase1 = record
 
     def _hashed(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
-        """HASH_I and HASH_R are made of g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or the other way round (RFC 2409, 5)."""
+        """HASH_I and HASH_R cover g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or with the sides swapped (RFC 2409, 5)."""
         sa = self._named_sa(message, thread)
         size = (sa.secret_size if sa else 0) or thread.secret_size
-        for public in (2 * size, 4 * size):  # of both together: MODP, or elliptic curves with two coordinates
+        for public in (2 * size, 4 * size):  # bytes of both: MODP, or elliptic curves with two coordinates
             cookies, situation = data[public : public + 16], data[public + 16 : public + 24]
-            if size and situation == b"\0\0\0\1\0\0\0\1":  # of SAi_b: the DOI and the situation (RFC 2407, 4.6.1)
+            if size and situation == b"\0\0\0\1\0\0\0\1":  # DOI and situation of SAi_b (RFC 2407, 4.6.1)
                 first = cookies[:8] if message.text == b"HASH_I data" else cookies[8:]
                 if sa is not None:
                     sa.spi_i = sa.spi_i or first
@@ -399,7 +395,7 @@ class CharonReader:
                     thread.phase1.cookie_i, thread.phase1 = first, None
                 return
 
-    # What stands beside keys
+    # Values for verification
 
     def _int_auth_begins(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
         thread.int_auth = IntAuthRecord(message.line, previous=data)
@@ -443,4 +439,4 @@ class CharonReader:
             thread.auth.value = data
 
     def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
-        self._msks.append(LoggedMsk(self._findings.make_origin(message.line), data))
+        self._msks.append(LoggedMsk(self._collector.make_origin(message.line), data))

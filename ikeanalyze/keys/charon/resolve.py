@@ -1,7 +1,7 @@
-"""What was collected of a charon log to key sets: which IKE SA they are of, and what is signed with them.
+"""Convert the records of a charon log to key sets with SPIs, and assign signed octets to key sets.
 
-The SPIs of a key set are, in this order: those in what was signed with its SK_pi or SK_pr, since that is bound to it by
-value; those of its IKE SA, of which they were said elsewhere in the log; unknown.
+The SPIs of a key set are, in this order: those in the octets authenticated with its SK_pi or SK_pr, which the value proves; those
+that the log has elsewhere for its IKE SA; unknown.
 """
 
 from dataclasses import dataclass, field
@@ -20,26 +20,26 @@ Spis = tuple[bytes, bytes]
 
 @dataclass(slots=True, eq=False)
 class LoggedSa:
-    """An IKE SA, as far as the log has told of it."""
+    """The logged attributes of an IKE SA."""
 
     spi_i: bytes | None = None
     spi_r: bytes | None = None
-    latest: str | None = None  # the proposal that was selected last under its number
+    latest: str | None = None  # the last proposal selected under its number
     proposal: str | None = None  # the proposal of its keys
-    child: int | None = None  # number of the IKE SA by which it is being rekeyed; 0: one of several
-    derived: int = 0  # key sets
+    child: int | None = None  # number of the IKE SA that replaces it; 0: ambiguous
+    derived: int = 0  # number of key sets
     secret_size: int = 0  # bytes of its IKEv1 Diffie-Hellman secret
 
 
 @dataclass(slots=True, eq=False)
 class DerivationRecord:
-    """A derivation. Values are None where their dump is cut, and missing where there is none."""
+    """A key derivation. The value of an incomplete dump is None; that of a missing dump is absent."""
 
     line: int
     values: dict[str, bytes | None] = field(default_factory=dict, repr=False)
     sa: LoggedSa | None = None
-    bound: Spis | None = None  # SPIs that are bound to its keys by value
-    made: KeySet | None = field(default=None, repr=False)
+    bound: Spis | None = None  # SPIs proved by authenticated octets
+    key_set: KeySet | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ class Phase1Record:
 
 @dataclass(slots=True, eq=False)
 class PpkRecord:
-    """Keys made with a PPK."""
+    """Keys after mixing in a PPK."""
 
     line: int
     sa: LoggedSa | None
@@ -66,7 +66,7 @@ class PpkRecord:
 
 @dataclass(slots=True, eq=False)
 class IntAuthRecord:
-    """An IntAuth."""
+    """An IntAuth value."""
 
     line: int
     sa: LoggedSa | None = None
@@ -78,7 +78,7 @@ class IntAuthRecord:
 
 @dataclass(slots=True, eq=False)
 class AuthRecord:
-    """What is signed in IKE_AUTH."""
+    """The inputs and the value of an AUTH payload."""
 
     line: int
     sa: LoggedSa | None
@@ -92,24 +92,24 @@ class AuthRecord:
 
 @dataclass(slots=True)
 class LogRecords:
-    """All of a log."""
+    """All records of a log."""
 
     derived: list[DerivationRecord] = field(default_factory=list)
     phase1: list[Phase1Record] = field(default_factory=list)
     ppks: list[PpkRecord] = field(default_factory=list)
     int_auths: list[IntAuthRecord] = field(default_factory=list)
     auths: list[AuthRecord] = field(default_factory=list)
-    proposals: dict[Spis, str] = field(default_factory=dict)  # that were selected beside SPIs
+    proposals: dict[Spis, str] = field(default_factory=dict)  # selected proposals by SPIs
 
-    def finish(self, findings: KeyCollector, version: str | None, msks: tuple[LoggedMsk, ...]) -> CharonLog:
-        """Give keys to `findings`, the rest back."""
-        return _RecordResolver(self, findings).log(version, msks)
+    def finish(self, collector: KeyCollector, version: str | None, msks: tuple[LoggedMsk, ...]) -> CharonLog:
+        """Add the keys to `collector` and return the other values."""
+        return _RecordResolver(self, collector).log(version, msks)
 
 
 class _RecordResolver:
-    def __init__(self, records: LogRecords, findings: KeyCollector) -> None:
+    def __init__(self, records: LogRecords, collector: KeyCollector) -> None:
         self._records = records
-        self._findings = findings
+        self._collector = collector
         self._signers: dict[bytes, tuple[DerivationRecord, Side]] = {}
         self._last: dict[LoggedSa, DerivationRecord] = {}
         for derived in records.derived:
@@ -123,7 +123,7 @@ class _RecordResolver:
         self._make_phase1()
 
     def log(self, version: str | None, msks: tuple[LoggedMsk, ...]) -> CharonLog:
-        """What stands beside keys."""
+        """The values other than keys."""
         return CharonLog(
             version,
             tuple(self._int_auth(record) for record in self._records.int_auths),
@@ -133,7 +133,7 @@ class _RecordResolver:
         )
 
     def _bind(self) -> None:
-        """SPIs by value."""
+        """Find the SPIs that authenticated octets prove."""
         for record in self._records.ppks:
             derived = self._last.get(record.sa) if record.sa is not None else None
             if derived is not None:
@@ -152,7 +152,7 @@ class _RecordResolver:
         for sa, spis in bound.items():
             if len(spis) == 1:
                 sa.spi_i, sa.spi_r = next(iter(spis))
-            else:  # two in one: what the log said of it is true of one of them at most
+            else:  # two IKE SAs under one number: the logged SPIs are right for one of them at most
                 sa.spi_i = sa.spi_r = None
 
     def _make(self) -> None:
@@ -160,25 +160,25 @@ class _RecordResolver:
         for derived in self._records.derived:
             keys = [derived.values.get(name) or b"" for name in ("sk_ei", "sk_er", "sk_ai", "sk_ar")]
             known = made.get(tuple(keys))
-            if known is not None:  # logged twice, as by starter and by syslog
-                derived.made = known
+            if known is not None:  # logged twice, such as to a file and to syslog
+                derived.key_set = known
                 continue
-            derived.made = self._key_set(derived)
-            if derived.made is not None:
-                made[tuple(keys)] = derived.made
-                self._findings.key_sets.append(derived.made)
+            derived.key_set = self._key_set(derived)
+            if derived.key_set is not None:
+                made[tuple(keys)] = derived.key_set
+                self._collector.key_sets.append(derived.key_set)
 
     def _key_set(self, derived: DerivationRecord) -> KeySet | None:
         values = derived.values
         spis = derived.bound or _spis(derived.sa)
         chosen = self._proposal(derived, spis)
-        # where the key of the ICV is cut, nothing tells what was decrypted with the other one
+        # With an incomplete SK_a, decryption with SK_e cannot be checked.
         sk_ei = None if values.get("sk_ai", b"") is None else values.get("sk_ei")
         sk_er = None if values.get("sk_ar", b"") is None else values.get("sk_er")
         if sk_ei is None and sk_er is None:
             return None
         return KeySet(
-            origin=self._findings.make_origin(derived.line),
+            origin=self._collector.make_origin(derived.line),
             spi_i=spis[0] if spis else None,
             spi_r=spis[1] if spis else None,
             encryption=None if chosen is None else chosen.encryption,
@@ -194,7 +194,7 @@ class _RecordResolver:
         )
 
     def _proposal(self, derived: DerivationRecord, spis: Spis | None) -> LoggedProposal | None:
-        """What was selected for the IKE SA; None: not known, or something else, since the keys do not fit."""
+        """The selected proposal; None: unknown, or its key lengths do not fit."""
         text = derived.sa.proposal if derived.sa is not None else None
         if text is None and spis is not None:
             text = self._records.proposals.get(spis)
@@ -210,24 +210,24 @@ class _RecordResolver:
         for record in self._records.phase1:
             cookie = record.cookie_i or (record.sa.spi_i if record.sa is not None else None)
             if cookie is None:
-                self._findings.warn(record.line, "the log does not say of which IKE SA this IKEv1 key is; not used")
+                self._collector.warn(record.line, "the log does not name the IKE SA of this IKEv1 key; not used")
             elif (cookie, record.key) not in seen:
                 seen.add((cookie, record.key))
-                self._findings.phase1.append(Phase1Key(self._findings.make_origin(record.line), cookie, record.key))
+                self._collector.phase1.append(Phase1Key(self._collector.make_origin(record.line), cookie, record.key))
 
-    def _set_of(self, sk_p: bytes, sa: LoggedSa | None) -> KeySet | None:
+    def _find_key_set(self, sk_p: bytes, sa: LoggedSa | None) -> KeySet | None:
         if (signer := self._signers.get(sk_p)) is not None:
-            return signer[0].made
+            return signer[0].key_set
         derived = self._last.get(sa) if sa is not None else None
-        return derived.made if derived is not None else None
+        return derived.key_set if derived is not None else None
 
     def _int_auth(self, record: IntAuthRecord) -> LoggedIntAuth:
         header = record.header
         return LoggedIntAuth(
-            origin=self._findings.make_origin(record.line),
+            origin=self._collector.make_origin(record.line),
             side=_sender(header),
             message_id=int.from_bytes(header[20:24]) if len(header) == 28 else None,
-            key_set=self._set_of(record.sk_p, record.sa),
+            key_set=self._find_key_set(record.sk_p, record.sa),
             sk_p=record.sk_p,
             previous=record.previous,
             value=record.value,
@@ -235,10 +235,10 @@ class _RecordResolver:
 
     def _auth(self, record: AuthRecord) -> LoggedAuth:
         return LoggedAuth(
-            origin=self._findings.make_origin(record.line),
+            origin=self._collector.make_origin(record.line),
             side=_sender(record.octets[:28]),
             method=record.method,
-            key_set=self._set_of(record.sk_p, record.sa),
+            key_set=self._find_key_set(record.sk_p, record.sa),
             sk_p=record.sk_p,
             identity=record.identity,
             octets=record.octets,
@@ -249,8 +249,8 @@ class _RecordResolver:
     def _ppk(self, record: PpkRecord) -> PpkKeys:
         derived = self._last.get(record.sa) if record.sa is not None else None
         return PpkKeys(
-            origin=self._findings.make_origin(record.line),
-            key_set=derived.made if derived is not None else None,
+            origin=self._collector.make_origin(record.line),
+            key_set=derived.key_set if derived is not None else None,
             ppk=record.ppk,
             sk_d=record.sk_d,
             sk_pi=record.sk_pi,
@@ -263,7 +263,7 @@ def _spis(sa: LoggedSa | None) -> Spis | None:
 
 
 def _sender(header: bytes) -> Side | None:
-    """Who sent a message: the flag of the original initiator in its IKE header."""
+    """The sender of a message, by the initiator flag of its IKE header."""
     return _side(initiator=bool(header[19] & FLAG_INITIATOR)) if len(header) == 28 else None
 
 
@@ -275,10 +275,10 @@ def _derivation(values: dict[str, bytes | None], chosen: LoggedProposal | None) 
     secret, nonces, skeyseed = (values.get(name) for name in ("secret", "nonces", "skeyseed"))
     if secret is None and nonces is None and skeyseed is None:
         return None
-    more = values.get("additional") or b""
+    additional = values.get("additional") or b""
     return Derivation(
         secret=secret,
-        additional=chosen.split_secrets(more) if chosen is not None else ((more,) if more else ()),
+        additional=chosen.split_secrets(additional) if chosen is not None else ((additional,) if additional else ()),
         nonces=nonces,
         skeyseed=skeyseed,
         prf=None if chosen is None else chosen.prf,

@@ -175,7 +175,7 @@ def test_ikev1_without_cookie():
     log = [line for line in lines("charon-5.9.8-ikev1.i") if b"natd_chunk" not in line and b"HASH_" not in line]
     findings, _ = read(log)
     assert findings.phase1 == []
-    assert "does not say of which IKE SA" in findings.warnings[0].message
+    assert "does not name the IKE SA" in findings.warnings[0].message
 
 
 def test_ike_sas_interleaved_by_threads():
@@ -222,8 +222,8 @@ def test_a_log_that_is_cut_anywhere():
             assert end < after or keys == expected("pq-mlkem768-psk")[0]
     findings, _ = read(log[: er + 2])
     assert [(w.line, w.message) for w in findings.warnings] == [
-        (er + 1, 'the hex dump of "Sk_er secret" is cut; not used'),
-        (100, "the keys that begin here are not complete, or those of several IKE SAs mixed; not used"),
+        (er + 1, 'the hex dump of "Sk_er secret" is incomplete; not used'),
+        (100, "the keys that begin here are incomplete, or mixed with those of other IKE SAs; not used"),
     ]
 
 
