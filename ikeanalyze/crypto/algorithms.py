@@ -197,7 +197,7 @@ def find_prf(name: str) -> PrfAlgorithm | None:
 
 
 def get_suite(chosen: Proposal | None) -> IkeSuite | None:
-    """Return the suite of a chosen proposal; None if there is no proposal or it has no encryption algorithm."""
+    """Return the suite of a chosen proposal; None without a proposal or if it has no encryption algorithm."""
     if chosen is None:
         return None
     transforms = {transform.type: transform for transform in chosen.transforms}
@@ -209,7 +209,7 @@ def get_suite(chosen: Proposal | None) -> IkeSuite | None:
 
 
 def get_prf(chosen: Proposal | None) -> PrfAlgorithm | None:
-    """Return the PRF of a chosen proposal; None if there is no proposal or its PRF is not supported."""
+    """Return the PRF of a chosen proposal; None without a proposal or if its PRF is not supported."""
     for transform in chosen.transforms if chosen is not None else ():
         if transform.type == TransformType.PRF:
             return PRF.get(transform.id)

@@ -32,8 +32,8 @@ class SessionKeys:
 class MessageKeys:
     """The keys that protect the messages of one epoch, and their algorithms."""
 
-    encryption: int | None  # transform ID (type 1); None: the source does not say
-    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: the source does not say
+    encryption: int | None  # transform ID (type 1); None: unknown
+    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: unknown
     sk_ei: bytes = field(repr=False)  # with the salt at the end where the cipher has one
     sk_er: bytes = field(repr=False)
     sk_ai: bytes = field(repr=False, default=b"")

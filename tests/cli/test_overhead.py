@@ -136,7 +136,7 @@ def test_keys_that_are_of_no_use(run, tmp_path):
     done = run("overhead", "measure", capture, "--keys", str(path), "--format", "csv")
     assert done.exit_code == 0
     named, unusable = done.stderr.splitlines()
-    assert named.startswith(f"ikeanalyze: {path}: line 2: no encryption algorithm of Wireshark's esp_sa")
+    assert named.startswith(f"ikeanalyze: {path}: line 2: Wireshark's esp_sa has no encryption algorithm")
     assert f"{path}, line 1: NULL cannot be checked" in unusable
     assert "00112233" not in done.stderr
     other = str(CAPTURES / "psk-classic.keys.json")

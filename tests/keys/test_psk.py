@@ -41,7 +41,8 @@ def test_an_empty_secret_is_an_error(content):
 
 
 @pytest.mark.parametrize(
-    ("content", "what"), [(b"0xsecret", "hexadecimal digits"), (b"0x123", "hexadecimal digits"), (b"0sse!cret", "followed by base64")]
+    ("content", "what"),
+    [(b"0xsecret", "hexadecimal digits"), (b"0x123", "hexadecimal digits"), (b"0sse!cret", "followed by base64")],
 )
 def test_what_is_wrong_is_said_without_the_secret(tmp_path, content, what):
     path = tmp_path / "psk"

@@ -149,7 +149,7 @@ def test_a_signature():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"found": signed(octets=b"others")}, "AUTH does not verify: the signature is not that of"),
+        ({"found": signed(octets=b"others")}, "AUTH does not verify: the signature was not made with"),
         ({"found": signed(OTHER)}, "AUTH does not verify"),
         ({"certificates": []}, "sends no X.509 certificate"),
         ({"certificates": sent(encoding=12)}, "sends no X.509 certificate"),
