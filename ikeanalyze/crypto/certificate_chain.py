@@ -1,10 +1,10 @@
 """Check a peer's certificate chain and identity, and convert distinguished names (RFC 5280; RFC 4945, section 3).
 
-Paths are built and checked by `cryptography.x509.verification`. Its default rules for extensions are those of the web. IKE has
-fewer (RFC 4945, section 5.1.3): only BasicConstraints of authorities are required.
+Paths are built and checked by `cryptography.x509.verification`. Its default rules for extensions are those of the web.
+IKE has fewer (RFC 4945, section 5.1.3): only BasicConstraints of authorities are required.
 
-Text of distinguished names is in strongSwan's order, which is the order of the encoding: C=CH, O=Lab, CN=gw. RFC 4514, which
-the reports follow, reverses it; a text does not tell which of the two it uses.
+Text of distinguished names is in strongSwan's order, which is the order of the encoding: C=CH, O=Lab, CN=gw. RFC 4514,
+which the reports follow, reverses it; a text does not tell which of the two it uses.
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """Decrypt ESP packets with the keys of Wireshark's esp_sa table (RFC 4303, sections 2 and 3.4.4).
 
-A packet carries only the lower half of an extended sequence number (section 2.2.1), but its ICV covers both halves. So several
-upper halves are tried: that of the last packet of the SA, the next one, for packets after 2^32 - 1, and the one before, for
-packets that were overtaken there.
+A packet carries only the lower half of an extended sequence number (section 2.2.1), but its ICV covers both halves. So
+several upper halves are tried: that of the last packet of the SA, the next one, for packets after 2^32 - 1, and the one
+before, for packets that were overtaken there.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,10 @@
 """Decrypt IKEv1 messages with the encryption key of phase 1 (RFC 2409, appendix B).
 
-All ciphers use CBC without an ICV. The IV of a message is the last ciphertext block before it in the same exchange. The first IV is
-a hash: in phase 1 of both public values, in later exchanges of phase 1's last block and the message ID. Messages may be lost,
-repeated or missing in the capture, so all blocks that can be the IV are tried, newest first. A wrong IV damages the first block,
-which has the header of the first payload, so the plaintext must be a chain of payloads.
+All ciphers use CBC without an ICV. The IV of a message is the last ciphertext block before it in the same exchange. The
+first IV is a hash: in phase 1 of both public values, in later exchanges of phase 1's last block and the message ID.
+Messages may be lost, repeated or missing in the capture, so all blocks that can be the IV are tried, newest first. A
+wrong IV damages the first block, which has the header of the first payload, so the plaintext must be a chain of
+payloads.
 """
 
 from collections import OrderedDict
@@ -82,7 +83,8 @@ class Phase1Decryptor:
     def open(self, message: bytes) -> DecryptedMessage | None:
         """Decrypt a complete message, reassembled from its fragments; `verified` of the result is always False.
 
-        Messages must come in the order of the capture. None if the key is wrong or the message is not encrypted. Never raises.
+        Messages must come in the order of the capture. None if the key is wrong or the message is not encrypted. Never
+        raises.
         """
         try:
             header = parse_header(message)

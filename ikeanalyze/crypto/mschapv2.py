@@ -1,7 +1,7 @@
 """Compute the values of EAP-MSCHAPv2 from a password: the response, the server's proof, and the MSK (RFC 2759, section 8; RFC 3079).
 
-Its hashes and ciphers are broken and must not be relied on. MD4 comes from pycryptodome, because `cryptography` lacks it; DES is
-3DES with the same key three times.
+Its hashes and ciphers are broken and must not be relied on. MD4 comes from pycryptodome, because `cryptography` lacks
+it; DES is 3DES with the same key three times.
 """
 
 import hashlib

@@ -248,8 +248,8 @@ def _describe_other_key(name: str, key: Any) -> str:
 def sign_octets(key: SigningKey, octets: bytes, hash_algorithms: Collection[int] | None) -> Authentication:
     """Return the AUTH payload over a side's signed octets.
 
-    `hash_algorithms`: those that the peer announced in SIGNATURE_HASH_ALGORITHMS; None: it sent no such notify, which leaves
-    methods 1 and 9 to 11.
+    `hash_algorithms`: those that the peer announced in SIGNATURE_HASH_ALGORITHMS; None: it sent no such notify, which
+    leaves methods 1 and 9 to 11.
 
     Raises:
         NoSuitableSignatureError: no method fits this key, or the peer supports none of its hashes.

@@ -1,9 +1,9 @@
 """Decrypt and encrypt IKEv2 messages.
 
-The encrypted payload is SK (RFC 7296, section 3.14) or SKF (RFC 7383, section 2.5), always the last payload of its message.
-The payloads before it are in the clear and authenticated with it. A message is decrypted only if its ICV is valid: a wrong
-key gives nothing. Where the key set has no means to check the ICV, the plaintext must be a plausible chain of payloads, and
-the result is marked as unverified.
+The encrypted payload is SK (RFC 7296, section 3.14) or SKF (RFC 7383, section 2.5), always the last payload of its
+message. The payloads before it are in the clear and authenticated with it. A message is decrypted only if its ICV is
+valid: a wrong key gives nothing. Where the key set has no means to check the ICV, the plaintext must be a plausible
+chain of payloads, and the result is marked as unverified.
 """
 
 from collections.abc import Callable, Sequence
@@ -229,9 +229,9 @@ def encrypt_message(
 ) -> bytes:
     """Return an encrypted message, padded no more than its cipher requires.
 
-    `header`: its next payload and length are replaced; its initiator flag selects the keys. `first`, `plaintext`: type of
-    the first inner payload, and the inner chain. `fragment`: fragment number and total fragments, for a message with SKF.
-    `clear`: type and body of the payloads before the encrypted one.
+    `header`: its next payload and length are replaced; its initiator flag selects the keys. `first`, `plaintext`: type
+    of the first inner payload, and the inner chain. `fragment`: fragment number and total fragments, for a message with
+    SKF. `clear`: type and body of the payloads before the encrypted one.
 
     Raises:
         UnusableKeyError: the key set has no integrity algorithm, or no keys of this direction.

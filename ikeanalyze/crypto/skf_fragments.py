@@ -33,8 +33,8 @@ def encrypt_message_or_fragments(
 ) -> list[bytes]:
     """Return a message with SK or, if that is longer than `max_bytes`, its fragments with SKF.
 
-    `header`, `first`, `plaintext`: as in `encrypt_message`. `max_bytes`: of an IKE message including its header; None: do not
-    fragment. `randomness`: returns that many random bytes, for IVs.
+    `header`, `first`, `plaintext`: as in `encrypt_message`. `max_bytes`: of an IKE message including its header; None:
+    do not fragment. `randomness`: returns that many random bytes, for IVs.
 
     Raises:
         UnusableKeyError: the keys do not fit the suite.
@@ -84,8 +84,9 @@ class SkfReassembler:
     def add(self, number: int, total: int, first: int, plaintext: bytes, verified: bool = True) -> bool:
         """Add a decrypted fragment; returns whether it is new.
 
-        Repeated numbers are ignored, even with other content, as are invalid numbers. A higher total means that the sender
-        fragmented the message again into smaller fragments, and discards those before; a lower total is ignored as outdated.
+        Repeated numbers are ignored, even with other content, as are invalid numbers. A higher total means that the
+        sender fragmented the message again into smaller fragments, and discards those before; a lower total is ignored
+        as outdated.
         """
         if not 1 <= number <= total <= _MAX_FRAGMENTS or total < self._total:
             return False

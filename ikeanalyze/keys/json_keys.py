@@ -9,8 +9,9 @@
      "phase1": [{"cookie_i", "key", "origin"}],
      "esp": [{"protocol", "source", "destination", "spi", "encryption", "encryption_key", "integrity", "integrity_key", "origin"}]}
 
-Bytes are hexadecimal digits, algorithms are IANA names as in the report, or numbers; null or missing means unknown. The key sets
-of one IKE SA are its epochs, in their order. "origin" is for people and ignored on reading, as are unknown keys.
+Bytes are hexadecimal digits, algorithms are IANA names as in the report, or numbers; null or missing means unknown. The
+key sets of one IKE SA are its epochs, in their order. "origin" is for people and ignored on reading, as are unknown
+keys.
 
 A plain list of objects {"Sk_ei": "...", "Sk_er": "...", ...} is also read.
 """

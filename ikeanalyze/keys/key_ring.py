@@ -1,8 +1,8 @@
 """Assign key sets to IKE SAs and decrypt their messages.
 
-An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, section 2.2.2), all
-with the same SPIs. Files give key sets in the order of their derivation, some with SPIs, some without, those of several IKE
-SAs mixed. The rules:
+An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, section 2.2.2),
+all with the same SPIs. Files give key sets in the order of their derivation, some with SPIs, some without, those of
+several IKE SAs mixed. The rules:
 
 1. Key sets with SPIs belong to the IKE SA with these SPIs; its chain begins with them, in file order.
 2. A key set without SPIs belongs to the IKE SA whose message it decrypts, and from then on to no other. A key set that cannot
@@ -12,9 +12,9 @@ SAs mixed. The rules:
    earlier exchanges only, that is their retransmissions.
 5. The same keys in two files (the logs of both peers) are one key set, with the attributes of both files.
 
-Logs and captures list their IKE SAs in about the same order. So key sets are tried from the place of the last match, nearest
-first, which finds nearly all at once. Messages that match nothing would be tried again and again; after a fixed number of
-trials only the nearest key sets are tried.
+Logs and captures list their IKE SAs in about the same order. So key sets are tried from the place of the last match,
+nearest first, which finds nearly all at once. Messages that match nothing would be tried again and again; after a fixed
+number of trials only the nearest key sets are tried.
 """
 
 from bisect import bisect_left
@@ -80,8 +80,8 @@ class KeyRing:
     ) -> "SaKeyChain":
         """Return the chain of an IKE SA, the same object each time.
 
-        `suite`: the negotiated algorithms, None while they are unknown. `nonces`: Ni | Nr of the exchange that created the
-        IKE SA; they identify key sets that have nonces, without trials.
+        `suite`: the negotiated algorithms, None while they are unknown. `nonces`: Ni | Nr of the exchange that created
+        the IKE SA; they identify key sets that have nonces, without trials.
         """
         chain = self._chains.get((spi_i, spi_r))
         if chain is None:
@@ -188,7 +188,8 @@ class SaKeyChain:
     def key_sets(self) -> tuple[KeySet, ...]:
         """The key sets that belong to the IKE SA, by position.
 
-        Those that name it come first, in file order; the others are appended when they are found. Positions do not change.
+        Those that name it come first, in file order; the others are appended when they are found. Positions do not
+        change.
         """
         return tuple(self._ring._key_sets[entry.index] for entry in self._entries)
 

@@ -89,8 +89,8 @@ def compute_fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:
 def number_epochs(key_sets: Sequence[KeySet]) -> list[int | None]:
     """Return the epoch of each key set of a file: how many key sets of its IKE SA come before it.
 
-    Key sets belong to the same IKE SA if they have the same SPIs or, without SPIs, the same nonces. None: the key set has
-    neither.
+    Key sets belong to the same IKE SA if they have the same SPIs or, without SPIs, the same nonces. None: the key set
+    has neither.
     """
     counts: Counter[tuple[bytes, ...]] = Counter()
     epochs: list[int | None] = []

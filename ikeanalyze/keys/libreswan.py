@@ -3,8 +3,8 @@
     ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei
     ikev2 R 0xSPIi 0xSPIr sha256:0xSK_ar aes128:0xSK_er
 
-libreswan logs them once, when the IKE SA is established. Its logs lack the keys of earlier epochs, the salts of AES-GCM, AES-CCM,
-AES-CTR and ChaCha20-Poly1305, and all bytes of SK_ai and SK_ar after the first 32.
+libreswan logs them once, when the IKE SA is established. Its logs lack the keys of earlier epochs, the salts of
+AES-GCM, AES-CCM, AES-CTR and ChaCha20-Poly1305, and all bytes of SK_ai and SK_ar after the first 32.
 """
 
 import re

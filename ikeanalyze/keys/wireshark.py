@@ -6,8 +6,8 @@ The columns are separated by commas, names are in quotation marks, bytes are hex
     cookie of the initiator,key
     "IPv4","source","destination","SPI","encryption","key","integrity","key"
 
-In Wireshark, a later row of the same IKE SA replaces the one before. Here the rows are epochs, in their order: save-keys writes
-one row after each key exchange (RFC 9370).
+In Wireshark, a later row of the same IKE SA replaces the one before. Here the rows are epochs, in their order:
+save-keys writes one row after each key exchange (RFC 9370).
 
 The names of algorithms are the same in all versions from 3.2 to 4.6; the newer names of esp_sa are those of 4.6.
 """

@@ -5,8 +5,8 @@ A line of a file or of syslog names the thread and the group of the message and,
     Nov 21 12:00:00 host charon[812]: 09[IKE] <name|1> Sk_ei secret => 16 bytes @ 0x7f0a
     Nov 21 12:00:00 host charon[812]: 09[IKE] <name|1>    0: 9F 7E 89 CE B0 B5 CA 04 FE 0E 5C 4B 30 C0 18 4E  ..........
 
-The messages of charon-systemd in the journal have neither; there, the further lines of a dump are indented. The text before
-depends on `time_format`, syslog or journalctl and is ignored, except for the process.
+The messages of charon-systemd in the journal have neither; there, the further lines of a dump are indented. The text
+before depends on `time_format`, syslog or journalctl and is ignored, except for the process.
 """
 
 import re

@@ -5,10 +5,10 @@ A key derivation is a sequence of dumps of one thread, in this order:
     key exchange secret (5.9: shared Diffie Hellman secret), additional key exchange secret, nonces, SKEYSEED,
     Sk_d, Sk_ai, Sk_ar, Sk_ei, Sk_er, Sk_pi, Sk_pr secret
 
-It does not name the IKE SA. The IKE SA follows from the nonces, which stay the same over the additional key exchanges of
-IKE_INTERMEDIATE; from the number of the IKE SA in the line, or the IKE SA that the thread has checked out; and afterwards from
-the signed octets of IKE_AUTH, which begin with an IKE header with the SPIs and are logged together with the SK_pi or SK_pr that
-they include. Otherwise the SPIs stay unknown.
+It does not name the IKE SA. The IKE SA follows from the nonces, which stay the same over the additional key exchanges
+of IKE_INTERMEDIATE; from the number of the IKE SA in the line, or the IKE SA that the thread has checked out; and
+afterwards from the signed octets of IKE_AUTH, which begin with an IKE header with the SPIs and are logged together with
+the SK_pi or SK_pr that they include. Otherwise the SPIs stay unknown.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Convert the records of a charon log to key sets with SPIs, and assign signed octets to key sets.
 
-The SPIs of a key set are, in this order: those in the octets authenticated with its SK_pi or SK_pr, which the value proves; those
-that the log has elsewhere for its IKE SA; unknown.
+The SPIs of a key set are, in this order: those in the octets authenticated with its SK_pi or SK_pr, which the value
+proves; those that the log has elsewhere for its IKE SA; unknown.
 """
 
 from dataclasses import dataclass, field
