@@ -2,18 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from ikeanalyze.analysis.exchanges.capture_point import Vantage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ikeanalyze.analysis.pipeline import Finished, Looked
+    import polars as pl
+
+    from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
+    from ikeanalyze.analysis.state import AnalysisState
+    from ikeanalyze.capture.buffers import MessageBytes
     from ikeanalyze.keys.detect import KeyFile
 
     KeyFiles = str | Path | Sequence[str | Path | KeyFile]
+    TableCallback = Callable[[str, pl.DataFrame], object]
+    ContentsCallback = Callable[[AnalysisState, MessageBytes, DecodedMessages], object]
 
 Progress = Callable[[int, int | None], None]
-Vantage = Literal["initiator", "responder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +42,8 @@ class ReadOptions:
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not
     #: called if there are several captures, because each has tables of its own.
-    finished: "Finished | None" = None
-    looked: "Looked | None" = None  # called for each capture whose messages were looked into (see `steps`)
+    finished: "TableCallback | None" = None
+    looked: "ContentsCallback | None" = None  # called for each capture whose messages were looked into (see `steps`)
 
     def __post_init__(self) -> None:
         if self.cleartext and self.own_ids:

@@ -1,6 +1,6 @@
 """The way from frames to the four tables, step by step: of one capture, or of small ones together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -48,16 +48,12 @@ from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
     from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
-Finished = Callable[[str, pl.DataFrame], object]
 #: A warning: number of the frame, None for the capture as a whole; text.
 Told = tuple[int | None, str]
-#: Called with a capture's traffic, the bytes of its encrypted messages and their contents, while these are there.
-Looked = Callable[[AnalysisState, MessageBytes, "DecodedMessages"], object]
 
 
 def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004 - the word of the report's schema
+from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames

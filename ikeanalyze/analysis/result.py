@@ -50,7 +50,7 @@ class SkippedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysisWarning:  # noqa: A001 - the word of the report's schema
+class AnalysisWarning:
     """Something that could be read and counted, but that the user should know of."""
 
     capture: str

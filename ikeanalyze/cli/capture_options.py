@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.options import ReadOptions, Vantage
+from ikeanalyze.analysis.exchanges.capture_point import Vantage
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions

@@ -5,16 +5,17 @@ RFC 8200, 3 for the hop limit). If that holds in one direction only, the capture
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.analysis.options import Vantage
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 
 #: For each time to live whether systems begin with it.
 _IS_FRESH: Final = np.isin(np.arange(256), (64, 128, 255))
+
+Vantage = Literal["initiator", "responder"]
 
 INITIATOR: Final = 0
 RESPONDER: Final = 1

@@ -295,8 +295,6 @@ class SpiDisambiguator:
         self._by_spi.setdefault((protocol, spi_r), candidate)
 
 
-pass
-
 #: An initiator goes to the new gateway at once; after this time it is another attempt.
 _WITHIN_NS: Final = 60_000_000_000
 

@@ -23,7 +23,7 @@ from ikeanalyze.render.report.figures import write_report
 from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.pipeline import Finished
+    from ikeanalyze.analysis.options import TableCallback
     from ikeanalyze.analysis.result import Analysis
 
 
@@ -132,7 +132,7 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    finished: "Finished | None" = None,
+    finished: "TableCallback | None" = None,
 ) -> "Analysis":
     payloads = output.is_drawn and _is_small(captures)
     options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, finished=finished)

@@ -16,7 +16,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
+from ikeanalyze.analysis.exchanges.capture_point import Vantage
+from ikeanalyze.analysis.options import Progress, ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.dataset import shards
