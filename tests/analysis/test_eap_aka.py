@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from tests.analysis.analysed import MS, Trace, analyse, only
-from tests.analysis.looked import look
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.analyse_captures import MS, Trace, analyse, only
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
 from tests.craft import eap as eap_
 from tests.craft import ike
 from tests.craft import radius as radius_

@@ -16,10 +16,10 @@ from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
-from tests.analysis.analysed import obey
-from tests.analysis.looked import look, payloads_add_up
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import LOGGED, followup_keys, log_of, xauth_keys
+from tests.analysis.analyse_captures import obey
+from tests.analysis.decrypt_captures import look, payloads_add_up
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recorded_captures import LOGGED, followup_keys, log_of, xauth_keys
 from tests.craft import SECOND, Trace, ike
 from tests.paths import CAPTURES
 

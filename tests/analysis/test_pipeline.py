@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 from ikeanalyze.analysis.pipeline import join_tables
-from tests.analysis.analysed import analyse_files
+from tests.analysis.analyse_captures import analyse_files
 from tests.craft import SECOND, Handshake, Trace
 
 

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.analysed import analyse, analyse_files, obey, only, unsorted
+from tests.analysis.analyse_captures import analyse, analyse_files, obey, only, unsorted
 from tests.craft import MS, SECOND, Handshake, Packet, Trace, ike, pcap, udp_packet
 from tests.craft.link import ethernet
 from tests.craft.trace import START_NS

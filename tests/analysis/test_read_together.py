@@ -15,11 +15,11 @@ from ikeanalyze.analysis import read as reading
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
-from tests.analysis.analysed import obey
+from tests.analysis.analyse_captures import obey
+from tests.analysis.encrypted_handshakes import Sa, table
 from tests.analysis.exchanges.test_radius import Login
 from tests.analysis.messages.test_association_redirects import redirected
-from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import followup_keys, xauth_keys
+from tests.analysis.recorded_captures import followup_keys, xauth_keys
 from tests.analysis.test_read import FEW, random_trace
 from tests.craft import MS, SECOND, Handshake, Trace, pcap
 from tests.paths import CAPTURES

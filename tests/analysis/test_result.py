@@ -1,7 +1,7 @@
 """What an analysis gives besides the tables."""
 
 from ikeanalyze.analysis.result import ACCOUNTING
-from tests.analysis.analysed import Handshake, analyse, analyse_files, at
+from tests.analysis.analyse_captures import Handshake, analyse, analyse_files, at
 from tests.craft import MS, Trace, udp_packet
 
 

@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from tests.analysis.looked import look
-from tests.analysis.recordings import log_of
+from tests.analysis.decrypt_captures import look
+from tests.analysis.recorded_captures import log_of
 from tests.paths import CAPTURES
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from tests.analysis.looked import look
-from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import LOGGED, followup_keys, log_of, xauth_keys
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import Sa, table
+from tests.analysis.recorded_captures import LOGGED, followup_keys, log_of, xauth_keys
 from tests.craft import Trace, checksum, ike
 from tests.paths import CAPTURES
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.analysis.verified import capture_of, changed_log, log_of
+from tests.analysis.verify_recordings import capture_of, changed_log, log_of
 from tests.keys.dumps import log
 
 NAME = "pq-mlkem768-psk"

@@ -9,7 +9,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.view.message_details import payload_views, render_message
 from ikeanalyze.view.session import CaptureSession
-from tests.analysis.recordings import followup_keys
+from tests.analysis.recorded_captures import followup_keys
 from tests.craft import MS, Handshake, Trace, hip, link, transport
 from tests.craft.transport import ACK, SYN, TCP_PREFIX, tcp_framed
 from tests.paths import CAPTURES

@@ -13,9 +13,9 @@ from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certifi
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.payload_chain import Payload
-from tests.analysis.looked import look
-from tests.analysis.phases import Phase
-from tests.analysis.protected import CHILD, ESP, IDENTITIES, PSK, Sa, table
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, ESP, IDENTITIES, PSK, Sa, table
+from tests.analysis.ikev1_phase1 import Phase
 from tests.craft import SECOND, Trace, eap, ike, ikev1
 from tests.paths import CAPTURES, ROOT
 

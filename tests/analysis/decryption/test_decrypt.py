@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import ikeanalyze
 from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
-from tests.analysis.daemon_log import differences, generated, looked_into
-from tests.analysis.looked import is_what_was_sealed, look
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import LOGGED, log_of
+from tests.analysis.daemon_log_payloads import differences, generated, looked_into
+from tests.analysis.decrypt_captures import is_what_was_sealed, look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recorded_captures import LOGGED, log_of
 from tests.craft import MS, SECOND, Trace, ike, pcap
 from tests.paths import CAPTURES
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from tests.analysis.daemon_log import differences, generated, looked_into
-from tests.analysis.looked import look
-from tests.analysis.phases import NAME, Phase
-from tests.analysis.recordings import generated_of, xauth_keys
+from tests.analysis.daemon_log_payloads import differences, generated, looked_into
+from tests.analysis.decrypt_captures import look
+from tests.analysis.ikev1_phase1 import NAME, Phase
+from tests.analysis.recorded_captures import generated_of, xauth_keys
 from tests.craft import MS, SECOND, Trace, ikev1, pcap
 from tests.craft.ike import chain
 from tests.crypto.test_ikev1 import CIPHERS, Sender

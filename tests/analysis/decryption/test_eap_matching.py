@@ -9,9 +9,9 @@ from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.capture.write.rewrite import rewrite_capture
-from tests.analysis.looked import look
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
-from tests.analysis.recordings import log_of
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.recorded_captures import log_of
 from tests.craft import MS, Trace, ike
 from tests.craft import eap as eap_
 from tests.craft import radius as radius_

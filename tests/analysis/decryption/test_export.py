@@ -8,10 +8,10 @@ import pytest
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
 from ikeanalyze.analysis.decryption.export import build_cleartext_message, collect_cleartexts
+from tests.analysis.decrypt_captures import look
 from tests.analysis.decryption.test_authenticated_outcome import content
-from tests.analysis.looked import look
-from tests.analysis.phases import NAME, Phase
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.ikev1_phase1 import NAME, Phase
 from tests.craft import Trace, ike
 from tests.craft.ike import ike_header
 

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.decryption.export import Cleartext, plan_decryption_edits
-from tests.analysis.looked import look
-from tests.analysis.phases import Phase
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.ikev1_phase1 import Phase
 from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
 
 

@@ -10,9 +10,9 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message
 from ikeanalyze.wire.header import Header
-from tests.analysis.looked import look
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, nameless, table
-from tests.analysis.recordings import LOGGED, followup_keys, log_of
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.recorded_captures import LOGGED, followup_keys, log_of
 from tests.craft import Trace, ike
 from tests.paths import CAPTURES
 

@@ -6,9 +6,9 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.decryption.key_exchanges import KePayloadSummary, KeyExchangeRow, collect_key_exchanges
-from tests.analysis.looked import look
-from tests.analysis.protected import Sa, encapsulation_key, nameless, table
-from tests.analysis.recordings import followup_keys
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import Sa, encapsulation_key, nameless, table
+from tests.analysis.recorded_captures import followup_keys
 from tests.craft import Trace, ike
 from tests.paths import CAPTURES
 

@@ -12,9 +12,9 @@ from ikeanalyze.analysis.decryption.payload_bytes import (
     count_payload_bytes,
     get_payload_name,
 )
+from tests.analysis.decrypt_captures import look
 from tests.analysis.decryption.test_authenticated_outcome import content
-from tests.analysis.looked import look
-from tests.analysis.protected import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
 from tests.craft import SECOND, Trace, ike, link
 
 #: Ethernet, IPv4, UDP.

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.analysis.analysed import Handshake, analyse, at, only, rows, size, timed
+from tests.analysis.analyse_captures import Handshake, analyse, at, only, rows, size, timed
 from tests.craft import MS, SECOND, Trace, ike
 
 COLUMNS = ("type", "message_id", "attempt", "extra_round_trip", "request_messages", "response_messages")

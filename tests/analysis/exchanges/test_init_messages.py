@@ -1,6 +1,6 @@
 """IKE_SA_INIT in masses: one parsed stands for all of its form, and each keeps what is its own."""
 
-from tests.analysis.analysed import Handshake, analyse, only
+from tests.analysis.analyse_captures import Handshake, analyse, only
 from tests.craft import MS, Trace, ike
 
 

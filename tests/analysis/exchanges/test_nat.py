@@ -8,7 +8,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.analysis.exchanges.nat import WORDS, classify_nat
-from tests.analysis.analysed import Handshake, analyse, only
+from tests.analysis.analyse_captures import Handshake, analyse, only
 from tests.craft import MS, Trace, ike, ikev1
 from tests.paths import CAPTURES
 

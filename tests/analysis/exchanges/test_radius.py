@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from ikeanalyze.wire.radius import parse_radius
-from tests.analysis.analysed import AROUND, Handshake, analyse, analyse_files, only, rows
+from tests.analysis.analyse_captures import AROUND, Handshake, analyse, analyse_files, only, rows
 from tests.craft import MS, SECOND, Trace
 from tests.craft import eap as eap_
 from tests.craft import radius as radius_

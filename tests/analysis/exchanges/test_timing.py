@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.analysed import PARTS, Handshake, analyse, only, timed
+from tests.analysis.analyse_captures import PARTS, Handshake, analyse, only, timed
 from tests.craft import MS, Trace, ikev1
 
 TRANSACTION = 6

@@ -3,7 +3,7 @@
 import pytest
 
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, build_type_names, get_exchange_name, guess_auth
-from tests.analysis.analysed import Handshake, analyse, only
+from tests.analysis.analyse_captures import Handshake, analyse, only
 from tests.craft import Trace, ike
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.analysis.analysed import AROUND, Handshake, analyse, at, only, rows
+from tests.analysis.analyse_captures import AROUND, Handshake, analyse, at, only, rows
 from tests.craft import MS, SECOND, Trace, ike, ikev1
 from tests.craft.transport import NON_ESP_MARKER
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
-from tests.analysis.analysed import Handshake, analyse, only, timed
+from tests.analysis.analyse_captures import Handshake, analyse, only, timed
 from tests.craft import MS, SECOND, Trace, ike, udp_packet
 
 

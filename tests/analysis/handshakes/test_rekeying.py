@@ -4,11 +4,11 @@ import polars as pl
 import pytest
 
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
-from tests.analysis.daemon_log import differences, generated, looked_into
+from tests.analysis.daemon_log_payloads import differences, generated, looked_into
+from tests.analysis.decrypt_captures import look
 from tests.analysis.decryption.test_authenticated_outcome import content
-from tests.analysis.looked import look
-from tests.analysis.protected import Sa, table
-from tests.analysis.recordings import followup_keys, generated_of
+from tests.analysis.encrypted_handshakes import Sa, table
+from tests.analysis.recorded_captures import followup_keys, generated_of
 from tests.craft import SECOND, Trace, ike
 from tests.paths import CAPTURES
 

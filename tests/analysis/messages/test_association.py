@@ -6,7 +6,7 @@ from random import Random
 import polars as pl
 import pytest
 
-from tests.analysis.analysed import Handshake, analyse, only, rows, size, timed
+from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size, timed
 from tests.craft import MS, SECOND, Trace, ike, ikev1
 from tests.craft.transport import NON_ESP_MARKER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.analysed import Handshake, analyse, only, rows, size, timed
+from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size, timed
 from tests.craft import MS, SECOND, Trace, ike
 
 REDIRECTED_FROM = 16408

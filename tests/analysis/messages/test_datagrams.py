@@ -5,7 +5,7 @@ import numpy as np
 from ikeanalyze.analysis.messages.datagrams import group_datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
 from ikeanalyze.capture.frames import read_frames
-from tests.analysis.analysed import Handshake
+from tests.analysis.analyse_captures import Handshake
 from tests.craft import MS, SECOND, Trace, ike
 
 

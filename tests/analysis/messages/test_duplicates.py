@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.analysis.analysed import Handshake, analyse, only, size
+from tests.analysis.analyse_captures import Handshake, analyse, only, size
 from tests.craft import MS, SECOND, Interface, Trace, ipv4, ipv6, udp
 from tests.craft.link import ethernet
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from tests.analysis.analysed import Handshake, analyse, at, only, rows, size, sizes, timed
+from tests.analysis.analyse_captures import Handshake, analyse, at, only, rows, size, sizes, timed
 from tests.craft import MS, SECOND, Trace, ike, ip_fragments, link, udp_packet
 from tests.craft.transport import ACK, PSH, SYN, TCP_PREFIX, tcp_framed, tcp_packet
 

@@ -13,7 +13,7 @@ from ikeanalyze.analysis.messages.retransmission import (
     classify_slot,
     classify_transmissions,
 )
-from tests.analysis.analysed import Handshake, analyse, only, rows, size, sizes
+from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size, sizes
 from tests.craft import MS, SECOND, Trace, ike
 
 

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 import ikeanalyze
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.tables.content_columns import list_payload_names
-from tests.analysis.looked import look
-from tests.analysis.phases import Phase
-from tests.analysis.protected import CHILD, IDENTITIES, Sa, table
-from tests.analysis.recordings import followup_keys, log_of
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, Sa, table
+from tests.analysis.ikev1_phase1 import Phase
+from tests.analysis.recorded_captures import followup_keys, log_of
 from tests.craft import SECOND, Trace, ike
 from tests.craft import radius as radius_
 from tests.paths import CAPTURES, ROOT

@@ -3,7 +3,7 @@
 import polars as pl
 
 import ikeanalyze
-from tests.analysis.analysed import Handshake, analyse, analyse_files, at, obey, rows
+from tests.analysis.analyse_captures import Handshake, analyse, analyse_files, at, obey, rows
 from tests.craft import MS, Trace, ipv4
 from tests.craft import eap as eap_
 from tests.craft import radius as radius_

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.verified import changed_log, failed, log_of, outcomes, recorded
+from tests.analysis.verify_recordings import changed_log, failed, log_of, outcomes, recorded
 from tests.keys.logs_of import LOGS
 
 NAME = "pq-mlkem768-psk"

@@ -1,7 +1,7 @@
 from ikeanalyze.analysis.verification.daemon_log_index import index_daemon_logs
 from ikeanalyze.analysis.verification.ike_sas import get_key_values
 from ikeanalyze.keys.detect import read_keys
-from tests.analysis.verified import log_of
+from tests.analysis.verify_recordings import log_of
 from tests.keys.logs_of import LOGS
 
 

@@ -6,7 +6,7 @@ import dpkt
 import pytest
 
 from ikeanalyze.analysis.verification.verify import verify_capture
-from tests.analysis.verified import capture_of, log_of, outcomes, recorded
+from tests.analysis.verify_recordings import capture_of, log_of, outcomes, recorded
 from tests.keys.logs_of import LOGS
 from tests.paths import CAPTURES
 

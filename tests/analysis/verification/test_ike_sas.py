@@ -5,8 +5,8 @@ import pytest
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.verification.ike_sas import collect_ike_sas
-from tests.analysis.analysed import timed
-from tests.analysis.verified import log_of, taken_apart
+from tests.analysis.analyse_captures import timed
+from tests.analysis.verify_recordings import log_of, taken_apart
 from tests.craft import Handshake
 from tests.paths import CAPTURES
 from tests.wire.recorded import ike_messages

@@ -3,7 +3,7 @@
 import pytest
 
 from ikeanalyze.analysis.verification.int_auth_checks import check_int_auth
-from tests.analysis.verified import changed_log, failed, log_of, outcomes, recorded, taken_apart
+from tests.analysis.verify_recordings import changed_log, failed, log_of, outcomes, recorded, taken_apart
 from tests.keys.dumps import contents, log
 
 NAME = "pq-mlkem768-psk"

@@ -9,7 +9,7 @@ from ikeanalyze.analysis.verification.ike_sas import EpochKeys, IkeSaRecord
 from ikeanalyze.analysis.verification.key_checks import check_key_schedule, get_current_sk_d
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import read_keys
-from tests.analysis.verified import changed_log, failed, outcomes, recorded, taken_apart
+from tests.analysis.verify_recordings import changed_log, failed, outcomes, recorded, taken_apart
 from tests.keys.logs_of import LOGS
 
 NAME = "pq-mlkem768-psk"

@@ -5,7 +5,7 @@ import pytest
 
 from ikeanalyze.analysis.verification.verify import verify_capture
 from ikeanalyze.keys.psk import PskError
-from tests.analysis.verified import RECORDED, capture_of, log_of, outcomes, recorded
+from tests.analysis.verify_recordings import RECORDED, capture_of, log_of, outcomes, recorded
 from tests.keys.dumps import log
 from tests.keys.logs_of import LOGS
 from tests.paths import CAPTURES

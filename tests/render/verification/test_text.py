@@ -8,7 +8,7 @@ from ikeanalyze.keys.key_set import Origin
 from ikeanalyze.render import Format
 from ikeanalyze.render.verification.formats import FORMATS
 from ikeanalyze.render.verification.text import format_check_label, format_summary
-from tests.analysis.verified import recorded
+from tests.analysis.verify_recordings import recorded
 from tests.keys.logs_of import LOGS
 from tests.render.written import written
 

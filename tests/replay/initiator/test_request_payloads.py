@@ -8,7 +8,7 @@ from ikeanalyze.replay.initiator.request_payloads import build_auth_payloads, bu
 from ikeanalyze.wire.ikev2.encode import encode_chain
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.ikev2.payloads import Authentication
-from tests.analysis.verified import taken_apart
+from tests.analysis.verify_recordings import taken_apart
 from tests.paths import CAPTURES
 from tests.wire.recorded import ike_messages
 

@@ -3,7 +3,7 @@
 from ikeanalyze.crypto.algorithms import get_prf, get_suite
 from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
-from tests.analysis.verified import taken_apart
+from tests.analysis.verify_recordings import taken_apart
 
 KEYS = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.analysed import MS, Handshake, Trace, analyse, analyse_files, at, obey, only, rows
+from tests.analysis.analyse_captures import MS, Handshake, Trace, analyse, analyse_files, at, obey, only, rows
 from tests.craft import SECOND, hip, ipv4
 from tests.craft.hip import Association
 from tests.craft.link import ethernet

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.analysis.analysed import MS, Trace, analyse, only
+from tests.analysis.analyse_captures import MS, Trace, analyse, only
 from tests.craft import hip
 from tests.craft.hip import Association
 

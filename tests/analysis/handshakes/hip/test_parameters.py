@@ -1,4 +1,4 @@
-from tests.analysis.analysed import MS, Trace, analyse, rows
+from tests.analysis.analyse_captures import MS, Trace, analyse, rows
 from tests.craft import hip
 from tests.craft.hip import Association
 

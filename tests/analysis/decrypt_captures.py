@@ -16,8 +16,8 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.keys.key_set import KeySet
-from tests.analysis.analysed import obey
-from tests.analysis.protected import Key, Sa
+from tests.analysis.analyse_captures import obey
+from tests.analysis.encrypted_handshakes import Key, Sa
 from tests.craft import Trace, ike
 
 #: What keys fill in. All else is the same without them.
