@@ -84,7 +84,7 @@ class _PipelineInput:
 
 @dataclass(frozen=True, slots=True)
 class _DatagramStep:
-    """The units of a capture, without those that it has more than once."""
+    """The datagrams of a capture, without those that it has more than once."""
 
     duplicates: DuplicateFrames
     translated: Mapping[int, int]  # endpoints that a NAT changed within the capture
@@ -137,43 +137,43 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     numbering, traffic, options = job.numbering, job.traffic, job.options
     clear = traffic.clear
     packets = _group_datagrams(traffic)
-    conversation = _build_state(job, packets)
-    capture, messages, exchanges = conversation.capture, conversation.messages, conversation.exchanges
+    state = _build_state(job, packets)
+    capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = packets.radius
     handshake_ids = numbering.get_ids(capture, numbering.first.handshake)
-    message_ids = number_messages(numbering, capture, messages, radius.units)
+    message_ids = number_messages(numbering, capture, messages, radius.datagrams)
     # where no RADIUS has to be assigned first, the frames can be written while the rest goes on
-    frames = None if radius.pairs else _write_frames(job, packets, conversation, handshake_ids, message_ids)
+    frames = None if radius.pairs else _write_frames(job, packets, state, handshake_ids, message_ids)
     side = infer_capture_sides(
-        conversation.association.handshake,
-        conversation.association.from_initiator,
-        conversation.units.ttl,
+        state.association.handshake,
+        state.association.from_initiator,
+        state.datagrams.ttl,
         len(capture),
         options.vantage,
     )
     path = NetworkPath(side, options.rtt_ns)
-    endings = find_exchange_endings(conversation, path)
-    warnings = _warn_of_missing_fragments(conversation)
+    endings = find_exchange_endings(state, path)
+    warnings = _warn_of_missing_fragments(state)
     insides = None
     if options.payloads or any(job.keys):
-        insides, findings = _summarise_contents(job, conversation)
+        insides, findings = _summarise_contents(job, state)
         warnings += findings
         traffic.sealed.clear()
     # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
-    units = conversation.units
-    clear.keep(np.concatenate([units.unit[units.protocol != Protocol.IKEV2], radius.units.unit]))
+    datagrams = state.datagrams
+    clear.keep(np.concatenate([datagrams.datagram[datagrams.protocol != Protocol.IKEV2], radius.datagrams.datagram]))
     if radius.pairs:
         if insides is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
             insides = replace(insides, same_eap=EapMatcher(insides.contents, capture).match(radius.pairs))
-        warnings += _assign_radius(conversation, endings, radius, handshake_ids)
-    answers = match_responses(conversation, path, endings, _aaa_asked(radius, len(exchanges)))
-    frames = frames or _write_frames(job, packets, conversation, handshake_ids, message_ids)
+        warnings += _assign_radius(state, endings, radius, handshake_ids)
+    answers = match_responses(state, path, endings, _aaa_asked(radius, len(exchanges)))
+    frames = frames or _write_frames(job, packets, state, handshake_ids, message_ids)
     aaa_times = _aaa_times(radius, len(exchanges))
     pairs = _pairs_of_handshakes(radius)
-    handshakes = group_handshakes(HandshakeSources(conversation, answers, path, pairs, aaa_times, insides))
-    warnings += _warn_of_unused_rtt(conversation, path)
+    handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, insides))
+    warnings += _warn_of_unused_rtt(state, path)
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
@@ -181,7 +181,7 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
         addresses=traffic.addresses,
         messages=messages,
         exchanges=exchanges,
-        exchange_of_message=conversation.exchange_of_message,
+        exchange_of_message=state.exchange_of_message,
         answers=answers,
         radius=radius,
         handshakes=handshakes,
@@ -192,42 +192,42 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
 
 
 def _group_datagrams(traffic: CombinedFrames) -> _DatagramStep:
-    """The units of IKE and HIP, and those of RADIUS in pairs."""
+    """The datagrams of IKE and HIP, and those of RADIUS in pairs."""
     duplicates = find_duplicates(traffic.columns)
-    units = group_datagrams(traffic.columns, duplicates.mask)
-    is_radius = units.protocol == Protocol.RADIUS
-    asking = units.select(np.flatnonzero(is_radius))
+    datagrams = group_datagrams(traffic.columns, duplicates.mask)
+    is_radius = datagrams.protocol == Protocol.RADIUS
+    asking = datagrams.select(np.flatnonzero(is_radius))
     return _DatagramStep(
         duplicates=duplicates,
         translated=find_translated_endpoints(traffic.columns, duplicates),
-        ike=units.select(~is_radius) if len(asking) else units,
+        ike=datagrams.select(~is_radius) if len(asking) else datagrams,
         radius=RadiusMessages(asking, pair_radius_messages(asking, traffic.clear)),
     )
 
 
 def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
-    """Units to handshakes, messages and exchanges."""
-    traffic, units = job.traffic, packets.ike
+    """Datagrams to handshakes, messages and exchanges."""
+    traffic, datagrams = job.traffic, packets.ike
     clear = traffic.clear
     clear.entries()  # so that both threads find them in order
     hits: Mapping[int, tuple[bytes, bytes]] = {}
-    if (units.protocol == Protocol.HIP).any():
-        units, association, hits = _associate_hip(units, clear, packets.translated)
-        inits = job.pool.submit(parse_capture_init_messages, units, clear, traffic.addresses)
+    if (datagrams.protocol == Protocol.HIP).any():
+        datagrams, association, hits = _associate_hip(datagrams, clear, packets.translated)
+        inits = job.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
     else:
         # the one step that needs no other
-        inits = job.pool.submit(parse_capture_init_messages, units, clear, traffic.addresses)
-        association = follow_redirects(units, associate_datagrams(units, clear, packets.translated), clear)
+        inits = job.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
+        association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, packets.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(job.numbering.paths) > 1:
-        capture[association.handshake] = get_capture_numbers(units.source)
-    messages, message_of_unit = group_messages(units, association)
+        capture[association.handshake] = get_capture_numbers(datagrams.source)
+    messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
     return AnalysisState(
-        units=units,
+        datagrams=datagrams,
         association=association,
         messages=messages,
-        message_of_unit=message_of_unit,
+        message_of_datagram=message_of_datagram,
         exchanges=exchanges,
         exchange_of_message=exchange_of_message,
         inits=inits.result(),
@@ -241,21 +241,21 @@ def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
 
 
 def _associate_hip(
-    units: Datagrams, clear: MessageBytes, translated: Mapping[int, int]
+    datagrams: Datagrams, clear: MessageBytes, translated: Mapping[int, int]
 ) -> tuple[Datagrams, SaAssociation, Mapping[int, tuple[bytes, bytes]]]:
-    """The units with the exchange types that HIP has here, the associations of IKE and HIP together, and the HITs."""
+    """The datagrams with the exchange types that HIP has here, the associations of IKE and HIP together, and the HITs."""
     # HIP is rare
     from ikeanalyze.analysis.handshakes.hip.association import associate_hip, merge_associations
 
-    is_hip = units.protocol == Protocol.HIP
-    ike = units.select(~is_hip)
+    is_hip = datagrams.protocol == Protocol.HIP
+    ike = datagrams.select(~is_hip)
     association = follow_redirects(ike, associate_datagrams(ike, clear, translated), clear)
-    hip, hosts = associate_hip(units.select(is_hip), clear)
-    columns = {name: getattr(units, name).copy() for name in ("exchange_type", "flags", "message_id")}
+    hip, hosts = associate_hip(datagrams.select(is_hip), clear)
+    columns = {name: getattr(datagrams, name).copy() for name in ("exchange_type", "flags", "message_id")}
     for name, column in columns.items():
         column[is_hip] = getattr(hip, name)
-    joined = merge_associations(units, association, hosts)
-    return replace(units, **columns), joined.association, joined.hits
+    joined = merge_associations(datagrams, association, hosts)
+    return replace(datagrams, **columns), joined.association, joined.hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +267,19 @@ class _FramesStep:
 def _write_frames(
     job: _PipelineInput,
     packets: _DatagramStep,
-    conversation: AnalysisState,
+    state: AnalysisState,
     handshake_ids: Int64Array,
     message_ids: MessageRowIds,
 ) -> _FramesStep:
     """Begin the table of frames; RADIUS must have been assigned."""
     columns, duplicate = job.traffic.columns, packets.duplicates.mask
-    association = conversation.association
+    association = state.association
     labels = label_datagrams(
         columns,
         duplicate,
-        conversation.units,
+        state.datagrams,
         association.handshake,
-        conversation.message_of_unit,
+        state.message_of_datagram,
         packets.radius,
         message_ids,
     )
@@ -291,12 +291,12 @@ def _write_frames(
     return _FramesStep(job.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
 
 
-def _warn_of_missing_fragments(conversation: AnalysisState) -> list[tuple[int, Told]]:
+def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, Told]]:
     """A warning for each capture about messages that lack fragments."""
-    messages = conversation.messages
+    messages = state.messages
     warnings: list[tuple[int, Told]] = []
     lacking = find_incomplete_messages(messages)
-    captures = conversation.capture[messages.handshake[lacking]]
+    captures = state.capture[messages.handshake[lacking]]
     for number in np.unique(captures).tolist():
         frames = messages.first_frame[lacking[captures == number]]
         some = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
@@ -305,9 +305,7 @@ def _warn_of_missing_fragments(conversation: AnalysisState) -> list[tuple[int, T
     return warnings
 
 
-def _summarise_contents(
-    job: _PipelineInput, conversation: AnalysisState
-) -> "tuple[CaptureContents, list[tuple[int, Told]]]":
+def _summarise_contents(job: _PipelineInput, state: AnalysisState) -> "tuple[CaptureContents, list[tuple[int, Told]]]":
     """What is in the messages that the keys open, with `payloads` in the clear ones too; and the warnings about them."""
     # what most captures are read without: it takes a tenth of a second to load
     from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, decrypt_messages
@@ -315,16 +313,16 @@ def _summarise_contents(
 
     given = [keys or NO_KEYS for keys in job.keys]
     sealed = job.traffic.sealed
-    contents = decrypt_messages(conversation, sealed, given, every=job.options.payloads)
+    contents = decrypt_messages(state, sealed, given, every=job.options.payloads)
     parameters: dict[int, list[str]] = {}
-    if job.options.payloads and conversation.hits:
+    if job.options.payloads and state.hits:
         from ikeanalyze.analysis.handshakes.hip.parameters import describe_hip_messages
 
-        parameters = describe_hip_messages(conversation, contents.findings)
-    insides = summarise_contents(conversation, sealed, contents, parameters)
+        parameters = describe_hip_messages(state, contents.findings)
+    insides = summarise_contents(state, sealed, contents, parameters)
     if job.options.looked is not None:
-        job.options.looked(conversation, sealed, contents)
-    capture = conversation.capture[conversation.messages.handshake]
+        job.options.looked(state, sealed, contents)
+    capture = state.capture[state.messages.handshake]
     warnings: list[tuple[int, Told]] = []
     for number, keys in enumerate(given):
         warnings.extend((number, (frame or None, text)) for frame, text in insides.findings[number])
@@ -334,12 +332,12 @@ def _summarise_contents(
     return insides, warnings
 
 
-def _warn_of_unused_rtt(conversation: AnalysisState, path: NetworkPath) -> list[tuple[int, Told]]:
+def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[int, Told]]:
     """A warning for each capture with handshakes for which a given round-trip time is not used."""
     if path.rtt_ns is None:
         return []
     text = "the round-trip time given is not used where the side of the capture is unknown: give that too"
-    captures = np.unique(conversation.capture[path.vantage == UNKNOWN_VANTAGE])
+    captures = np.unique(state.capture[path.vantage == UNKNOWN_VANTAGE])
     return [(number, (None, text)) for number in captures.tolist()]
 
 
@@ -357,7 +355,7 @@ def _aaa_asked(radius: RadiusMessages, exchanges: int) -> Int64Array:
     asked = np.full(exchanges, UNKNOWN)
     for pair in radius.pairs:
         if pair.exchange is not None and pair.requests:
-            when = radius.units.first_ns[pair.requests[0]]
+            when = radius.datagrams.first_ns[pair.requests[0]]
             if asked[pair.exchange] == UNKNOWN or when < asked[pair.exchange]:
                 asked[pair.exchange] = when
     return asked
@@ -368,30 +366,30 @@ def _aaa_times(radius: RadiusMessages, exchanges: int) -> AaaTimes:
     times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
     for pair in radius.pairs:
         if pair.exchange is not None:
-            answering, wait = pair.get_wait(radius.units)
+            answering, wait = pair.get_wait(radius.datagrams)
             times.answering_ns[pair.exchange] += answering
             times.wait_ns[pair.exchange] += wait
     return times
 
 
 def _assign_radius(
-    conversation: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
+    state: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
 ) -> list[tuple[int, Told]]:
     """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
 
     `ids` are those of the handshakes.
     """
-    exchanges, units, association = conversation.exchanges, conversation.units, conversation.association
+    exchanges, datagrams, association = state.exchanges, state.datagrams, state.association
     asking = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
     # HIP has no EAP that a gateway would ask an AAA server for
     asked = np.flatnonzero(asking & (exchanges.protocol != Protocol.HIP))
-    own_port = np.where(association.from_initiator, units.source_port, units.destination_port)
-    capture = conversation.capture[association.handshake]
+    own_port = np.where(association.from_initiator, datagrams.source_port, datagrams.destination_port)
+    capture = state.capture[association.handshake]
     warnings: list[tuple[int, Told]] = []
     for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
-        rows = asked[conversation.capture[exchanges.handshake[asked]] == number]
+        rows = asked[state.capture[exchanges.handshake[asked]] == number]
         rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
-        end = np.where(endings.end_ns[rows] == UNKNOWN, conversation.last_ns[number], endings.end_ns[rows])
+        end = np.where(endings.end_ns[rows] == UNKNOWN, state.last_ns[number], endings.end_ns[rows])
         turns = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
         its = np.flatnonzero(capture == number)
         ports: dict[int, set[int]] = {}
@@ -401,13 +399,13 @@ def _assign_radius(
         _, heads = np.unique(association.handshake[its], return_index=True)
         for head in its[heads].tolist():
             ends = [
-                format_address_code(int(column[head]), conversation.addresses)
-                for column in (units.source, units.destination)
+                format_address_code(int(column[head]), state.addresses)
+                for column in (datagrams.source, datagrams.destination)
             ]
             initiator, responder = ends if association.from_initiator[head] else ends[::-1]
             handshake = int(association.handshake[head])
             peers[handshake] = PeerAddresses(initiator, responder, frozenset(ports[handshake]))
         warnings.extend(
-            (number, warning) for warning in assign_radius_exchanges(list(pairs), radius.units, turns, peers, ids)
+            (number, warning) for warning in assign_radius_exchanges(list(pairs), radius.datagrams, turns, peers, ids)
         )
     return warnings

@@ -16,10 +16,10 @@ from ikeanalyze.capture.buffers import MessageBytes
 class AnalysisState:
     """The IKE and HIP traffic of one capture or of several, taken apart: what the handshakes are made of."""
 
-    units: Datagrams
+    datagrams: Datagrams
     association: SaAssociation
     messages: MessageColumns
-    message_of_unit: Int64Array
+    message_of_datagram: Int64Array
     exchanges: ExchangeColumns
     exchange_of_message: Int64Array
     inits: InitMessages

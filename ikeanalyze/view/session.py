@@ -160,8 +160,8 @@ class _MessageBytesCollector:
             self.bytes[unit] = capture.sealed.get(unit, b"") if data is None else data
 
     def take_contents(self, conversation: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
-        of_unit = contents.of_message[conversation.message_of_unit]
-        for unit, index in zip(conversation.units.unit.tolist(), of_unit.tolist(), strict=True):
+        of_unit = contents.of_message[conversation.message_of_datagram]
+        for unit, index in zip(conversation.datagrams.datagram.tolist(), of_unit.tolist(), strict=True):
             if index >= 0:
                 self.contents[unit] = contents.all[index]
 

@@ -11,8 +11,8 @@ def test_everything_refers_to_something():
     found = look(CAPTURES / "loss20-classic.pcap", log_of("loss20-classic"))
     talk, analysis = found.conversation, found.analysis
     # each unit here is a frame: nothing was fragmented
-    assert len(talk.units) == analysis.frames.height == analysis.captures[0].accounting["ike"]
-    assert sorted(set(talk.message_of_unit.tolist())) == list(range(len(talk.messages)))
+    assert len(talk.datagrams) == analysis.frames.height == analysis.captures[0].accounting["ike"]
+    assert sorted(set(talk.message_of_datagram.tolist())) == list(range(len(talk.messages)))
     assert len(talk.messages) == analysis.messages.height
     assert sorted(set(talk.exchange_of_message.tolist())) == list(range(len(talk.exchanges)))
     assert sorted(set(talk.exchanges.handshake.tolist())) == list(range(talk.association.count)) == list(range(25))

@@ -78,35 +78,35 @@ class AnsweredTransmissions:
     repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
 
 
-def find_exchange_endings(conversation: AnalysisState, path: NetworkPath) -> ExchangeEndings:
+def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEndings:
     """The response that ended each exchange, by the order of the transmissions and by the path."""
-    exchanges = conversation.exchanges
-    endings = _end_in_order(conversation)
+    exchanges = state.exchanges
+    endings = _end_in_order(state)
     doubtful = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
     doubtful &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
     rows = np.flatnonzero(doubtful)
     rows = rows[path.vantage[exchanges.handshake[rows]] != INITIATOR]
-    return _end_by_path(conversation, path, endings, rows) if len(rows) else endings
+    return _end_by_path(state, path, endings, rows) if len(rows) else endings
 
 
 def match_responses(
-    conversation: AnalysisState, path: NetworkPath, endings: ExchangeEndings, aaa_asked_ns: Int64Array
+    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, aaa_asked_ns: Int64Array
 ) -> AnsweredTransmissions:
     """The transmission of each request that was answered, and the times that follow from it.
 
     `aaa_asked_ns` is when the responder first asked its AAA server in each exchange, UNKNOWN if it did not. (exchanges,)
     """
-    exchanges = conversation.exchanges
+    exchanges = state.exchanges
     answered, answer = endings.asked_ns, endings.answer_ns
     if path.rtt_ns is not None:
         # on the initiator's side no response comes sooner than a round trip
         early = exchanges.initiator_asked & (answered != UNKNOWN) & (answered > exchanges.request_ns)
         early &= (answer - answered < _TOO_SHORT * path.rtt_ns) & (path.vantage[exchanges.handshake] == INITIATOR)
-        earlier = _latest_requests(conversation, answer, early, _AT_LEAST * path.rtt_ns)
+        earlier = _latest_requests(state, answer, early, _AT_LEAST * path.rtt_ns)
         answered = np.where(earlier != UNKNOWN, earlier, answered)
     # the responder had the request before it asked its AAA server
     asked = (aaa_asked_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
-    had = _latest_requests(conversation, aaa_asked_ns, asked)
+    had = _latest_requests(state, aaa_asked_ns, asked)
     answered = np.where(had != UNKNOWN, np.minimum(had, answered), answered)
 
     known = answered != UNKNOWN
@@ -121,36 +121,32 @@ def match_responses(
     )
 
 
-def find_unreceived_responses(
-    conversation: AnalysisState, answers: AnsweredTransmissions, last: BoolArray
-) -> BoolArray:
+def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
     """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
 
     See `outcome`. (exchanges,)
     """
-    exchanges, messages = conversation.exchanges, conversation.messages
+    exchanges, messages = state.exchanges, state.messages
     again = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
     if not again.any():
         return again
     lacking = np.zeros(len(exchanges), np.bool_)
     rows = find_incomplete_messages(messages)
-    lacking[conversation.exchange_of_message[rows[messages.response[rows]]]] = True
+    lacking[state.exchange_of_message[rows[messages.response[rows]]]] = True
     # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the rest
     taken = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
     result = again & (lacking | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
     return result & ~np.isin(exchanges.handshake, exchanges.handshake[taken])
 
 
-def _latest_requests(
-    conversation: AnalysisState, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0
-) -> Int64Array:
+def _latest_requests(state: AnalysisState, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0) -> Int64Array:
     """The latest transmission of each chosen exchange's request that is `before_ns` before a time; UNKNOWN: none.
 
     `until_ns` is the time of each exchange. (exchanges,)
     """
     latest = np.full(len(chosen), UNKNOWN)
     if chosen.any():
-        messages, exchange = conversation.messages, conversation.exchange_of_message
+        messages, exchange = state.messages, state.exchange_of_message
         rows = np.flatnonzero(chosen[exchange] & ~messages.response)
         exchange, sent = exchange[rows], messages.first_ns[rows]
         soon_enough = until_ns[exchange] - sent >= before_ns
@@ -158,10 +154,10 @@ def _latest_requests(
     return latest
 
 
-def _end_in_order(conversation: AnalysisState) -> ExchangeEndings:
+def _end_in_order(state: AnalysisState) -> ExchangeEndings:
     """The ending of each exchange by the order of its transmissions."""
-    exchanges, messages = conversation.exchanges, conversation.messages
-    count, exchange = len(exchanges), conversation.exchange_of_message
+    exchanges, messages = state.exchanges, state.messages
+    count, exchange = len(exchanges), state.exchange_of_message
     if not count:
         return ExchangeEndings(*(np.zeros(0, np.int64) for _ in ExchangeEndings.__dataclass_fields__))
     if (exchange[1:] < exchange[:-1]).any():  # mostly they are in order
@@ -209,11 +205,11 @@ def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
 
 
 def _end_by_path(
-    conversation: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array
+    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array
 ) -> ExchangeEndings:
     """The endings, those of the exchanges `rows` by the round-trip time of the path where it is known."""
-    exchanges = conversation.exchanges
-    pair = number_host_pairs(*_hosts(conversation))[exchanges.handshake]
+    exchanges = state.exchanges
+    pair = number_host_pairs(*_hosts(state))[exchanges.handshake]
     following = _following(exchanges)
     goes_on = _goes_on(exchanges, following)
     rtt = _round_trips(exchanges, endings, following, pair)[pair]
@@ -231,11 +227,11 @@ def _end_by_path(
     following = np.where(exchanges.set_up & ~goes_on, -1, following)
     next_ns = np.where(following >= 0, exchanges.request_ns[following], NEVER)
     answer, end, asked = endings.answer_ns.copy(), endings.end_ns.copy(), endings.asked_ns.copy()
-    messages = conversation.messages
-    for row, own in _messages_of(conversation, rows[soon | crossing]):
+    messages = state.messages
+    for row, own in _messages_of(state, rows[soon | crossing]):
         if goes_on[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
             continue
-        response = _find_fitting_response(conversation, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
+        response = _find_fitting_response(state, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
         if response is None or messages.last_ns[response] >= end[row]:
             continue
         sent = messages.first_ns[own[~messages.response[own]]]
@@ -247,7 +243,7 @@ def _end_by_path(
 
 
 def _find_fitting_response(
-    conversation: AnalysisState, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
+    state: AnalysisState, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
 ) -> np.int64 | None:
     """The response that fits a round-trip time; None: none does.
 
@@ -258,7 +254,7 @@ def _find_fitting_response(
         goes_on: the initiator goes on with that request at once.
         rtt: ns.
     """
-    messages = conversation.messages
+    messages = state.messages
     is_response = messages.response[own]
     responses = own[is_response][np.argsort(messages.last_ns[own[is_response]], kind="stable")]
     ended = messages.last_ns[responses]
@@ -274,20 +270,20 @@ def _find_fitting_response(
     return fitting[0] if len(fitting) else None
 
 
-def _hosts(conversation: AnalysisState) -> UInt64Array:
+def _hosts(state: AnalysisState) -> UInt64Array:
     """Address codes of the initiator and the responder of each handshake, as first seen. (2, handshakes)"""
-    units, association = conversation.units, conversation.association
+    datagrams, association = state.datagrams, state.association
     hosts = np.zeros((2, association.count), np.uint64)
     backwards = association.handshake[::-1]
-    hosts[0, backwards] = np.where(association.from_initiator, units.source, units.destination)[::-1]
-    hosts[1, backwards] = np.where(association.from_initiator, units.destination, units.source)[::-1]
+    hosts[0, backwards] = np.where(association.from_initiator, datagrams.source, datagrams.destination)[::-1]
+    hosts[1, backwards] = np.where(association.from_initiator, datagrams.destination, datagrams.source)[::-1]
     return hosts
 
 
-def _messages_of(conversation: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
+def _messages_of(state: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
     """Each of the exchanges `rows`, which rise, with the rows of its messages."""
-    wanted = np.flatnonzero(np.isin(conversation.exchange_of_message, rows))
-    exchange = conversation.exchange_of_message[wanted]
+    wanted = np.flatnonzero(np.isin(state.exchange_of_message, rows))
+    exchange = state.exchange_of_message[wanted]
     order = np.argsort(exchange, kind="stable")
     wanted, exchange = wanted[order], exchange[order]
     low, high = np.searchsorted(exchange, rows), np.searchsorted(exchange, rows, side="right")

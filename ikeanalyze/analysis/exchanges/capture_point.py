@@ -33,14 +33,14 @@ class NetworkPath:
 def infer_capture_sides(
     handshake: Int64Array, from_initiator: BoolArray, ttl: UInt8Array, count: int, given: Vantage | None = None
 ) -> UInt8Array:
-    """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes: as given, else by the TTLs of its units."""
+    """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each of `count` handshakes: as given, else by the TTLs of its datagrams."""
     if given is not None:
         return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
-    # of each handshake: units of the responder with a worn TTL, with a fresh one; the same of the initiator
+    # of each handshake: datagrams of the responder with a worn TTL, with a fresh one; the same of the initiator
     kind = handshake << 2 | from_initiator.astype(np.int64) << 1 | _IS_FRESH[ttl]
-    units = np.bincount(kind, minlength=4 * count).reshape(-1, 4) > 0
-    responder_worn, responder_fresh = units[:, 0] & ~units[:, 1], units[:, 1] & ~units[:, 0]
-    initiator_worn, initiator_fresh = units[:, 2] & ~units[:, 3], units[:, 3] & ~units[:, 2]
+    datagrams = np.bincount(kind, minlength=4 * count).reshape(-1, 4) > 0
+    responder_worn, responder_fresh = datagrams[:, 0] & ~datagrams[:, 1], datagrams[:, 1] & ~datagrams[:, 0]
+    initiator_worn, initiator_fresh = datagrams[:, 2] & ~datagrams[:, 3], datagrams[:, 3] & ~datagrams[:, 2]
     result = np.full(count, UNKNOWN_VANTAGE, np.uint8)
     result[initiator_fresh & responder_worn] = INITIATOR
     result[responder_fresh & initiator_worn] = RESPONDER

@@ -48,14 +48,14 @@ class InitMessageForms:
 
 
 def parse_init_messages(
-    messages: MessageBytes, units: npt.NDArray[np.integer], sources: EndpointArray, destinations: EndpointArray
+    messages: MessageBytes, datagrams: npt.NDArray[np.integer], sources: EndpointArray, destinations: EndpointArray
 ) -> InitMessageForms:
-    """Group the IKE_SA_INIT messages of some units by form and parse one of each.
+    """Group the IKE_SA_INIT messages of some datagrams by form and parse one of each.
 
     `sources` and `destinations` are the endpoints that each message was seen with.
     """
-    begin, size = messages.places(units)
-    reader = _Reader(messages.heap, begin, len(units))
+    begin, size = messages.places(datagrams)
+    reader = _Reader(messages.heap, begin, len(datagrams))
     order = argsort_stable(size)
     for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
         if len(rows):
@@ -73,19 +73,19 @@ def parse_init_messages(
 class InitMessages:
     """The IKE_SA_INIT messages of a capture."""
 
-    rows: Int64Array  # of the units that they are, rising
+    rows: Int64Array  # of the datagrams that they are, rising
     inits: InitMessageForms
 
     def forms(self, rows: Int64Array) -> Int64Array:
-        """The form of some units' messages, -1 for a row of -1: index into the views."""
+        """The form of some datagrams' messages, -1 for a row of -1: index into the views."""
         return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
 
     def sender_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.sender_differs` of some units' messages, -1 for a row of -1."""
+        """`InitMessageForms.sender_differs` of some datagrams' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
 
     def receiver_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.receiver_differs` of some units' messages, -1 for a row of -1."""
+        """`InitMessageForms.receiver_differs` of some datagrams' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
 
     def _pick(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
@@ -94,14 +94,14 @@ class InitMessages:
         return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
 
 
-def parse_capture_init_messages(units: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
-    """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's units."""
-    rows = np.flatnonzero(is_init(units) & ~units.is_ikev1)
+def parse_capture_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
+    """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's datagrams."""
+    rows = np.flatnonzero(is_init(datagrams) & ~datagrams.is_ikev1)
     inits = parse_init_messages(
         clear,
-        units.unit[rows],
-        encode_endpoints(units.source[rows], units.source_port[rows], ipv6),
-        encode_endpoints(units.destination[rows], units.destination_port[rows], ipv6),
+        datagrams.datagram[rows],
+        encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6),
+        encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6),
     )
     return InitMessages(rows, inits)
 

@@ -113,17 +113,17 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
 
 
 def read_phase1_nat(
-    units: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
+    datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
     """Whether the initiator, and the responder, of each handshake is not where IKEv1's clear messages say: 1, 0 or -1."""
     differs = np.full((2, association.count), -1, np.int8)
     # most messages are encrypted, and have nothing to say
-    rows = np.flatnonzero(units.is_ikev1 & (units.flags & IKEV1_ENCRYPTED == 0))
-    sources = encode_endpoints(units.source[rows], units.source_port[rows], ipv6)
-    destinations = encode_endpoints(units.destination[rows], units.destination_port[rows], ipv6)
+    rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
+    sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
+    destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
     for place, row in enumerate(rows.tolist()):
-        view = parse_phase1_message(clear.get(int(units.unit[row]), b""))
+        view = parse_phase1_message(clear.get(int(datagrams.datagram[row]), b""))
         handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
         if sender and view.transforms:
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
@@ -131,7 +131,7 @@ def read_phase1_nat(
                 algorithm[handshake] = name
         if handshake not in algorithm or not view.nat_hashes:
             continue
-        spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (units.spi_i, units.spi_r))
+        spis = b"".join(int(spi[row]).to_bytes(8, "big") for spi in (datagrams.spi_i, datagrams.spi_r))
         sent, received = (
             hashlib.new(
                 algorithm[handshake], spis + ends.data[place, : ends.size[place]].tobytes(), usedforsecurity=False

@@ -50,7 +50,7 @@ class RadiusExchange:
     server: int
     from_client: bool
     view: RadiusPacket  # of the request
-    requests: list[int] = field(default_factory=list)  # rows of the units, in order of time
+    requests: list[int] = field(default_factory=list)  # rows of the datagrams, in order of time
     responses: list[int] = field(default_factory=list)
     response_view: RadiusPacket | None = None
     conversation: int = -1
@@ -64,18 +64,18 @@ class RadiusExchange:
         """The number of its capture."""
         return self.client >> CAPTURE_BIT
 
-    def get_wait(self, units: Datagrams) -> tuple[int, int]:
+    def get_wait(self, datagrams: Datagrams) -> tuple[int, int]:
         """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
         if not self.requests or not self.responses:
             return 0, 0
-        return compute_aaa_wait(units.first_ns[self.requests].tolist(), units.last_ns[self.responses].tolist())
+        return compute_aaa_wait(datagrams.first_ns[self.requests].tolist(), datagrams.last_ns[self.responses].tolist())
 
 
 @dataclass(slots=True)
 class RadiusMessages:
-    """RADIUS units and what was made of them."""
+    """RADIUS datagrams and what was made of them."""
 
-    units: Datagrams
+    datagrams: Datagrams
     pairs: list[RadiusExchange]
 
 
@@ -118,19 +118,24 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
     return max(answer - answered, 0), answered - sent_ns[0]
 
 
-def pair_radius_messages(units: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
-    """Pairs of RADIUS units, which are in order of capture and time."""
+def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
+    """Pairs of RADIUS datagrams, which are in order of capture and time."""
     pairs: list[RadiusExchange] = []
     waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
     # the latest ones, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
-    columns: list[npt.NDArray[Any]] = [units.source, units.source_port, units.destination, units.destination_port]
-    columns += [units.exchange_type, units.message_id, units.unit]
+    columns: list[npt.NDArray[Any]] = [
+        datagrams.source,
+        datagrams.source_port,
+        datagrams.destination,
+        datagrams.destination_port,
+    ]
+    columns += [datagrams.exchange_type, datagrams.message_id, datagrams.datagram]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    for row, (source, source_port, destination, destination_port, code, identifier, unit) in enumerate(rows):
-        view = parse_radius(clear.get(unit, b""))
+    for row, (source, source_port, destination, destination_port, code, identifier, datagram) in enumerate(rows):
+        view = parse_radius(clear.get(datagram, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier)
             pair = waiting.get(key)
@@ -203,7 +208,7 @@ def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool
 
 def assign_radius_exchanges(
     pairs: list[RadiusExchange],
-    units: Datagrams,
+    datagrams: Datagrams,
     turns: ResponderIntervals,
     peers: Mapping[int, PeerAddresses],
     ids: Int64Array,
@@ -220,7 +225,7 @@ def assign_radius_exchanges(
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
     for members in conversations.values():
-        places = [_holding(pair, units, turns, longest) for pair in members]
+        places = [_holding(pair, datagrams, turns, longest) for pair in members]
         fitting = set(places[0])
         for place in places[1:]:
             fitting &= set(place)
@@ -239,19 +244,19 @@ def assign_radius_exchanges(
                     pair.handshake, pair.exchange = handshake, place[handshake]
                     pair.matched_by = "time"
         elif fitting:
-            frame = int(units.number[members[0].requests[0]])
+            frame = int(datagrams.number[members[0].requests[0]])
             which = ", ".join(str(ids[candidate]) for candidate in sorted(fitting)[:5])
             warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
     return warnings
 
 
-def _holding(pair: RadiusExchange, units: Datagrams, turns: ResponderIntervals, longest: int) -> dict[int, int]:
+def _holding(pair: RadiusExchange, datagrams: Datagrams, turns: ResponderIntervals, longest: int) -> dict[int, int]:
     """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
 
     Further responses answer retransmissions; the responder has gone on when they come.
     """
-    begin = int(units.first_ns[pair.requests[0]])
-    finish = int(units.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
+    begin = int(datagrams.first_ns[pair.requests[0]])
+    finish = int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
     low = int(np.searchsorted(turns.start_ns, begin - longest))
     high = int(np.searchsorted(turns.start_ns, begin, side="right"))
     around = np.flatnonzero(turns.end_ns[low:high] >= finish) + low

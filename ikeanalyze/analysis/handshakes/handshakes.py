@@ -64,9 +64,9 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class HandshakeColumns:
-    """Columns of one length, one row per handshake, in order of their first units."""
+    """Columns of one length, one row per handshake, in order of their first datagrams."""
 
-    start_ns: Int64Array  # of the first unit
+    start_ns: Int64Array  # of the first datagram
     protocol: UInt8Array
     spi_i: UInt64Array
     spi_r: UInt64Array
@@ -102,7 +102,7 @@ class HandshakeColumns:
 class HandshakeSources:
     """What the handshakes are made of."""
 
-    conversation: AnalysisState
+    state: AnalysisState
     answers: AnsweredTransmissions
     path: NetworkPath
     pairs: Mapping[int, list[RadiusExchange]]  # of each handshake
@@ -117,23 +117,23 @@ class HandshakeSources:
     @property
     def count(self) -> int:
         """How many handshakes there are."""
-        return self.conversation.association.count
+        return self.state.association.count
 
 
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """The handshakes of a capture."""
-    conversation, count = sources.conversation, sources.count
-    units, association, exchanges = conversation.units, conversation.association, conversation.exchanges
-    head = np.zeros(count, np.int64)  # row of the first unit of each
-    head[association.handshake[::-1]] = np.arange(len(units))[::-1]
-    request, response = _last_inits(units, association, count)
-    ends = _ends(conversation, head, request)
-    phase1 = _phase1(conversation, units.protocol[head])
-    hip = _hip(conversation)
-    facts = [extract_init_facts(view) for view in conversation.inits.inits.views]
-    request_form, response_form = conversation.inits.forms(request), conversation.inits.forms(response)
+    state, count = sources.state, sources.count
+    datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
+    head = np.zeros(count, np.int64)  # row of the first datagram of each
+    head[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
+    request, response = _last_inits(datagrams, association, count)
+    ends = _ends(state, head, request)
+    phase1 = _phase1(state, datagrams.protocol[head])
+    hip = _hip(state)
+    facts = [extract_init_facts(view) for view in state.inits.inits.views]
+    request_form, response_form = state.inits.forms(request), state.inits.forms(response)
     # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
-    final_form = np.where(_followed(conversation, request, response), -1, response_form)
+    final_form = np.where(_followed(state, request, response), -1, response_form)
     reason = _reasons(facts, final_form, _not_agreed(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
@@ -141,11 +141,11 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     proved_outcome = decide_outcome(evidence)
     outcome = proved_outcome.copy()
     auths, auth = _auth(sources, phase1, hip)
-    extra_of_exchange, extra = _extra_round_trips(conversation)
-    spi_i = units.spi_i[np.where(request >= 0, request, head)]
-    spi_r = _responder_spis(units, association, count)
+    extra_of_exchange, extra = _extra_round_trips(state)
+    spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
+    spi_r = _responder_spis(datagrams, association, count)
     replaces: dict[int, int] = {}
-    for row, (before, successor) in _replaced(sources.insides, conversation.capture, spi_i, spi_r).items():
+    for row, (before, successor) in _replaced(sources.insides, state.capture, spi_i, spi_r).items():
         replaces[row] = before
         # made and proved by its predecessor's messages
         outcome[row] = Outcome.ESTABLISHED
@@ -155,8 +155,8 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         request_form[row], response_form[row] = len(facts), len(facts) + 1
         facts += [fact.request, fact.response]
     return HandshakeColumns(
-        start_ns=units.first_ns[head],
-        protocol=units.protocol[head],
+        start_ns=datagrams.first_ns[head],
+        protocol=datagrams.protocol[head],
         spi_i=spi_i,
         spi_r=spi_r,
         ends=ends,
@@ -165,8 +165,8 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         vantage=sources.path.vantage,
         breakdown=_break_down(sources, ends, evidence, proved_outcome),
         rtt_given=sources.path.rtt_ns is not None,
-        one_sided=_one_sided(units, association, count),
-        nat=_nat(conversation, request, response, ends),
+        one_sided=_one_sided(datagrams, association, count),
+        nat=_nat(state, request, response, ends),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -177,7 +177,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         extra_round_trip_of_exchange=extra_of_exchange,
         pairs=sources.pairs,
         replaces=replaces,
-        hits=conversation.hits,
+        hits=state.hits,
         inside=None if sources.insides is None else sources.insides.of,
     )
 
@@ -187,22 +187,22 @@ def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outco
     whole = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
     hosts = number_host_pairs(ends.initiator, ends.responder)
-    exchanges = sources.conversation.exchanges
+    exchanges = sources.state.exchanges
     return compute_time_breakdown(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
 
 
-def _ends(conversation: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
-    """The ends of each handshake, by its first unit and its last IKE_SA_INIT request, -1: none."""
-    units = conversation.units
-    by_initiator = conversation.association.from_initiator[head]
-    responder = np.where(by_initiator, units.destination[head], units.source[head])
-    responder_port = np.where(by_initiator, units.destination_port[head], units.source_port[head])
+def _ends(state: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
+    """The ends of each handshake, by its first datagram and its last IKE_SA_INIT request, -1: none."""
+    datagrams = state.datagrams
+    by_initiator = state.association.from_initiator[head]
+    responder = np.where(by_initiator, datagrams.destination[head], datagrams.source[head])
+    responder_port = np.where(by_initiator, datagrams.destination_port[head], datagrams.source_port[head])
     # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
     return Ends(
-        initiator=np.where(by_initiator, units.source[head], units.destination[head]),
-        initiator_port=np.where(by_initiator, units.source_port[head], units.destination_port[head]),
-        responder=np.where(request >= 0, units.destination[request], responder),
-        responder_port=np.where(request >= 0, units.destination_port[request], responder_port),
+        initiator=np.where(by_initiator, datagrams.source[head], datagrams.destination[head]),
+        initiator_port=np.where(by_initiator, datagrams.source_port[head], datagrams.destination_port[head]),
+        responder=np.where(request >= 0, datagrams.destination[request], responder),
+        responder_port=np.where(request >= 0, datagrams.destination_port[request], responder_port),
     )
 
 
@@ -221,44 +221,44 @@ def _replaced(
     return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
 
 
-def _last_inits(units: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
+def _last_inits(datagrams: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
     """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
-    init = is_ikev2_init(units) & ~units.is_ikev1
+    init = is_ikev2_init(datagrams) & ~datagrams.is_ikev1
     request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    rows = np.flatnonzero(init & ~units.is_response)
+    rows = np.flatnonzero(init & ~datagrams.is_response)
     request[association.handshake[rows]] = rows
-    rows = np.flatnonzero(init & units.is_response)
+    rows = np.flatnonzero(init & datagrams.is_response)
     response[association.handshake[rows]] = rows
     # a refusal that comes late does not undo the answer
-    rows = rows[units.next_payload[rows] != int(PayloadType.NOTIFY)]
+    rows = rows[datagrams.next_payload[rows] != int(PayloadType.NOTIFY)]
     response[association.handshake[rows]] = rows
     return request, response
 
 
-def _followed(conversation: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
+def _followed(state: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
     """Whether another request followed the last response, so that this was not the end."""
-    exchange = conversation.exchange_of_message[conversation.message_of_unit]
+    exchange = state.exchange_of_message[state.message_of_datagram]
     if not len(exchange):
         return np.zeros(len(request), np.bool_)
     return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
 
 
-def _responder_spis(units: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
+def _responder_spis(datagrams: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
     """The responder's SPI: that of the protected messages, else the last one that it answered with."""
     spi_r = np.zeros(count, np.uint64)
-    known = units.spi_r != 0
-    init = is_ikev2_init(units)
+    known = datagrams.spi_r != 0
+    init = is_ikev2_init(datagrams)
     for rows in (known & init, known & ~init):
-        spi_r[association.handshake[rows]] = units.spi_r[rows]
+        spi_r[association.handshake[rows]] = datagrams.spi_r[rows]
     return spi_r
 
 
-def _one_sided(units: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
+def _one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
     """Whose messages alone are in the capture, though the other side must have sent some."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
     # whoever knows the responder's SPI, or is beyond I1, has got a message
-    known = (units.spi_r != 0) | ((units.protocol == Protocol.HIP) & (units.exchange_type != I1_R1))
+    known = (datagrams.spi_r != 0) | ((datagrams.protocol == Protocol.HIP) & (datagrams.exchange_type != I1_R1))
     answered = np.bincount(association.handshake[known], minlength=count) > 0
     result = np.full(count, -1, np.int8)
     result[(responders == 0) & answered] = 0
@@ -266,47 +266,47 @@ def _one_sided(units: Datagrams, association: SaAssociation, count: int) -> npt.
     return result
 
 
-def _hip(conversation: AnalysisState) -> "Mapping[int, HipFacts]":
+def _hip(state: AnalysisState) -> "Mapping[int, HipFacts]":
     """What the packets of HIP tell."""
-    if not conversation.hits:
+    if not state.hits:
         return {}
     # what most captures do without
     from ikeanalyze.analysis.handshakes.hip.facts import collect_hip_facts
 
-    return collect_hip_facts(conversation)
+    return collect_hip_facts(state)
 
 
-def _phase1(conversation: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
+def _phase1(state: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
     """What the clear messages of IKEv1 tell."""
     wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
     if not wanted:
         return {}
-    units, clear = conversation.units, conversation.clear
+    datagrams, clear = state.datagrams, state.clear
     messages: dict[int, list[tuple[bool, bytes]]] = {one: [] for one in wanted}
-    for row in np.flatnonzero(units.is_ikev1).tolist():
-        data = clear.get(int(units.unit[row]))
+    for row in np.flatnonzero(datagrams.is_ikev1).tolist():
+        data = clear.get(int(datagrams.datagram[row]))
         if data is not None:
-            handshake = int(conversation.association.handshake[row])
-            messages[handshake].append((bool(conversation.association.from_initiator[row]), data))
+            handshake = int(state.association.handshake[row])
+            messages[handshake].append((bool(state.association.from_initiator[row]), data))
     return {handshake: extract_phase1_facts(some) for handshake, some in messages.items()}
 
 
-def _extra_round_trips(conversation: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
+def _extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
     """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
-    exchanges = conversation.exchanges
+    exchanges = state.exchanges
     init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
     init = init[exchanges.protocol[init] == Protocol.IKEV2]
     followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
     if not len(followed):
         return {}, {}
-    of_unit = conversation.exchange_of_message[conversation.message_of_unit]
-    rows = np.flatnonzero(np.isin(of_unit, followed) & conversation.units.is_response)
-    inits = conversation.inits
+    of_datagram = state.exchange_of_message[state.message_of_datagram]
+    rows = np.flatnonzero(np.isin(of_datagram, followed) & state.datagrams.is_response)
+    inits = state.inits
     by_exchange: dict[int, str] = {}
     for row, form in zip(rows.tolist(), inits.forms(rows).tolist(), strict=True):
         for kind, _ in inits.inits.views[form].notifies:
             if kind in ASKS_AGAIN:
-                by_exchange.setdefault(int(of_unit[row]), ASKS_AGAIN[kind])
+                by_exchange.setdefault(int(of_datagram[row]), ASKS_AGAIN[kind])
     by_handshake: dict[int, list[str]] = {}
     for exchange in sorted(by_exchange):
         by_handshake.setdefault(int(exchanges.handshake[exchange]), []).append(by_exchange[exchange])
@@ -335,7 +335,7 @@ def _reasons(
 
 def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
     """Why handshakes failed, by their contents or else by `reason`; and which IKE SAs replaced another one."""
-    exchanges = sources.conversation.exchanges
+    exchanges = sources.state.exchanges
     proved = {row: content.proof.reason for row, content in sources.inside.items() if content.proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
@@ -353,9 +353,9 @@ def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -
 
 
 def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
-    """What the rules of `outcome` need; `head` are rows of the first units, `reason` is why handshakes failed."""
-    conversation, count = sources.conversation, sources.count
-    units, exchanges = conversation.units, conversation.exchanges
+    """What the rules of `outcome` need; `head` are rows of the first datagrams, `reason` is why handshakes failed."""
+    state, count = sources.state, sources.count
+    datagrams, exchanges = state.datagrams, state.exchanges
 
     def any_of(rows: BoolArray) -> BoolArray:
         return np.bincount(exchanges.handshake[rows], minlength=count) > 0
@@ -373,7 +373,7 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
     of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
-    open_last |= find_unreceived_responses(conversation, sources.answers, is_last & set_up & asked & answered)
+    open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
     # the initiator owes that third message
     owing = of_three & (attempt == 0) & answered & set_up & is_last
 
@@ -393,14 +393,14 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
         proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
         undone=marked(row for row, proof in proofs.items() if proof.undone),
         refused=marked(reason),
-        begun=begun | (units.is_ikev1[head] & (units.spi_r[head] == 0)),
+        begun=begun | (datagrams.is_ikev1[head] & (datagrams.spi_r[head] == 0)),
         hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked),
         aaa_open=marked(
             row for row, view in views.items() if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE
         ),
         last_unanswered=any_of(open_last | owing),
         last_repeated=any_of(repeated),
-        waited_ns=np.where(last_sent == UNKNOWN, 0, conversation.last_ns[conversation.capture] - last_sent),
+        waited_ns=np.where(last_sent == UNKNOWN, 0, state.last_ns[state.capture] - last_sent),
         finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
     )
 
@@ -420,16 +420,16 @@ def _last_requests(exchanges: ExchangeColumns) -> BoolArray:
     return is_last
 
 
-def _nat(conversation: AnalysisState, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
+def _nat(state: AnalysisState, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
     """Who is behind a NAT, by the clear messages and translated endpoints: index into nat.WORDS for each handshake."""
-    inits, association = conversation.inits, conversation.association
-    known = {*conversation.translated, *conversation.translated.values()}
+    inits, association = state.inits, state.association
+    known = {*state.translated, *state.translated.values()}
     end = ends.initiator << np.uint64(16) | ends.initiator_port
     translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
     initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
-    old = read_phase1_nat(conversation.units, association, conversation.clear, conversation.addresses)
+    old = read_phase1_nat(state.datagrams, association, state.clear, state.addresses)
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
@@ -442,7 +442,7 @@ def _auth(
     Distinct methods, and for each handshake an index into them, -1: unknown.
     """
     count = sources.count
-    exchanges = sources.conversation.exchanges
+    exchanges = sources.state.exchanges
     rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
 

@@ -48,112 +48,112 @@ Endpoint = int
 
 @dataclass(slots=True)
 class SaAssociation:
-    """For each unit: which handshake, and which side sent it."""
+    """For each datagram: which handshake, and which side sent it."""
 
-    handshake: Int64Array  # from 0, in order of the handshakes' first units, so by capture first
+    handshake: Int64Array  # from 0, in order of the handshakes' first datagrams, so by capture first
     from_initiator: BoolArray
     count: int  # handshakes
 
 
 def associate_datagrams(
-    units: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
+    datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
 ) -> SaAssociation:
-    """Tell the IKE SAs of IKE units apart, those of one capture from those of another too.
+    """Tell the IKE SAs of IKE datagrams apart, those of one capture from those of another too.
 
-    `units` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by `units.unit`;
+    `datagrams` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by `datagrams.datagram`;
     `translated` the endpoints that a NAT changed within the capture, each with the one that stands for both.
     """
-    total = len(units)
+    total = len(datagrams)
     if not total:
         return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    spi_i = number_within_captures(units.spi_i, units.source)
+    spi_i = number_within_captures(datagrams.spi_i, datagrams.source)
     order = group_order(spi_i)
     new = find_group_starts(spi_i[order])
     start = np.flatnonzero(new)
     size = np.diff(np.append(start, total))
     group = np.cumsum(new, dtype=np.int32) - np.int32(1)
 
-    unclear = _unclear(units, order, group)
+    unclear = _unclear(datagrams, order, group)
     label = group
     fresh = len(start)
     for index in np.flatnonzero(unclear).tolist():
         rows = order[start[index] : start[index] + size[index]]
-        candidate = SpiDisambiguator(units, clear, translated).assign(rows)
+        candidate = SpiDisambiguator(datagrams, clear, translated).assign(rows)
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(candidate == 0, index, fresh + candidate - 1)
         fresh += int(candidate.max())
-    # number the handshakes in order of their first units: within a label the rows of `order` rise, so its first one is that
+    # number the handshakes in order of their first datagrams: within a label the rows of `order` rise, so its first one is that
     first = np.full(fresh, total, np.int64)
     first[label[::-1]] = order[::-1]
     rank = np.empty(fresh, np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(fresh)
     handshake = np.empty(total, np.int64)
     handshake[order] = rank[label]
-    return SaAssociation(handshake, _senders(units, handshake, fresh), fresh)
+    return SaAssociation(handshake, _senders(datagrams, handshake, fresh), fresh)
 
 
 _ALL: Final = slice(None)
 
 
-def _endpoints(units: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
-    """The initiator's address and port in some units, where `initiator` says whether it is the sender."""
+def _endpoints(datagrams: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
+    """The initiator's address and port in some datagrams, where `initiator` says whether it is the sender."""
     shift = np.uint64(16)
-    sender = units.source[rows] << shift | units.source_port[rows]
-    receiver = units.destination[rows] << shift | units.destination_port[rows]
+    sender = datagrams.source[rows] << shift | datagrams.source_port[rows]
+    receiver = datagrams.destination[rows] << shift | datagrams.destination_port[rows]
     return np.where(initiator, sender, receiver)
 
 
-def is_init(units: Datagrams) -> BoolArray:
+def is_init(datagrams: Datagrams) -> BoolArray:
     """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0.
 
     A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
     """
-    v1 = (units.spi_r == 0) & (units.exchange_type != int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL))
-    result: BoolArray = np.where(units.is_ikev1, v1, is_ikev2_init(units))
+    v1 = (datagrams.spi_r == 0) & (datagrams.exchange_type != int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL))
+    result: BoolArray = np.where(datagrams.is_ikev1, v1, is_ikev2_init(datagrams))
     return result
 
 
-def is_ikev2_init(units: Datagrams) -> BoolArray:
-    """Units whose exchange type is IKE_SA_INIT or IKE_SESSION_RESUME."""
-    kind = units.exchange_type
+def is_ikev2_init(datagrams: Datagrams) -> BoolArray:
+    """Datagrams whose exchange type is IKE_SA_INIT or IKE_SESSION_RESUME."""
+    kind = datagrams.exchange_type
     result: BoolArray = kind == int(ExchangeType.IKE_SA_INIT)
     result |= kind == int(ExchangeType.IKE_SESSION_RESUME)
     return result
 
 
-def _unclear(units: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
-    """Which groups of one SPIi need a closer look; `order` brings a group's units together, `group` is theirs."""
+def _unclear(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
+    """Which groups of one SPIi need a closer look; `order` brings a group's datagrams together, `group` is theirs."""
     unclear = np.zeros(int(group[-1]) + 1, np.bool_)
 
     def differs(values: npt.NDArray[np.generic], of: npt.NDArray[np.int32]) -> None:
         """A group is unclear if not all of these values, which are of the groups `of`, are equal in it."""
         unclear[of[1:][(of[1:] == of[:-1]) & (values[1:] != values[:-1])]] = True
 
-    spi_r = units.spi_r[order]
+    spi_r = datagrams.spi_r[order]
     known = spi_r != 0
     differs(spi_r[known], group[known])
-    differs(units.protocol[order], group)
-    inits = np.flatnonzero(is_init(units)[order])
+    differs(datagrams.protocol[order], group)
+    inits = np.flatnonzero(is_init(datagrams)[order])
     rows = order[inits]
-    request = (units.is_ikev1 | ~units.is_response)[rows]
-    differs(_endpoints(units, request, rows), group[inits])
-    differs(units.digest[rows[request]], group[inits[request]])
-    unclear[group[(units.spi_i == 0)[order]]] = True
+    request = (datagrams.is_ikev1 | ~datagrams.is_response)[rows]
+    differs(_endpoints(datagrams, request, rows), group[inits])
+    differs(datagrams.digest[rows[request]], group[inits[request]])
+    unclear[group[(datagrams.spi_i == 0)[order]]] = True
     return unclear
 
 
-def _senders(units: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
+def _senders(datagrams: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
     """Who sent what: IKEv2 says it in a flag; in IKEv1 the initiator is who sent the first message."""
-    result = units.from_initiator.copy()
-    old = np.flatnonzero(units.is_ikev1)
+    result = datagrams.from_initiator.copy()
+    old = np.flatnonzero(datagrams.is_ikev1)
     if len(old):
         first = np.full(count, -1, np.int64)
         ids = handshake[old]
         first[ids[::-1]] = old[::-1]
         head = first[ids]
-        same_host = units.source[old] == units.source[head]
-        both_ends_alike = units.source[head] == units.destination[head]
-        same_port = units.source_port[old] == units.source_port[head]
+        same_host = datagrams.source[old] == datagrams.source[head]
+        both_ends_alike = datagrams.source[head] == datagrams.destination[head]
+        same_port = datagrams.source_port[old] == datagrams.source_port[head]
         result[old] = np.where(both_ends_alike, same_port, same_host)
     return result
 
@@ -173,10 +173,12 @@ class _IkeSaCandidate:
 
 
 class SpiDisambiguator:
-    """Units of one initiator SPI, taken in order of time."""
+    """Datagrams of one initiator SPI, taken in order of time."""
 
-    def __init__(self, units: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]) -> None:
-        self._units = units
+    def __init__(
+        self, datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]
+    ) -> None:
+        self._units = datagrams
         self._clear = clear
         self._translated = translated
         self._candidates: list[_IkeSaCandidate] = []
@@ -188,20 +190,20 @@ class SpiDisambiguator:
         self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
 
     def assign(self, rows: Int64Array) -> Int64Array:
-        """Which of the IKE SAs, numbered from 0, each unit belongs to."""
+        """Which of the IKE SAs, numbered from 0, each datagram belongs to."""
         some = self._units.select(rows)
         init = is_init(some)
         request = np.where(some.is_ikev1, init, ~some.is_response)
         endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
         place: Callable[..., _IkeSaCandidate]
         result: list[int] = []
-        columns = (init, request, endpoint, some.spi_r, some.protocol, some.digest, some.unit)
-        for is_first, asks, end, spi_r, protocol, digest, unit in zip(
+        columns = (init, request, endpoint, some.spi_r, some.protocol, some.digest, some.datagram)
+        for is_first, asks, end, spi_r, protocol, digest, datagram in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
             if is_first:
-                view = parse_init(self._clear.get(unit, b""))
+                view = parse_init(self._clear.get(datagram, b""))
                 place = self._request if asks else self._response
                 candidate = place(view, here, protocol, digest, spi_r)
             else:
@@ -299,25 +301,25 @@ class SpiDisambiguator:
 _WITHIN_NS: Final = 60_000_000_000
 
 
-def follow_redirects(units: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
+def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
     """Join each handshake that a REDIRECT ended with the one that followed it."""
-    init = (units.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~units.is_ikev1
+    init = (datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~datagrams.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
-    answers = np.flatnonzero(init & units.is_response & (units.next_payload == int(PayloadType.NOTIFY)))
-    redirects = [row for row in answers.tolist() if _has(clear, units, row, NotifyType.REDIRECT)]
+    answers = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
+    redirects = [row for row in answers.tolist() if _has(clear, datagrams, row, NotifyType.REDIRECT)]
     if not redirects:
         return association
     label = np.arange(association.count)
-    requests = np.flatnonzero(init & ~units.is_response)
+    requests = np.flatnonzero(init & ~datagrams.is_response)
     for row in redirects:
-        when, initiator = int(units.first_ns[row]), units.destination[row]
+        when, initiator = int(datagrams.first_ns[row]), datagrams.destination[row]
         ours = int(association.handshake[row])
-        later = requests[(units.source[requests] == initiator) & (units.first_ns[requests] >= when)]
+        later = requests[(datagrams.source[requests] == initiator) & (datagrams.first_ns[requests] >= when)]
         for other in later.tolist():
             theirs = int(association.handshake[other])
-            if int(units.first_ns[other]) - when > _WITHIN_NS:
+            if int(datagrams.first_ns[other]) - when > _WITHIN_NS:
                 break
-            if theirs != ours and _has(clear, units, other, NotifyType.REDIRECTED_FROM):
+            if theirs != ours and _has(clear, datagrams, other, NotifyType.REDIRECTED_FROM):
                 label[label == label[theirs]] = label[ours]
                 break
     # what is joined takes the number of its first part; the others move up
@@ -325,6 +327,6 @@ def follow_redirects(units: Datagrams, association: SaAssociation, clear: Mappin
     return SaAssociation(renumbered[association.handshake], association.from_initiator, len(kept))
 
 
-def _has(clear: Mapping[int, bytes], units: Datagrams, row: int, kind: int) -> bool:
-    view = parse_init(clear.get(int(units.unit[row]), b""))
+def _has(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, kind: int) -> bool:
+    view = parse_init(clear.get(int(datagrams.datagram[row]), b""))
     return any(notify == kind for notify, _ in view.notifies)

@@ -1,7 +1,7 @@
-"""Units: IKE (RADIUS, HIP) messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
+"""Datagrams: IKE (RADIUS, HIP) messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
 
-A unit is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
-was captured, units are what the rules of retransmission speak of; almost always the two are one to one.
+A datagram is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
+was captured, datagrams are what the rules of retransmission speak of; almost always the two are one to one.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 class Datagrams:
     """Columns of one length, in order of capture and time."""
 
-    unit: npt.NDArray[np.uint32]  # as in the frames
+    datagram: npt.NDArray[np.uint32]  # as in the frames
     first_ns: Int64Array  # of its first frame
     last_ns: Int64Array  # of its last frame
     number: npt.NDArray[np.uint32]  # of its first frame
@@ -49,11 +49,11 @@ class Datagrams:
     digest: UInt64Array
 
     def __len__(self) -> int:
-        return len(self.unit)
+        return len(self.datagram)
 
     def select(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
-        """Some of the units."""
-        return Datagrams(*(getattr(self, name)[chosen] for name in _UNIT_COLUMNS))
+        """Some of the datagrams."""
+        return Datagrams(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
     @property
     def is_response(self) -> BoolArray:
@@ -71,22 +71,22 @@ class Datagrams:
         return np.equal(self.protocol, Protocol.IKEV1)
 
 
-_UNIT_COLUMNS: Final = tuple(Datagrams.__dataclass_fields__)
+_COLUMNS: Final = tuple(Datagrams.__dataclass_fields__)
 _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
 def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
-    """Units of captures' frames, the capture's duplicates left out.
+    """Datagrams of captures' frames, the capture's duplicates left out.
 
-    Frames of one unit become one row: its time is that of its first frame, its bytes are those of all of them.
+    Frames of one datagram become one row: its time is that of its first frame, its bytes are those of all of them.
     """
     keep = ~duplicate
     if not keep.all():
         columns = {name: column[keep] for name, column in columns.items()}
     time = columns["time_ns"].astype(np.int64, copy=False)
     count = len(time)
-    unit = columns["unit"]
-    # only IP fragments and TCP segments make a unit of several frames
+    datagram = columns["unit"]
+    # only IP fragments and TCP segments make a datagram of several frames
     several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
     first_ns, last_ns = time, time
     size = columns["bytes"].astype(np.int64)
@@ -94,8 +94,8 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     frames, nothing = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
     fragments = resent = nothing
     if several:
-        order = np.argsort(unit, kind="stable")
-        start = np.flatnonzero(np.concatenate([[True], unit[order][1:] != unit[order][:-1]]))
+        order = np.argsort(datagram, kind="stable")
+        start = np.flatnonzero(np.concatenate([[True], datagram[order][1:] != datagram[order][:-1]]))
         first_ns = np.minimum.reduceat(time[order], start)
         # who has all fragments does not wait for those that a link doubled
         doubled = columns["resent"] & columns["ip_fragment"]
@@ -105,18 +105,19 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
         size = np.add.reduceat(size[order], start)
         fragments = np.add.reduceat(columns["ip_fragment"][order].astype(np.int64), start)
         columns = {name: column[order[start]] for name, column in columns.items()}
-    units = Datagrams(
+    datagrams = Datagrams(
         first_ns=first_ns,
         last_ns=last_ns,
         frames=frames,
         bytes=size,
         resent_bytes=resent,
         ip_fragments=fragments,
-        **{name: columns[name] for name in _UNIT_COLUMNS if name in columns and name != "bytes"},
+        datagram=columns["unit"],
+        **{name: columns[name] for name in _COLUMNS if name in columns and name != "bytes"},
     )
-    late = units.first_ns[1:] < units.first_ns[:-1]
+    late = datagrams.first_ns[1:] < datagrams.first_ns[:-1]
     if late.any():
-        capture = get_capture_numbers(units.source)
+        capture = get_capture_numbers(datagrams.source)
         if (late & (capture[1:] == capture[:-1])).any():
-            units = units.select(np.lexsort((units.first_ns, capture)))
-    return units
+            datagrams = datagrams.select(np.lexsort((datagrams.first_ns, capture)))
+    return datagrams

@@ -38,7 +38,7 @@ class DuplicateFrames:
     """Second sightings."""
 
     mask: BoolArray  # of the frames
-    #: Rows of second sightings, each with the row of the first: one of each unit.
+    #: Rows of second sightings, each with the row of the first: one of each datagram.
     pairs: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -56,7 +56,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     IP fragments of one datagram are judged as a whole, by their first frames.
     """
     known = columns["capture_duplicate"].astype(np.bool_)
-    time, unit, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
+    time, datagrams, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
     digest = number_within_captures(columns["digest"], columns["source"])
     order = group_order(digest)
     content = digest[order]
@@ -72,7 +72,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     seen: dict[tuple[int, int, int, int], list[_FirstSighting]] = {}
     pairs: list[tuple[int, int]] = []
     names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
-    looked_at = [column[candidates].tolist() for column in (unit, digest, *map(columns.__getitem__, names))]
+    looked_at = [column[candidates].tolist() for column in (datagrams, digest, *map(columns.__getitem__, names))]
     for row, datagram, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
         if datagram in judged or known[row]:
             continue
@@ -92,8 +92,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
         else:
             earlier.append(_FirstSighting(row))
     if pairs:
-        units = unit[[row for row, _ in pairs]]
-        known = known | np.isin(unit, units)
+        known = known | np.isin(datagrams, datagrams[[row for row, _ in pairs]])
     return DuplicateFrames(known, pairs)
 
 
@@ -134,13 +133,13 @@ def relabel_duplicates(
     for row in rows[np.argsort(time[rows], kind="stable")].tolist():
         originals.setdefault(int(digest[row]), []).append((int(time[row]), int(columns["unit"][row])))
     for row in np.flatnonzero(duplicate).tolist():
-        unit = int(columns["unit"][row])
-        # a duplicate of one IP fragment is of the unit of all of them
-        if message[unit] < 0 and handshake[unit] < 0:
+        datagram = int(columns["unit"][row])
+        # a duplicate of one IP fragment is of the datagram of all of them
+        if message[datagram] < 0 and handshake[datagram] < 0:
             same = originals.get(int(digest[row]), [])
             when = int(time[row])
             place = bisect_left(same, (when, 0))
             around = same[max(place - 1, 0) : place + 1]
             if around:
                 _, original = min(around, key=lambda sighting: abs(sighting[0] - when))
-                message[unit], handshake[unit] = message[original], handshake[original]
+                message[datagram], handshake[datagram] = message[original], handshake[original]

@@ -1,4 +1,4 @@
-"""Units to messages: one row per IKE message, each time that it was sent."""
+"""Datagrams to messages: one row per IKE message, each time that it was sent."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -52,28 +52,28 @@ class MessageColumns:
 _COLUMNS: Final = tuple(MessageColumns.__dataclass_fields__)
 
 
-def group_messages(units: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
-    """The messages of a capture's IKE units, and for each unit the message that it is (a part of)."""
-    asked, response = _roles(units, association)
-    slot = _slots(units, association, asked, response)
-    order, slot, turn, first_copy = _in_order(units, slot)
-    totals = units.fragments[order].astype(np.int64)
+def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
+    """The messages of a capture's IKE datagrams, and for each datagram the message that it is (a part of)."""
+    asked, response = _roles(datagrams, association)
+    slot = _slots(datagrams, association, asked, response)
+    order, slot, turn, first_copy = _in_order(datagrams, slot)
+    totals = datagrams.fragments[order].astype(np.int64)
     new = find_group_starts(slot, turn)
     runs = RowGroups(new)
     start = runs.start
-    message_of_unit = np.empty(len(slot), np.int64)
-    message_of_unit[order] = np.cumsum(new) - 1
+    message_of_datagram = np.empty(len(slot), np.int64)
+    message_of_datagram[order] = np.cumsum(new) - 1
 
-    size = units.bytes[order]
-    fragment = units.fragment[order]
+    size = datagrams.bytes[order]
+    fragment = datagrams.fragment[order]
     # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
-    part = units.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
+    part = datagrams.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
     needed = np.where(first_copy, size, 0)
-    # nearly always, no unit has several frames, and what that means need not be added up
-    several = bool((units.frames > 1).any())
+    # nearly always, no datagram has several frames, and what that means need not be added up
+    several = bool((datagrams.frames > 1).any())
     if several:
-        needed -= np.where(first_copy, units.resent_bytes[order], 0)
-    ip_fragments = units.ip_fragments[order] if units.ip_fragments.any() else None
+        needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
+    ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None
     if ip_fragments is not None:
         _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)
     head = order[start]
@@ -84,16 +84,16 @@ def group_messages(units: Datagrams, association: SaAssociation) -> tuple[Messag
         from_initiator=association.from_initiator[head],
         initiator_asked=asked[head],
         response=response[head],
-        protocol=units.protocol[head],
-        exchange_type=units.exchange_type[head],
-        next_payload=units.next_payload[head],
-        message_id=units.message_id[head],
+        protocol=datagrams.protocol[head],
+        exchange_type=datagrams.exchange_type[head],
+        next_payload=datagrams.next_payload[head],
+        message_id=datagrams.message_id[head],
         body=turn[start] >> 20,
         transmission=turn[start] & 0xFFFFF,
-        first_ns=units.first_ns[head],  # units are in order of time
-        last_ns=runs.max(units.last_ns[order]),
-        first_frame=runs.min(units.number[order]).astype(np.int64),
-        frames=runs.sum(units.frames[order]) if several else runs.size,
+        first_ns=datagrams.first_ns[head],  # datagrams are in order of time
+        last_ns=runs.max(datagrams.last_ns[order]),
+        first_frame=runs.min(datagrams.number[order]).astype(np.int64),
+        frames=runs.sum(datagrams.frames[order]) if several else runs.size,
         bytes=runs.sum(size),
         needed_bytes=runs.sum(needed),
         fragments=runs.max(totals),
@@ -102,11 +102,11 @@ def group_messages(units: Datagrams, association: SaAssociation) -> tuple[Messag
         ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.sum(ip_fragments),
         digest=runs.sum(part),
     )
-    return messages, message_of_unit
+    return messages, message_of_datagram
 
 
-def _in_order(units: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-    """The order of the units by slot, body and transmission; and in that order slot, turn and first copy of each.
+def _in_order(datagrams: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+    """The order of the datagrams by slot, body and transmission; and in that order slot, turn and first copy of each.
 
     A turn is the body in the high bits and the transmission in the low 20. (n,) each
     """
@@ -114,11 +114,11 @@ def _in_order(units: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Arra
     slot = slot[order]
     body, transmission, first_copy = classify_transmissions(
         slot,
-        units.first_ns[order],
-        units.fragment[order].astype(np.int64),
-        units.fragments[order].astype(np.int64),
-        units.digest[order],
-        units.is_ikev1[order],
+        datagrams.first_ns[order],
+        datagrams.fragment[order].astype(np.int64),
+        datagrams.fragments[order].astype(np.int64),
+        datagrams.digest[order],
+        datagrams.is_ikev1[order],
     )
     turn = body << 20
     turn |= transmission
@@ -153,37 +153,37 @@ def _complete(
         most[place] = max(int(size[row]), before or 0)
 
 
-def _roles(units: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
-    """Whose exchange each unit belongs to (True: the initiator's), and whether it is the response in it.
+def _roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
+    """Whose exchange each datagram belongs to (True: the initiator's), and whether it is the response in it.
 
     IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
     never answered (RFC 2408, 4.8).
     """
-    response = units.is_response.copy()
-    asked = units.from_initiator ^ response
-    old = np.flatnonzero(units.is_ikev1)
+    response = datagrams.is_response.copy()
+    asked = datagrams.from_initiator ^ response
+    old = np.flatnonzero(datagrams.is_ikev1)
     if len(old):
         sender = association.from_initiator[old]
         asked[old] = sender
         response[old] = False
-        spoken = old[units.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
-        exchange = association.handshake[spoken] << 40 | units.exchange_type[spoken].astype(np.int64) << 32
-        exchange |= units.message_id[spoken]
+        spoken = old[datagrams.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
+        exchange = association.handshake[spoken] << 40 | datagrams.exchange_type[spoken].astype(np.int64) << 32
+        exchange |= datagrams.message_id[spoken]
         _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)
         asked[spoken] = association.from_initiator[spoken[first]][inverse]
         response[spoken] = asked[spoken] != association.from_initiator[spoken]
     return asked, response
 
 
-def _slots(units: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray) -> Int64Array:
+def _slots(datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray) -> Int64Array:
     """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
-    message_id = units.message_id.astype(np.int64)
+    message_id = datagrams.message_id.astype(np.int64)
     if len(message_id) and message_id.max() >= 1 << 16:
         # IKEv1 draws them at random from 32 bits
         message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
     width = int(message_id.max()).bit_length() if len(message_id) else 0
     slot = association.handshake << width | message_id
-    slot = slot << 8 | units.exchange_type
+    slot = slot << 8 | datagrams.exchange_type
     slot = slot << 1 | ~asked
     return slot << 1 | response
 

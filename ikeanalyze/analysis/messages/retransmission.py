@@ -1,7 +1,7 @@
 """The rules of retransmission, and nothing else.
 
 A *slot* is a place in the conversation of one IKE SA: sender, request or response, exchange type, message ID. RFC 7296,
-2.1 and 2.2 allow one message in each; a retransmission must have the same bytes. So, within the units of one slot, in order of time:
+2.1 and 2.2 allow one message in each; a retransmission must have the same bytes. So, within the datagrams of one slot, in order of time:
 
 1. Not fragmented: each different content is a message of its own (a *body*: IKE_SA_INIT again after COOKIE or
    INVALID_KE_PAYLOAD; in IKEv1, where all of main mode has message ID 0, its successive messages). The same
@@ -15,7 +15,7 @@ A *slot* is a place in the conversation of one IKE SA: sender, request or respon
    that is a transmission. (Not in IKEv1, where a slot has several messages and only some of them need
    fragments: there it is another body.)
 
-A unit is a *first copy* if no earlier unit of its body had the same fragment number: the bytes of first
+A datagram is a *first copy* if no earlier datagram of its body had the same fragment number: the bytes of first
 copies are what one transmission of each message needs, and what is sent divided by that is the blow-up.
 """
 
@@ -28,8 +28,8 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 
 
 @dataclass(frozen=True, slots=True)
-class UnitTransmission:
-    """What one unit of a slot is."""
+class DatagramTransmission:
+    """What one datagram of a slot is."""
 
     body: int  # from 0: which of the slot's messages
     transmission: int  # from 1
@@ -37,8 +37,8 @@ class UnitTransmission:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotUnit:
-    """One unit of a slot, as the rules look at it."""
+class SlotDatagram:
+    """One datagram of a slot, as the rules look at it."""
 
     time_ns: int
     fragment: int  # RFC 7383 number, 0: not fragmented
@@ -46,59 +46,63 @@ class SlotUnit:
     digest: int
 
 
-def classify_slot(units: list[SlotUnit], *, ikev1: bool = False) -> list[UnitTransmission]:
-    """Apply the rules to the units of one slot, in order of time."""
-    if all(unit.fragment == 0 for unit in units):
-        return _whole(units)
-    return _fragmented(units, ikev1)
+def classify_slot(datagrams: list[SlotDatagram], *, ikev1: bool = False) -> list[DatagramTransmission]:
+    """Apply the rules to the datagrams of one slot, in order of time."""
+    if all(datagram.fragment == 0 for datagram in datagrams):
+        return _whole(datagrams)
+    return _fragmented(datagrams, ikev1)
 
 
-def _whole(units: list[SlotUnit]) -> list[UnitTransmission]:
+def _whole(datagrams: list[SlotDatagram]) -> list[DatagramTransmission]:
     bodies: dict[int, int] = {}
     sent: dict[int, int] = {}
     result = []
-    for unit in units:
-        body = bodies.setdefault(unit.digest, len(bodies))
+    for datagram in datagrams:
+        body = bodies.setdefault(datagram.digest, len(bodies))
         sent[body] = sent.get(body, 0) + 1
-        result.append(UnitTransmission(body, sent[body], sent[body] == 1))
+        result.append(DatagramTransmission(body, sent[body], sent[body] == 1))
     return result
 
 
-def _recut(before: SlotUnit, unit: SlotUnit) -> bool:
+def _recut(before: SlotDatagram, datagram: SlotDatagram) -> bool:
     """The two are not of one cut. The total is 0 where the protocol does not tell it."""
-    if (before.fragment == 0) != (unit.fragment == 0):
+    if (before.fragment == 0) != (datagram.fragment == 0):
         return True
-    return bool(before.total and unit.total) and before.total != unit.total
+    return bool(before.total and datagram.total) and before.total != datagram.total
 
 
-def _fragmented(units: list[SlotUnit], ikev1: bool) -> list[UnitTransmission]:
+def _fragmented(datagrams: list[SlotDatagram], ikev1: bool) -> list[DatagramTransmission]:
     # first where transmissions begin, by number alone; then which body each of them is
     starts = [0]
-    place: dict[int, int] = {units[0].fragment: 0}
-    for index in range(1, len(units)):
-        unit = units[index]
-        if _recut(units[index - 1], unit):
+    place: dict[int, int] = {datagrams[0].fragment: 0}
+    for index in range(1, len(datagrams)):
+        datagram = datagrams[index]
+        if _recut(datagrams[index - 1], datagram):
             starts.append(index)
             place = {}
-        elif unit.fragment in place:
-            earliest = place[unit.fragment] + 1
-            before = units[starts[-1] : index]
+        elif datagram.fragment in place:
+            earliest = place[datagram.fragment] + 1
+            before = datagrams[starts[-1] : index]
             if [one.fragment for one in before] == list(range(1, before[0].total + 1)):
                 earliest = index  # complete and in order: it ends here
-            begin = max(range(earliest, index + 1), key=lambda at: (units[at].time_ns - units[at - 1].time_ns, at))
+            begin = max(
+                range(earliest, index + 1), key=lambda at: (datagrams[at].time_ns - datagrams[at - 1].time_ns, at)
+            )
             starts.append(begin)
-            place = {units[at].fragment: at for at in range(begin, index)}
-        place[unit.fragment] = index
-    ends = [*starts[1:], len(units)]
+            place = {datagrams[at].fragment: at for at in range(begin, index)}
+        place[datagram.fragment] = index
+    ends = [*starts[1:], len(datagrams)]
 
-    result: list[UnitTransmission] = []
+    result: list[DatagramTransmission] = []
     body = transmission = 0
     contents: dict[tuple[int, int], int] = {}
     copied: set[int] = set()
     for turn, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        part = units[start:end]
-        changed = any(contents.get((unit.total, unit.fragment), unit.digest) != unit.digest for unit in part)
-        changed |= ikev1 and turn > 0 and _recut(units[start - 1], part[0])
+        part = datagrams[start:end]
+        changed = any(
+            contents.get((datagram.total, datagram.fragment), datagram.digest) != datagram.digest for datagram in part
+        )
+        changed |= ikev1 and turn > 0 and _recut(datagrams[start - 1], part[0])
         if turn == 0 or changed:
             body += turn > 0
             transmission = 1
@@ -106,11 +110,11 @@ def _fragmented(units: list[SlotUnit], ikev1: bool) -> list[UnitTransmission]:
         else:
             transmission += 1
         recut = bool(contents) and part[0].total not in {total for total, _ in contents}
-        for unit in part:
-            contents[unit.total, unit.fragment] = unit.digest
+        for datagram in part:
+            contents[datagram.total, datagram.fragment] = datagram.digest
             # one transmission in either cut is enough, so a second cut needs nothing
-            result.append(UnitTransmission(body, transmission, not recut and unit.fragment not in copied))
-            copied.add(unit.fragment)
+            result.append(DatagramTransmission(body, transmission, not recut and datagram.fragment not in copied))
+            copied.add(datagram.fragment)
     return result
 
 
@@ -122,9 +126,9 @@ def classify_transmissions(
     digest: UInt64Array,
     ikev1: BoolArray,
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
-    """`classify_slot` for all slots at once: body, transmission and first copy of each unit. (n,) each
+    """`classify_slot` for all slots at once: body, transmission and first copy of each datagram. (n,) each
 
-    The units are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments,
+    The datagrams are ordered by slot and time. A slot in which nothing is repeated needs no rules; slots without fragments,
     and those in which all fragments of a message come again, are done in columns; only the others are looked at one by one.
     """
     count = len(slot)
@@ -161,7 +165,9 @@ def classify_transmissions(
     groups = np.flatnonzero(cut)
     for low, high in zip(start[groups].tolist(), (start + size)[groups].tolist(), strict=True):
         columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
-        found = classify_slot([SlotUnit(*unit) for unit in zip(*columns, strict=True)], ikev1=bool(ikev1[low]))
+        found = classify_slot(
+            [SlotDatagram(*datagram) for datagram in zip(*columns, strict=True)], ikev1=bool(ikev1[low])
+        )
         body[low:high] = [turn.body for turn in found]
         transmission[low:high] = [turn.transmission for turn in found]
         first_copy[low:high] = [turn.first_copy for turn in found]
@@ -173,7 +179,7 @@ def _repeated_whole(
 ) -> tuple[Int64Array, BoolArray]:
     """Rules 2 and 3 for slots in which all fragments come in their order, again and again, with the same bytes.
 
-    Gives the round that each unit belongs to, from 0, and whether its slot is such a one.
+    Gives the round that each datagram belongs to, from 0, and whether its slot is such a one.
     """
     count = len(slot)
     begins = find_group_starts(slot)

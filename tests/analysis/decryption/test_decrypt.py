@@ -174,7 +174,7 @@ def test_fragments_of_several_transmissions_make_one_message():
     is_what_was_sealed(found, [sa])
     assert found.analysis.messages["decrypted"].to_list() == [None, None, True, True, True]
     content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = found.conversation.units
+    units = found.conversation.datagrams
     assert [int(units.fragment[row]) for row in content.units] == [1, 2, 3, 4]
     # the third fragment, which came last, is the seventh frame
     assert content.frame == 7
@@ -222,7 +222,7 @@ def test_a_message_that_is_cut_anew():
     found = look(trace, table(*sa.key_sets))
     is_what_was_sealed(found, [sa])
     content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = found.conversation.units
+    units = found.conversation.datagrams
     assert [int(units.fragment[row]) for row in content.units] == [1, 2, 3, 4]
     assert {int(units.fragments[row]) for row in content.units} == {4}
 

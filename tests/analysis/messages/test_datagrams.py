@@ -9,27 +9,27 @@ from tests.analysis.analyse_captures import Handshake
 from tests.craft import MS, SECOND, Trace, ike
 
 
-def units_of(trace, tmp_path):
+def datagrams_of(trace, tmp_path):
     columns = read_frames(str(trace.write(tmp_path / "one.pcap"))).columns
     return group_datagrams(columns, find_duplicates(columns).mask)
 
 
-def test_a_datagram_in_ip_fragments_is_one_unit(tmp_path):
+def test_a_datagram_in_ip_fragments_is_one_datagram(tmp_path):
     handshake = Handshake(1)
     trace = Trace()
     trace.play(handshake.init())
     request = handshake.sealed(ike.IKE_AUTH, 3000, message_id=1)
     packets = trace.message(SECOND, request)
-    units = units_of(trace, tmp_path)
-    assert len(units) == 3
-    assert units.frames.tolist() == [1, 1, 3]
-    assert units.ip_fragments.tolist() == [0, 0, 3]
-    assert units.bytes[2] == sum(len(packet.data) for packet in packets)
-    assert (units.last_ns - units.first_ns).tolist() == [0, 0, 2000]  # a microsecond apart
-    assert units.number.tolist() == [1, 2, 3]
+    datagrams = datagrams_of(trace, tmp_path)
+    assert len(datagrams) == 3
+    assert datagrams.frames.tolist() == [1, 1, 3]
+    assert datagrams.ip_fragments.tolist() == [0, 0, 3]
+    assert datagrams.bytes[2] == sum(len(packet.data) for packet in packets)
+    assert (datagrams.last_ns - datagrams.first_ns).tolist() == [0, 0, 2000]  # a microsecond apart
+    assert datagrams.number.tolist() == [1, 2, 3]
 
 
-def test_units_stand_in_order_of_their_first_frames(tmp_path):
+def test_datagrams_stand_in_order_of_their_first_frames(tmp_path):
     """The second fragment of one comes when another message is through already."""
     handshake = Handshake(1)
     handshake.init()
@@ -40,10 +40,10 @@ def test_units_stand_in_order_of_their_first_frames(tmp_path):
     trace.drop([second])
     trace.message(MS, answer)
     trace.add(2 * MS, second.data)
-    units = units_of(trace, tmp_path)
-    assert units.first_ns.tolist() == [trace.start_ns, trace.start_ns + MS]
-    assert units.last_ns.tolist() == [trace.start_ns + 2 * MS, trace.start_ns + MS]
-    assert units.frames.tolist() == [2, 1]
+    datagrams = datagrams_of(trace, tmp_path)
+    assert datagrams.first_ns.tolist() == [trace.start_ns, trace.start_ns + MS]
+    assert datagrams.last_ns.tolist() == [trace.start_ns + 2 * MS, trace.start_ns + MS]
+    assert datagrams.frames.tolist() == [2, 1]
     assert len(first.data) > len(second.data)
 
 
@@ -51,17 +51,17 @@ def test_flags(tmp_path):
     handshake = Handshake(1)
     trace = Trace()
     trace.play([*handshake.setup(), *handshake.informational(by_initiator=False)])
-    units = units_of(trace, tmp_path)
-    assert units.is_response.tolist() == [False, True] * 3
-    assert units.from_initiator.tolist() == [True, False, True, False, False, True]
-    assert not units.is_ikev1.any()
+    datagrams = datagrams_of(trace, tmp_path)
+    assert datagrams.is_response.tolist() == [False, True] * 3
+    assert datagrams.from_initiator.tolist() == [True, False, True, False, False, True]
+    assert not datagrams.is_ikev1.any()
 
 
-def test_taking_some(tmp_path):
+def test_select_keeps_the_chosen_datagrams(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).setup())
-    units = units_of(trace, tmp_path)
-    some = units.take(np.array([2, 0]))
+    datagrams = datagrams_of(trace, tmp_path)
+    some = datagrams.select(np.array([2, 0]))
     assert len(some) == 2
     assert some.number.tolist() == [3, 1]
-    assert len(units.take(np.zeros(0, np.int64))) == 0
+    assert len(datagrams.select(np.zeros(0, np.int64))) == 0

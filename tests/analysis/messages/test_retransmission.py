@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.messages.retransmission import (
-    SlotUnit,
-    UnitTransmission,
+    SlotDatagram,
+    DatagramTransmission,
     classify_slot,
     classify_transmissions,
 )
@@ -17,7 +17,7 @@ from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size
 from tests.craft import MS, SECOND, Trace, ike
 
 
-def sent(text: str) -> list[SlotUnit]:
+def sent(text: str) -> list[SlotDatagram]:
     """Units of one slot, 20 us apart: "1/3" fragment 1 of 3, "a" a whole message; "|" is a second's pause.
 
     The bytes of a fragment are told by number and total; a letter behind them makes them others.
@@ -30,7 +30,7 @@ def sent(text: str) -> list[SlotUnit]:
         number, _, rest = word.partition("/")
         fragmented = bool(rest)
         total = int("".join(c for c in rest if c.isdigit())) if fragmented else 0
-        units.append(SlotUnit(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
+        units.append(SlotDatagram(time, int(number) if fragmented else 0, total, hash(word) & 0xFFFF_FFFF))
         time += 20_000
     return units
 
@@ -90,12 +90,12 @@ def test_another_content_is_another_message():
 def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
     # main mode: messages 1 and 3 are whole, 5 comes in two fragments, of which only the last tells how many
     units = [
-        SlotUnit(0, 0, 0, 1),
-        SlotUnit(SECOND, 0, 0, 2),
-        SlotUnit(2 * SECOND, 1, 0, 3),
-        SlotUnit(2 * SECOND, 2, 2, 4),
+        SlotDatagram(0, 0, 0, 1),
+        SlotDatagram(SECOND, 0, 0, 2),
+        SlotDatagram(2 * SECOND, 1, 0, 3),
+        SlotDatagram(2 * SECOND, 2, 2, 4),
     ]
-    again = [SlotUnit(3 * SECOND, 1, 0, 3), SlotUnit(3 * SECOND, 2, 2, 4)]
+    again = [SlotDatagram(3 * SECOND, 1, 0, 3), SlotDatagram(3 * SECOND, 2, 2, 4)]
     found = classify_slot(units + again, ikev1=True)
     assert [(turn.body, turn.transmission) for turn in found] == [
         (0, 1),
@@ -122,13 +122,13 @@ units_of_a_slot = st.lists(
 @settings(max_examples=200)
 @given(st.lists(st.tuples(units_of_a_slot, st.booleans()), max_size=4))
 def test_columns_equal_the_rules(slots):
-    expected: list[UnitTransmission] = []
+    expected: list[DatagramTransmission] = []
     columns: list[list[int]] = [[], [], [], [], [], []]
     for slot, (units, ikev1) in enumerate(slots):
         time, listed = 0, []
         for pause, (number, total), content in units:
             time += pause * 1000
-            listed.append(SlotUnit(time, number, total, content * 100 + number * 10 + total))
+            listed.append(SlotDatagram(time, number, total, content * 100 + number * 10 + total))
         expected += classify_slot(listed, ikev1=ikev1)
         for unit in listed:
             values = (slot * 2, unit.time_ns, unit.fragment, unit.total, unit.digest, ikev1)
@@ -139,7 +139,7 @@ def test_columns_equal_the_rules(slots):
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
     found = [
-        UnitTransmission(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
+        DatagramTransmission(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
     ]
     assert found == expected
 
@@ -149,7 +149,7 @@ def test_columns_equal_the_rules(slots):
 def test_columns_equal_the_rules_for_regular_repetition(seed):
     """Whole rounds of fragments, as a loss-free path gives them, with here and there an irregularity."""
     rng = Random(seed)
-    expected: list[UnitTransmission] = []
+    expected: list[DatagramTransmission] = []
     columns: list[list[int]] = [[], [], [], [], []]
     for slot in range(rng.randrange(1, 30)):
         total, rounds = rng.randrange(1, 6), rng.randrange(1, 4)
@@ -160,7 +160,7 @@ def test_columns_equal_the_rules_for_regular_repetition(seed):
                 if rng.random() < 0.05:
                     continue
                 time += rng.choice((10, 10, 10, 800))
-                listed.append(SlotUnit(time, number, total, number + 10 * (rng.random() < 0.05)))
+                listed.append(SlotDatagram(time, number, total, number + 10 * (rng.random() < 0.05)))
         if listed:
             expected += classify_slot(listed)
         for unit in listed:
@@ -169,7 +169,7 @@ def test_columns_equal_the_rules_for_regular_repetition(seed):
                 column.append(value)
     arrays = [np.array(column, np.int64) for column in columns]
     found = classify_transmissions(*arrays[:4], arrays[4].astype(np.uint64), np.zeros(len(arrays[0]), np.bool_))
-    assert [UnitTransmission(*one) for one in zip(*(column.tolist() for column in found), strict=True)] == expected
+    assert [DatagramTransmission(*one) for one in zip(*(column.tolist() for column in found), strict=True)] == expected
 
 
 def test_a_request_sent_four_times_is_three_retransmissions():

@@ -1,4 +1,4 @@
-"""HIP among the units: which host association a packet belongs to, who sent it, and its place in an exchange.
+"""HIP among the datagrams: which host association a packet belongs to, who sent it, and its place in an exchange.
 
 HIP has neither message IDs nor flags. What a packet is follows from its type, its HITs and, in an UPDATE, from SEQ and
 ACK; so it is given the places that IKE messages have, and all later steps treat both alike:
@@ -62,7 +62,7 @@ Hits = tuple[bytes, bytes]
 
 @dataclass(slots=True)
 class HostAssociations:
-    """Which association each unit belongs to, and whose associations they are."""
+    """Which association each datagram belongs to, and whose associations they are."""
 
     association: SaAssociation
     hits: Mapping[int, Hits]  # of those of HIP
@@ -99,59 +99,59 @@ class _Packet:
     destination: int
 
 
-def associate_hip(units: Datagrams, clear: MessageBytes) -> tuple[Datagrams, HostAssociations]:
-    """Tell the associations of HIP units apart; returns the units with exchange types, flags and message IDs.
+def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams, HostAssociations]:
+    """Tell the associations of HIP datagrams apart; returns the datagrams with exchange types, flags and message IDs.
 
-    `units` are in order of capture and time; `clear` has their bytes, by `units.unit`.
+    `datagrams` are in order of capture and time; `clear` has their bytes, by `datagrams.datagram`.
     """
     hosts = _HostAssociator()
-    count = len(units)
+    count = len(datagrams)
     handshake, from_initiator = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     message_id = np.zeros(count, np.uint32)
-    for row, packet in enumerate(_packets(units, clear)):
+    for row, packet in enumerate(_packets(datagrams, clear)):
         candidate = hosts.assign(packet)
         own = _sent_by_initiator(packet, candidate)
-        kind, asks, number = _role(packet, candidate, own, clear, int(units.unit[row]))
+        kind, asks, number = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
         handshake[row], from_initiator[row] = candidate.index, own
         exchange_type[row], message_id[row] = kind, number
         flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
-    units = replace(units, exchange_type=exchange_type, flags=flags, message_id=message_id)
-    return units, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
+    datagrams = replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
+    return datagrams, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
 
 
-def merge_associations(units: Datagrams, ike: SaAssociation, hip: HostAssociations) -> HostAssociations:
-    """The associations of all units as one, numbered in order of their first units.
+def merge_associations(datagrams: Datagrams, ike: SaAssociation, hip: HostAssociations) -> HostAssociations:
+    """The associations of all datagrams as one, numbered in order of their first datagrams.
 
-    `ike` is of those units that are no HIP, `hip` of the others, both in the order of `units`.
+    `ike` is of those datagrams that are no HIP, `hip` of the others, both in the order of `datagrams`.
     """
-    rows = np.equal(units.protocol, Protocol.HIP)
-    label = np.empty(len(units), np.int64)
+    rows = np.equal(datagrams.protocol, Protocol.HIP)
+    label = np.empty(len(datagrams), np.int64)
     label[~rows], label[rows] = ike.handshake, hip.association.handshake + ike.count
-    from_initiator = np.empty(len(units), np.bool_)
+    from_initiator = np.empty(len(datagrams), np.bool_)
     from_initiator[~rows], from_initiator[rows] = ike.from_initiator, hip.association.from_initiator
     count = ike.count + hip.association.count
-    first = np.full(count, len(units), np.int64)
-    first[label[::-1]] = np.arange(len(units))[::-1]
+    first = np.full(count, len(datagrams), np.int64)
+    first[label[::-1]] = np.arange(len(datagrams))[::-1]
     rank = np.empty(count, np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(count)
     hits = {int(rank[index + ike.count]): both for index, both in hip.hits.items()}
     return HostAssociations(SaAssociation(rank[label], from_initiator, count), hits)
 
 
-def _packets(units: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
-    begin, size = clear.places(units.unit)
+def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
+    begin, size = clear.places(datagrams.datagram)
     header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
     columns: list[npt.NDArray[Any]] = [
-        get_capture_numbers(units.source),
-        units.exchange_type,
+        get_capture_numbers(datagrams.source),
+        datagrams.exchange_type,
         header["sender"],
         header["receiver"],
     ]
-    columns += [units.digest, units.first_ns, units.source, units.destination]
+    columns += [datagrams.digest, datagrams.first_ns, datagrams.source, datagrams.destination]
     for values in zip(*(column.tolist() for column in columns), strict=True):
         yield _Packet(*values)
 
@@ -235,11 +235,11 @@ def _sent_by_initiator(packet: _Packet, candidate: _HostAssociationCandidate) ->
 
 
 def _role(
-    packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, unit: int
+    packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, datagram: int
 ) -> tuple[int, bool, int]:
     """Exchange type, whether the packet asks, and the number that tells the exchange from others of its type."""
     if packet.kind == HipPacketType.UPDATE:
-        return _update(candidate, from_initiator, clear.get(unit, b""))
+        return _update(candidate, from_initiator, clear.get(datagram, b""))
     if packet.kind in _ANSWERS:
         return EXCHANGE + _ANSWERS[packet.kind], False, 0
     if packet.kind in _BASE or packet.kind == HipPacketType.CLOSE:

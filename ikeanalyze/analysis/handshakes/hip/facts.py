@@ -67,27 +67,27 @@ class _BaseExchangePackets:
     error: str | None = None
 
 
-def collect_hip_facts(conversation: AnalysisState) -> Mapping[int, HipFacts]:
+def collect_hip_facts(state: AnalysisState) -> Mapping[int, HipFacts]:
     """Facts of the HIP handshakes of a capture, by row."""
-    units = conversation.units
+    datagrams = state.datagrams
     told = (I1_R1, I2_R2, NOTIFY)
-    rows = np.flatnonzero((units.protocol == Protocol.HIP) & np.isin(units.exchange_type, told))
+    rows = np.flatnonzero((datagrams.protocol == Protocol.HIP) & np.isin(datagrams.exchange_type, told))
     seen: dict[int, _BaseExchangePackets] = {}
     read: set[tuple[int, int]] = set()  # retransmissions tell nothing new
     columns = (
-        conversation.association.handshake[rows], units.digest[rows], units.unit[rows], units.exchange_type[rows],
-        units.is_response[rows],
+        state.association.handshake[rows], datagrams.digest[rows], datagrams.datagram[rows], datagrams.exchange_type[rows],
+        datagrams.is_response[rows],
     )  # fmt: skip
-    for handshake, digest, unit, kind, answers in zip(*(one.tolist() for one in columns), strict=True):
+    for handshake, digest, datagram, kind, answers in zip(*(one.tolist() for one in columns), strict=True):
         one = seen.setdefault(handshake, _BaseExchangePackets())
         if kind == I2_R2 and answers:
             one.r2 = True
         elif (handshake, digest) not in read:
             read.add((handshake, digest))
-            view = parse_hip(conversation.clear.get(unit, b""))
+            view = parse_hip(state.clear.get(datagram, b""))
             if view is not None:
                 _enter(one, view, kind, answers)
-    return {handshake: _facts(one, conversation.hits[handshake][1]) for handshake, one in seen.items()}
+    return {handshake: _facts(one, state.hits[handshake][1]) for handshake, one in seen.items()}
 
 
 def _enter(seen: _BaseExchangePackets, view: HipPacket, kind: int, answers: bool) -> None:

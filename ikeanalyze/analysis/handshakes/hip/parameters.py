@@ -10,39 +10,39 @@ import numpy as np
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.wire.hip.packet import HipPacket, check_hip_packet, is_checksum_valid, parse_hip
+from ikeanalyze.wire.hip.packet import HipPacket, inspect_hip, is_checksum_valid, parse_hip
 
 
-def describe_hip_messages(conversation: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
+def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
     """The parameters of each row of Messages that is HIP, in order.
 
     What is wrong is added to the `findings` of each capture, with the number of the packet's first frame. Of packets with
     the same bytes the first one is looked into.
     """
-    units, association = conversation.units, conversation.association
+    datagrams, association = state.datagrams, state.association
     names: dict[int, list[str]] = {}
     known: dict[tuple[int, int], list[str]] = {}
-    for row in np.flatnonzero(units.protocol == Protocol.HIP).tolist():
+    for row in np.flatnonzero(datagrams.protocol == Protocol.HIP).tolist():
         handshake = int(association.handshake[row])
-        content = handshake, int(units.digest[row])
+        content = handshake, int(datagrams.digest[row])
         if content not in known:
-            data = conversation.clear.get(int(units.unit[row]), b"")
+            data = state.clear.get(int(datagrams.datagram[row]), b"")
             view = parse_hip(data)
             known[content] = [] if view is None else view.describe()
             if view is not None:
-                told = findings[int(conversation.capture[handshake])]
-                told.extend((int(units.number[row]), what) for what in _wrong(conversation, row, data, view))
-        names[int(conversation.message_of_unit[row])] = known[content]
+                told = findings[int(state.capture[handshake])]
+                told.extend((int(datagrams.number[row]), what) for what in _wrong(state, row, data, view))
+        names[int(state.message_of_datagram[row])] = known[content]
     return names
 
 
-def _wrong(conversation: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
-    found = check_hip_packet(view)
-    units = conversation.units
+def _wrong(state: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
+    found = inspect_hip(view)
+    datagrams = state.datagrams
     # inside UDP there is none (RFC 5770, section 5.1)
-    if view.error is None and not units.source_port[row]:
-        ends = (int(units.source[row]), int(units.destination[row]))
-        packed = (ip_address(format_address_code(end, conversation.addresses)).packed for end in ends)
+    if view.error is None and not datagrams.source_port[row]:
+        ends = (int(datagrams.source[row]), int(datagrams.destination[row]))
+        packed = (ip_address(format_address_code(end, state.addresses)).packed for end in ends)
         if not is_checksum_valid(data, *packed):
             found.append("the checksum does not fit")
     return found
