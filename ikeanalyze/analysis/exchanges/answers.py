@@ -1,37 +1,37 @@
-"""Which response ended each exchange, and which transmission of the request it answers.
+"""Find the response that ended each exchange, and the transmission of the request that it answers.
 
-A request may be sent several times, and each transmission may have a response. The capture shows the transmissions; which
-of them count follows from their order, from the round-trip time of the path, and from RADIUS.
+A request may be sent several times, and each transmission may have a response. The capture shows the transmissions; their
+order, the round-trip time of the path and RADIUS decide which of them count.
 
-By order. A sender that repeats its request has not got the response. So the response that ended the exchange is the first
-one after the last transmission of the request, as long as it precedes the next request of the same side; if there is none,
-it is the latest response. It answers the latest transmission before it, unless there are as many responses as requests:
-then they answer one another in order, late ones too.
+Order. An initiator repeats its request until it receives the response. So the response that ended the exchange is the first
+one after the last transmission of the request, if it precedes the next request of the same side; otherwise it is the latest
+response. It answers the latest transmission before it. If there are as many responses as requests, they answer one
+another in order, late ones too.
 
-By the path. On the responder's side, and on the way to it, the order decides only if the path is quicker than the
-retransmission timer. If it is not, transmissions keep coming for a round trip after the response that was taken, each
+Path. On the responder's side, and on the way to it, the order decides only if the round trip is shorter than the
+retransmission timer. Otherwise transmissions keep coming for a round trip after the response that the initiator accepted, each
 with a response that the initiator ignores. Then:
 
-- A message sent less than a round trip before the next request cannot have led to it. So a response later than that did
-  not end the exchange; the one a round trip before the next request did.
-- The last exchange of the set-up, and one after which the responder asks (XAuth), have no such next request; those after
-  the set-up may have none. An initiator that has the response does not repeat the request: the first response that no
-  transmission follows by more than a round trip ended the exchange.
+- A message sent less than a round trip before the next request cannot have caused it. So a response later than that did
+  not end the exchange; the response one round trip before the next request did.
+- The last exchange of the set-up, and one after which the responder sends a request (XAuth), have no such next request, and
+  those after the set-up may have none. An initiator that has the response does not repeat the request: the first response
+  that no transmission follows by more than a round trip ended the exchange.
 
-On the initiator's side, a response that comes sooner than a round trip after a transmission answers an earlier one.
+On the initiator's side, a response that comes less than a round trip after a transmission answers an earlier one.
 
-The round-trip time is the given one, if the side of the capture is known. Otherwise it comes, except on the initiator's
-side, from exchanges of the same two hosts with a single response: from its end to the next request it takes a round trip
-and the initiator's work. The shortest of these counts, if two agree on it in which the request was repeated. If the timer
-is the quicker, the request is always repeated; if it was not, a late next request may follow a lost one. If the
-round-trip time is unknown, or contradicts the transmissions, the order decides alone.
+The round-trip time is the given one, if the side of the capture is known. Otherwise it is estimated, except on the
+initiator's side, from exchanges of the same two hosts with a single response: the time from the end of the response to the
+next request is a round trip plus the initiator's processing. The shortest time is used, if two exchanges with repeated
+requests agree on it. If the timer is shorter than the round trip, every request is repeated; where a request was not repeated, a late
+next request may follow a lost one. If the round-trip time is unknown or contradicts the transmissions, the order decides alone.
 
-By RADIUS. A responder that asks its AAA server has got the request before. It does not answer what is sent again meanwhile.
-After it has answered it does: the response was lost, and comes again without another question to the AAA server.
+RADIUS. A responder that sends a request to its AAA server has received the IKE request before. It does not answer
+retransmissions while it waits. After it has answered it does: the response was lost and is repeated without another RADIUS request.
 
-RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` decides first which response
-ended each exchange; then RADIUS is assigned; then `match_responses` decides which transmission was answered. Each value is
-decided once.
+RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the response
+that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was answered. Each
+value is decided once.
 """
 
 from collections.abc import Iterator
@@ -44,70 +44,73 @@ from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, Ne
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
-from ikeanalyze.analysis.messages.messages import find_incomplete_messages
+from ikeanalyze.analysis.messages.messages import MessageColumns, find_incomplete_messages
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 
-#: Less than this part of a round trip is none; jitter is smaller.
+#: A shorter time, in round trips, contains no round trip, even with jitter.
 _TOO_SHORT: Final = 0.75
-#: A round trip, changed by clocks, jitter and the initiator's work.
-_AT_LEAST: Final = 0.9
-_AT_MOST: Final = 1.25
-_LONG: Final = np.int64(1 << 60)  # ns, longer than any
+#: Bounds of a round trip, in round trips: clocks, jitter and the initiator's processing change it.
+_MIN_ROUND_TRIP: Final = 0.9
+_MAX_ROUND_TRIP: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeEndings:
-    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN: there is none. (exchanges,) each"""
+    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN without a response. (exchanges,) each"""
 
     answer_ns: Int64Array  # first frame of that response
     end_ns: Int64Array  # its last frame
-    asked_ns: Int64Array  # first frame of the transmission before it
+    answered_ns: Int64Array  # first frame of the transmission of the request that it answers
     last_request_ns: Int64Array  # last transmission of the request before the next exchange
-    repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
+    repeated_ns: (
+        Int64Array  # from the last response to the last transmission of the request; 0: no transmission after it
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTransmissions:
-    """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN: it was not. (exchanges,) each"""
+    """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN without a response. (exchanges,) each"""
 
     answered_ns: Int64Array  # first frame of the transmission of the request that was answered
     end_ns: Int64Array  # last frame of the response that ended the exchange
     rtt_ns: Int64Array  # from the transmission that was answered to the first frame of that response
     wait_ns: Int64Array  # from the first transmission to that one; without a response, to the last one
-    repeated_ns: Int64Array  # how long after the last response the request was still sent; 0: it was not
+    repeated_ns: (
+        Int64Array  # from the last response to the last transmission of the request; 0: no transmission after it
+    )
 
 
 def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEndings:
-    """The response that ended each exchange, by the order of the transmissions and by the path."""
+    """Find the response that ended each exchange, by the order of the transmissions and by the path."""
     exchanges = state.exchanges
     endings = _end_in_order(state)
-    doubtful = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
-    doubtful &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
-    rows = np.flatnonzero(doubtful)
+    ambiguous = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
+    ambiguous &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
+    rows = np.flatnonzero(ambiguous)
     rows = rows[path.vantage[exchanges.handshake[rows]] != INITIATOR]
     return _end_by_path(state, path, endings, rows) if len(rows) else endings
 
 
 def match_responses(
-    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, aaa_asked_ns: Int64Array
+    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, aaa_request_ns: Int64Array
 ) -> AnsweredTransmissions:
-    """The transmission of each request that was answered, and the times that follow from it.
+    """Find the transmission of each request that was answered, and compute the times that depend on it.
 
-    `aaa_asked_ns` is when the responder first asked its AAA server in each exchange, UNKNOWN if it did not. (exchanges,)
+    `aaa_request_ns` is the time of the first RADIUS request in each exchange, or UNKNOWN. (exchanges,)
     """
     exchanges = state.exchanges
-    answered, answer = endings.asked_ns, endings.answer_ns
+    answered, answer = endings.answered_ns, endings.answer_ns
     if path.rtt_ns is not None:
         # on the initiator's side no response comes sooner than a round trip
         early = exchanges.initiator_asked & (answered != UNKNOWN) & (answered > exchanges.request_ns)
         early &= (answer - answered < _TOO_SHORT * path.rtt_ns) & (path.vantage[exchanges.handshake] == INITIATOR)
-        earlier = _latest_requests(state, answer, early, _AT_LEAST * path.rtt_ns)
+        earlier = _latest_requests(state, answer, early, _MIN_ROUND_TRIP * path.rtt_ns)
         answered = np.where(earlier != UNKNOWN, earlier, answered)
-    # the responder had the request before it asked its AAA server
-    asked = (aaa_asked_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
-    had = _latest_requests(state, aaa_asked_ns, asked)
-    answered = np.where(had != UNKNOWN, np.minimum(had, answered), answered)
+    # the responder had received the request before it sent one to its AAA server
+    with_aaa = (aaa_request_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
+    received = _latest_requests(state, aaa_request_ns, with_aaa)
+    answered = np.where(received != UNKNOWN, np.minimum(received, answered), answered)
 
     known = answered != UNKNOWN
     waited_until = np.where(known, answered, np.where(answer != UNKNOWN, UNKNOWN, endings.last_request_ns))
@@ -122,78 +125,78 @@ def match_responses(
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
-    """Which of the exchanges `last`, each the last one of its initiator, have no response that it can have taken.
+    """Which of the exchanges `last`, each the last one of its initiator, have no response that the initiator can have received.
 
-    See `outcome`. (exchanges,)
+    See `outcome`, rule 3. (exchanges,)
     """
     exchanges, messages = state.exchanges, state.messages
-    again = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
-    if not again.any():
-        return again
-    lacking = np.zeros(len(exchanges), np.bool_)
+    repeated = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
+    if not repeated.any():
+        return repeated
+    incomplete = np.zeros(len(exchanges), np.bool_)
     rows = find_incomplete_messages(messages)
-    lacking[state.exchange_of_message[rows[messages.response[rows]]]] = True
-    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the rest
-    taken = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
-    result = again & (lacking | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
-    return result & ~np.isin(exchanges.handshake, exchanges.handshake[taken])
+    incomplete[state.exchange_of_message[rows[messages.response[rows]]]] = True
+    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
+    established = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
+    unreceived = repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
+    return unreceived & ~np.isin(exchanges.handshake, exchanges.handshake[established])
 
 
-def _latest_requests(state: AnalysisState, until_ns: Int64Array, chosen: BoolArray, before_ns: float = 0) -> Int64Array:
-    """The latest transmission of each chosen exchange's request that is `before_ns` before a time; UNKNOWN: none.
+def _latest_requests(state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: float = 0) -> Int64Array:
+    """The latest transmission of the request of each exchange in `mask`, at least `before_ns` before the exchange's time.
 
-    `until_ns` is the time of each exchange. (exchanges,)
+    `until_ns` is the time for each exchange; UNKNOWN: no such transmission. (exchanges,)
     """
-    latest = np.full(len(chosen), UNKNOWN)
-    if chosen.any():
+    latest = np.full(len(mask), UNKNOWN)
+    if mask.any():
         messages, exchange = state.messages, state.exchange_of_message
-        rows = np.flatnonzero(chosen[exchange] & ~messages.response)
+        rows = np.flatnonzero(mask[exchange] & ~messages.response)
         exchange, sent = exchange[rows], messages.first_ns[rows]
-        soon_enough = until_ns[exchange] - sent >= before_ns
-        np.maximum.at(latest, exchange[soon_enough], sent[soon_enough])
+        early_enough = until_ns[exchange] - sent >= before_ns
+        np.maximum.at(latest, exchange[early_enough], sent[early_enough])
     return latest
 
 
 def _end_in_order(state: AnalysisState) -> ExchangeEndings:
-    """The ending of each exchange by the order of its transmissions."""
+    """Find the ending of each exchange by the order of its transmissions."""
     exchanges, messages = state.exchanges, state.messages
     count, exchange = len(exchanges), state.exchange_of_message
     if not count:
         return ExchangeEndings(*(np.zeros(0, np.int64) for _ in ExchangeEndings.__dataclass_fields__))
-    if (exchange[1:] < exchange[:-1]).any():  # mostly they are in order
+    if (exchange[1:] < exchange[:-1]).any():  # they usually are in order
         order = argsort_stable(exchange)
         messages, exchange = messages.select(order), exchange[order]
     start = np.flatnonzero(find_group_starts(exchange))
     when, response = messages.first_ns, messages.response
     current = when < _next_requests(exchanges)[exchange]
-    asking, answering = ~response & current, response & current
+    is_request, is_response = ~response & current, response & current
 
-    last_request = np.maximum.reduceat(np.where(asking, when, UNKNOWN), start)
-    ending = np.minimum.reduceat(np.where(answering & (when > last_request[exchange]), when, NEVER), start)
-    latest = np.maximum.reduceat(np.where(answering, when, UNKNOWN), start)
-    last_end = np.maximum.reduceat(np.where(answering, messages.last_ns, UNKNOWN), start)
-    repeated = np.where((last_end != UNKNOWN) & (last_request > last_end), last_request - last_end, 0)
-    answer = np.where(ending != NEVER, ending, np.where(latest != UNKNOWN, latest, exchanges.response_ns))
+    last_request = np.maximum.reduceat(np.where(is_request, when, UNKNOWN), start)
+    first_after = np.minimum.reduceat(np.where(is_response & (when > last_request[exchange]), when, NEVER), start)
+    latest = np.maximum.reduceat(np.where(is_response, when, UNKNOWN), start)
+    latest_end = np.maximum.reduceat(np.where(is_response, messages.last_ns, UNKNOWN), start)
+    repeated = np.where((latest_end != UNKNOWN) & (last_request > latest_end), last_request - latest_end, 0)
+    answer = np.where(first_after != NEVER, first_after, np.where(latest != UNKNOWN, latest, exchanges.response_ns))
     has_answer = answer != UNKNOWN
-    row = np.where(response & (when == answer[exchange]), np.arange(len(when)), len(when))
-    ended_by = np.minimum.reduceat(row, start)
+    rows = np.where(response & (when == answer[exchange]), np.arange(len(when)), len(when))
+    answer_row = np.minimum.reduceat(rows, start)
     end = np.full(count, UNKNOWN)
-    has_end = has_answer & (ended_by < len(when))
-    end[has_end] = messages.last_ns[ended_by[has_end]]
+    has_end = has_answer & (answer_row < len(when))
+    end[has_end] = messages.last_ns[answer_row[has_end]]
 
-    asked = np.maximum.reduceat(np.where(~response & (when <= answer[exchange]), when, UNKNOWN), start)
-    # a response that comes after its initiator has gone on answers a request too
+    answered = np.maximum.reduceat(np.where(~response & (when <= answer[exchange]), when, UNKNOWN), start)
+    # as many responses as requests: in order. A response after the initiator's next request answers a request too.
     requests = np.add.reduceat((~response).astype(np.int64), start)
     responses = np.add.reduceat(response.astype(np.int64), start)
-    ordinal = np.add.reduceat((answering & (when <= answer[exchange])).astype(np.int64), start)
+    ordinal = np.add.reduceat((is_response & (when <= answer[exchange])).astype(np.int64), start)
     paired = np.flatnonzero((requests == responses) & (requests > 1) & (ordinal > 0) & has_answer)
-    asked[paired] = when[start[paired] + ordinal[paired] - 1]
-    known = has_answer & (asked != UNKNOWN) & (asked <= answer)
-    return ExchangeEndings(answer, end, np.where(known, asked, UNKNOWN), last_request, repeated)
+    answered[paired] = when[start[paired] + ordinal[paired] - 1]
+    known = has_answer & (answered != UNKNOWN) & (answered <= answer)
+    return ExchangeEndings(answer, end, np.where(known, answered, UNKNOWN), last_request, repeated)
 
 
 def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
-    """When the same side of the same IKE SA began its next exchange; never: the end of time. (exchanges,)"""
+    """When the same side of the same IKE SA began its next exchange; NEVER if it did not. (exchanges,)"""
     until = np.full(len(exchanges), NEVER)
     asked = exchanges.request_ns != UNKNOWN
     for side in (True, False):
@@ -207,71 +210,69 @@ def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
 def _end_by_path(
     state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array
 ) -> ExchangeEndings:
-    """The endings, those of the exchanges `rows` by the round-trip time of the path where it is known."""
-    exchanges = state.exchanges
-    pair = number_host_pairs(*_hosts(state))[exchanges.handshake]
-    following = _following(exchanges)
-    goes_on = _goes_on(exchanges, following)
-    rtt = _round_trips(exchanges, endings, following, pair)[pair]
+    """Correct the endings of the exchanges `rows` where the round-trip time of the path is known."""
+    exchanges, messages = state.exchanges, state.messages
+    pair = number_host_pairs(*_get_hosts(state))[exchanges.handshake]
+    following = _find_next_exchanges(exchanges)
+    continues = _continues_at_once(exchanges, following)
+    rtt = _estimate_round_trips(exchanges, endings, following, pair)[pair]
     if path.rtt_ns is not None:
         rtt = np.where(path.vantage[exchanges.handshake] == RESPONDER, path.rtt_ns, rtt)
     rows = rows[rtt[rows] > 0]
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
-    soon = (following[rows] >= 0) & (gap < _AT_LEAST * rtt[rows])
-    # where the next request does not decide, a repetition must have been under way: most came when a timer had run out
-    since = endings.asked_ns[rows] - exchanges.response_ns[rows]
-    crossing = ~goes_on[rows] & (since > 0)
+    too_soon = (following[rows] >= 0) & (gap < _MIN_ROUND_TRIP * rtt[rows])
+    # where the next request does not decide: if the timer expired before the response arrived, transmissions and responses crossed
+    since = endings.answered_ns[rows] - exchanges.response_ns[rows]
+    crossing = ~continues[rows] & (since > 0)
     crossing &= (since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2)
 
-    # what follows the set-up does not follow its last exchange at once
-    following = np.where(exchanges.set_up & ~goes_on, -1, following)
+    # the exchange after the set-up does not follow its last exchange at once
+    following = np.where(exchanges.set_up & ~continues, -1, following)
     next_ns = np.where(following >= 0, exchanges.request_ns[following], NEVER)
-    answer, end, asked = endings.answer_ns.copy(), endings.end_ns.copy(), endings.asked_ns.copy()
-    messages = state.messages
-    for row, own in _messages_of(state, rows[soon | crossing]):
-        if goes_on[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
+    answer, end, answered = endings.answer_ns.copy(), endings.end_ns.copy(), endings.answered_ns.copy()
+    for row, members in _iterate_messages(state, rows[too_soon | crossing]):
+        if continues[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
             continue
-        response = _find_fitting_response(state, own, int(next_ns[row]), bool(goes_on[row]), int(rtt[row]))
+        response = _find_fitting_response(messages, members, int(next_ns[row]), bool(continues[row]), int(rtt[row]))
         if response is None or messages.last_ns[response] >= end[row]:
             continue
-        sent = messages.first_ns[own[~messages.response[own]]]
+        sent = messages.first_ns[members[~messages.response[members]]]
         sent = sent[sent <= messages.first_ns[response]]
         if len(sent):
             answer[row], end[row] = messages.first_ns[response], messages.last_ns[response]
-            asked[row] = sent.max()
-    return ExchangeEndings(answer, end, asked, endings.last_request_ns, endings.repeated_ns)
+            answered[row] = sent.max()
+    return ExchangeEndings(answer, end, answered, endings.last_request_ns, endings.repeated_ns)
 
 
 def _find_fitting_response(
-    state: AnalysisState, own: Int64Array, next_ns: int, goes_on: bool, rtt: int
+    messages: MessageColumns, members: Int64Array, next_ns: int, continues: bool, rtt: int
 ) -> np.int64 | None:
-    """The response that fits a round-trip time; None: none does.
+    """The row of the response that fits the round-trip time, or None.
 
     Args:
-        conversation: all messages.
-        own: rows of the messages of the exchange.
-        next_ns: the next request of the same side, or NEVER.
-        goes_on: the initiator goes on with that request at once.
-        rtt: ns.
+        messages: all messages.
+        members: rows of the messages of the exchange.
+        next_ns: time of the next request of the same side, or NEVER.
+        continues: the initiator sends that request as soon as it has the response.
+        rtt: round-trip time in ns.
     """
-    messages = state.messages
-    is_response = messages.response[own]
-    responses = own[is_response][np.argsort(messages.last_ns[own[is_response]], kind="stable")]
+    is_response = messages.response[members]
+    responses = members[is_response][np.argsort(messages.last_ns[members[is_response]], kind="stable")]
     ended = messages.last_ns[responses]
     if next_ns != NEVER:
         gap = next_ns - ended
         nearest = np.argmin(np.abs(gap - rtt))
-        if _TOO_SHORT * rtt <= gap[nearest] <= _AT_MOST * rtt:
+        if _TOO_SHORT * rtt <= gap[nearest] <= _MAX_ROUND_TRIP * rtt:
             return np.int64(responses[nearest])
-    if goes_on:
+    if continues:
         return None
-    sent_after = messages.first_ns[own[~is_response]].max() - ended
+    sent_after = messages.first_ns[members[~is_response]].max() - ended
     fitting = responses[(sent_after > 0) & (sent_after <= rtt)]
     return fitting[0] if len(fitting) else None
 
 
-def _hosts(state: AnalysisState) -> UInt64Array:
-    """Address codes of the initiator and the responder of each handshake, as first seen. (2, handshakes)"""
+def _get_hosts(state: AnalysisState) -> UInt64Array:
+    """Address codes of the initiator and the responder of each handshake in its first datagram. (2, handshakes)"""
     datagrams, association = state.datagrams, state.association
     hosts = np.zeros((2, association.count), np.uint64)
     backwards = association.handshake[::-1]
@@ -280,46 +281,46 @@ def _hosts(state: AnalysisState) -> UInt64Array:
     return hosts
 
 
-def _messages_of(state: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
-    """Each of the exchanges `rows`, which rise, with the rows of its messages."""
-    wanted = np.flatnonzero(np.isin(state.exchange_of_message, rows))
-    exchange = state.exchange_of_message[wanted]
+def _iterate_messages(state: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:
+    """Yield each of the exchanges `rows` (ascending) with the rows of its messages."""
+    members = np.flatnonzero(np.isin(state.exchange_of_message, rows))
+    exchange = state.exchange_of_message[members]
     order = np.argsort(exchange, kind="stable")
-    wanted, exchange = wanted[order], exchange[order]
+    members, exchange = members[order], exchange[order]
     low, high = np.searchsorted(exchange, rows), np.searchsorted(exchange, rows, side="right")
     for row, begin, end in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
-        yield row, wanted[begin:end]
+        yield row, members[begin:end]
 
 
-def _following(exchanges: ExchangeColumns) -> Int64Array:
-    """The initiator's next exchange in the same handshake, -1: none. (exchanges,)"""
+def _find_next_exchanges(exchanges: ExchangeColumns) -> Int64Array:
+    """The row of the initiator's next exchange in the same handshake, or -1. (exchanges,)"""
     following = np.full(len(exchanges), -1)
-    own = np.flatnonzero(exchanges.initiator_asked & (exchanges.request_ns != UNKNOWN))
-    same = exchanges.handshake[own[1:]] == exchanges.handshake[own[:-1]]
-    following[own[:-1][same]] = own[1:][same]
+    rows = np.flatnonzero(exchanges.initiator_asked & (exchanges.request_ns != UNKNOWN))
+    same = exchanges.handshake[rows[1:]] == exchanges.handshake[rows[:-1]]
+    following[rows[:-1][same]] = rows[1:][same]
     return following
 
 
-def _goes_on(exchanges: ExchangeColumns, following: Int64Array) -> BoolArray:
-    """Which exchanges the initiator goes on from at once, by the next one that sets up the IKE SA. (exchanges,)"""
+def _continues_at_once(exchanges: ExchangeColumns, following: Int64Array) -> BoolArray:
+    """Which exchanges are followed at once by another of the initiator that sets up the IKE SA. (exchanges,)"""
     at_once = following == np.arange(1, len(following) + 1)
     return np.asarray(at_once & exchanges.set_up & exchanges.set_up[following])
 
 
-def _round_trips(
+def _estimate_round_trips(
     exchanges: ExchangeColumns, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
 ) -> Int64Array:
-    """By pair of hosts, the shortest round trip from here to the initiator and back; ns, 0 where it is not certain.
+    """The shortest round trip between the capture point and the initiator for each pair of hosts, in ns; 0 if uncertain. (pairs,)
 
-    `pair` is that of each exchange.
+    `pair` is the number of the pair of hosts of each exchange. (exchanges,)
     """
     single = exchanges.initiator_asked & (exchanges.response_messages == 1) & (endings.end_ns != UNKNOWN)
-    rows = np.flatnonzero(single & _goes_on(exchanges, following))
+    rows = np.flatnonzero(single & _continues_at_once(exchanges, following))
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
     hosts = pair[rows]
     count = int(pair.max()) + 1
-    shortest = np.full(count, _LONG)
+    shortest = np.full(count, NEVER)
     np.minimum.at(shortest, hosts, gap)
-    agree = (exchanges.request_messages[rows] > 1) & (gap <= _AT_MOST * shortest[hosts])
+    agree = (exchanges.request_messages[rows] > 1) & (gap <= _MAX_ROUND_TRIP * shortest[hosts])
     certain = (np.bincount(hosts[agree], minlength=count) > 1) & (shortest > 0)
     return np.where(certain, shortest, 0)
