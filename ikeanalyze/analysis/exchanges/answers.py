@@ -1,37 +1,39 @@
 """Find the response that ended each exchange, and the transmission of the request that it answers.
 
-A request may be sent several times, and each transmission may have a response. The capture shows the transmissions; their
-order, the round-trip time of the path and RADIUS decide which of them count.
+A request may be sent several times, and each transmission may have a response. The capture shows the transmissions;
+their order, the round-trip time of the path and RADIUS decide which of them count.
 
-Order. An initiator repeats its request until it receives the response. So the response that ended the exchange is the first
-one after the last transmission of the request, if it precedes the next request of the same side; otherwise it is the latest
-response. It answers the latest transmission before it. If there are as many responses as requests, they answer one
-another in order, late ones too.
+Order. An initiator repeats its request until it receives the response. So the response that ended the exchange is the
+first one after the last transmission of the request, if it precedes the next request of the same side; otherwise it is
+the latest response. It answers the latest transmission before it. If there are as many responses as requests, they
+answer one another in order, late ones too.
 
 Path. On the responder's side, and on the way to it, the order decides only if the round trip is shorter than the
-retransmission timer. Otherwise transmissions keep coming for a round trip after the response that the initiator accepted, each
-with a response that the initiator ignores. Then:
+retransmission timer. Otherwise transmissions keep coming for a round trip after the response that the initiator
+accepted, each with a response that the initiator ignores. Then:
 
 - A message sent less than a round trip before the next request cannot have caused it. So a response later than that did
   not end the exchange; the response one round trip before the next request did.
-- The last exchange of the set-up, and one after which the responder sends a request (XAuth), have no such next request, and
-  those after the set-up may have none. An initiator that has the response does not repeat the request: the first response
-  that no transmission follows by more than a round trip ended the exchange.
+- The last exchange of the set-up, and one after which the responder sends a request (XAuth), have no such next request,
+  and those after the set-up may have none. An initiator that has the response does not repeat the request: the first
+  response that no transmission follows by more than a round trip ended the exchange.
 
 On the initiator's side, a response that comes less than a round trip after a transmission answers an earlier one.
 
 The round-trip time is the given one, if the side of the capture is known. Otherwise it is estimated, except on the
-initiator's side, from exchanges of the same two hosts with a single response: the time from the end of the response to the
-next request is a round trip plus the initiator's processing. The shortest time is used, if two exchanges with repeated
-requests agree on it. If the timer is shorter than the round trip, every request is repeated; where a request was not repeated, a late
-next request may follow a lost one. If the round-trip time is unknown or contradicts the transmissions, the order decides alone.
+initiator's side, from exchanges of the same two hosts with a single response: the time from the end of the response to
+the next request is a round trip plus the initiator's processing. The shortest time is used, if two exchanges with
+repeated requests agree on it. If the timer is shorter than the round trip, every request is repeated; where a request
+was not repeated, a late next request may follow a lost one. If the round-trip time is unknown or contradicts the
+transmissions, the order decides alone.
 
 RADIUS. A responder that sends a request to its AAA server has received the IKE request before. It does not answer
-retransmissions while it waits. After it has answered it does: the response was lost and is repeated without another RADIUS request.
+retransmissions while it waits. After it has answered it does: the response was lost and is repeated without another
+RADIUS request.
 
-RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the response
-that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was answered. Each
-value is decided once.
+RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the
+response that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was
+answered. Each value is decided once.
 """
 
 from collections.abc import Iterator
@@ -57,7 +59,7 @@ _MAX_ROUND_TRIP: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class ExchangeEndings:
-    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN without a response. (exchanges,) each"""
+    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN without one. (exchanges,) each"""
 
     answer_ns: Int64Array  # first frame of that response
     end_ns: Int64Array  # its last frame
@@ -70,7 +72,7 @@ class ExchangeEndings:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTransmissions:
-    """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN without a response. (exchanges,) each"""
+    """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN if it was not. (exchanges,) each"""
 
     answered_ns: Int64Array  # first frame of the transmission of the request that was answered
     end_ns: Int64Array  # last frame of the response that ended the exchange
@@ -125,9 +127,9 @@ def match_responses(
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
-    """Which of the exchanges `last`, each the last one of its initiator, have no response that the initiator can have received.
+    """Which of the exchanges `last` have no response that the initiator can have received (`outcome`, rule 3). (exchanges,)
 
-    See `outcome`, rule 3. (exchanges,)
+    Each of them is the last exchange of its initiator.
     """
     exchanges, messages = state.exchanges, state.messages
     repeated = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
@@ -143,9 +145,9 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
 
 
 def _latest_requests(state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: float = 0) -> Int64Array:
-    """The latest transmission of the request of each exchange in `mask`, at least `before_ns` before the exchange's time.
+    """The latest transmission of each exchange's request at least `before_ns` before a time, or UNKNOWN. (exchanges,)
 
-    `until_ns` is the time for each exchange; UNKNOWN: no such transmission. (exchanges,)
+    `until_ns` is the time for each exchange; `mask` chooses exchanges, the others have UNKNOWN.
     """
     latest = np.full(len(mask), UNKNOWN)
     if mask.any():
@@ -221,7 +223,8 @@ def _end_by_path(
     rows = rows[rtt[rows] > 0]
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
     too_soon = (following[rows] >= 0) & (gap < _MIN_ROUND_TRIP * rtt[rows])
-    # where the next request does not decide: if the timer expired before the response arrived, transmissions and responses crossed
+    # where the next request does not decide: if the timer expired before the response arrived, transmissions and
+    # responses crossed
     since = endings.answered_ns[rows] - exchanges.response_ns[rows]
     crossing = ~continues[rows] & (since > 0)
     crossing &= (since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2)
@@ -310,7 +313,7 @@ def _continues_at_once(exchanges: ExchangeColumns, following: Int64Array) -> Boo
 def _estimate_round_trips(
     exchanges: ExchangeColumns, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
 ) -> Int64Array:
-    """The shortest round trip between the capture point and the initiator for each pair of hosts, in ns; 0 if uncertain. (pairs,)
+    """The shortest round trip between capture point and initiator for each pair of hosts, in ns; 0: unknown. (pairs,)
 
     `pair` is the number of the pair of hosts of each exchange. (exchanges,)
     """
